@@ -1,0 +1,54 @@
+# RAGstream: `make demo` is the first thing to run, `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+EXTRAS := offline,eval,dev
+QUESTION ?= How does RAGstream score a long question, and what does the reranker do without a cross-encoder?
+export HF_HUB_OFFLINE = 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check unit up bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RAGstream needs Python 3.11 or newer: make demo PYTHON=python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (once; a few minutes)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $@
+
+demo: $(STAMP) ## install, ingest the handbook through Dagster, build one Super-Prompt
+	@$(BIN)/ragstream ingest handbook
+	@$(BIN)/ragstream prompt -p handbook "$(QUESTION)"
+
+check: $(STAMP) ## lint, types, import contracts
+	$(BIN)/ruff check ragstream_core ragstream_assets ragstream_app tests
+	$(BIN)/ruff format --check ragstream_core ragstream_assets ragstream_app tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(STAMP) ## unit tests only (seconds)
+	$(BIN)/pytest tests/unit tests/architecture -q
+
+test: check demo ## everything CI runs
+	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered
+
+up: $(STAMP) ## Dagster and the page on loopback, stopped together with Ctrl-C
+	$(BIN)/ragstream up
+
+bench: $(STAMP) ## paired benchmarks; retrieval quality too with EVAL=DIR
+	$(BIN)/python -m tests.benchmarks.run $(if $(EVAL),--eval $(EVAL))
+
+lock: ## resolve constraints.txt again (FIND_LINKS=DIR for a local torch wheel)
+	$(BIN)/uv pip compile --quiet --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
+	    --python-version 3.11 --all-extras --upgrade $(if $(FIND_LINKS),--find-links $(FIND_LINKS)) \
+	    pyproject.toml | sed -E 's/^(torch==[0-9.]+)\+.*/\1/' > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove the environment, caches and everything made from the documents
+	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
+	find data -mindepth 1 -maxdepth 1 ! -name doc_raw ! -name projects -exec rm -rf {} +
