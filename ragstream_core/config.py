@@ -1,0 +1,366 @@
+"""Settings are read once, here, from: defaults < ragstream.yaml < environment/.env < task < explicit.
+
+The only module that reads the environment, and the one that switches off every telemetry.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragstream_core.errors import UnknownSetting
+from ragstream_core.settings import (
+    CHAIN_SECTIONS,
+    SECTIONS,
+    ChainSettings,
+    MemoryConfig,
+    PromptConfig,
+    RetrievalConfig,
+    Settings,
+    known_keys,
+)
+
+CONFIG_NAME = "ragstream.yaml"
+MAX_CONFIG_BYTES = 1_000_000
+PREFIX = "RAGSTREAM_"
+SHORT_NAMES: dict[str, tuple[str, str] | None] = {
+    "RAGSTREAM_DATA_DIR": ("paths", "data_dir"),
+    "RAGSTREAM_CONFIG": None,
+    "RAGSTREAM_TEST_MODELS": None,
+}
+QUIET = {
+    "ANONYMIZED_TELEMETRY": "False",
+    "DAGSTER_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_OFFLINE": "1",
+    "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+Layer = dict[str, dict[str, Any]]
+
+
+class AppConfig(BaseModel):
+    """All settings of one process, frozen, and where each came from (R-092…R-098).
+
+    Attributes:
+        settings: The merged sections.
+        tasks: Named task profiles: section → key → value.
+        origin: Dotted key → ``default``, the file's name, ``environment``, ``task NAME`` or
+            ``explicit``.
+        base: The layers below the task: file and environment.
+        explicit: Dotted key → value, as given.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    settings: Settings
+    tasks: dict[str, Layer]
+    origin: dict[str, str]
+    base: tuple[tuple[str, Layer], ...] = ()
+    explicit: dict[str, Any] = {}
+
+    @classmethod
+    def load(
+        cls,
+        config_path: Path | None = None,
+        *,
+        task: str = "",
+        explicit: Mapping[str, Any] | None = None,
+    ) -> AppConfig:
+        """Merge all layers.
+
+        Args:
+            config_path: A YAML or JSON file; default: ``$RAGSTREAM_CONFIG``, else
+                ``ragstream.yaml`` in the working directory if there is one.
+            task: Name of a task profile; empty for none.
+            explicit: Dotted key → value, the strongest layer (command line, run config).
+
+        Raises:
+            UnknownSetting: An unknown key (the nearest one is named), a bad value, an unknown
+                task, an unreadable file.
+        """
+        path = config_path or _default_config_path()
+        origin_of = path.name if path else CONFIG_NAME
+        layer = dict(_file_layer(path))
+        tasks = {**_shipped_tasks(), **_checked_tasks(layer.pop("tasks", {}), path)}
+        base = (origin_of, layer), ("environment", _env_layer())
+        return cls._merged(base, tasks, task=task, explicit=dict(explicit or {}))
+
+    @classmethod
+    def _merged(
+        cls,
+        base: tuple[tuple[str, Layer], ...],
+        tasks: dict[str, Layer],
+        *,
+        task: str,
+        explicit: dict[str, Any],
+    ) -> AppConfig:
+        layers = list(base)
+        if task:
+            layers.append((f"task {task}", _task(tasks, task)))
+        layers.append(("explicit", nested(explicit)))
+        merged, origin = _merge(layers)
+        settings = _validate(merged, origin)
+        return cls(settings=settings, tasks=tasks, origin=origin, base=base, explicit=explicit)
+
+    def with_task(self, task: str = "", *, explicit: Mapping[str, Any] | None = None) -> AppConfig:
+        """Return these settings under a task profile, explicit ones on top (C-31).
+
+        Args:
+            task: Name of a task profile; empty for none.
+            explicit: Dotted key → value, over those given at load.
+
+        Raises:
+            UnknownSetting: An unknown task, key or value.
+        """
+        return self._merged(
+            self.base, self.tasks, task=task, explicit={**self.explicit, **(explicit or {})}
+        )
+
+    def resolve_task(self, task_name: str) -> tuple[RetrievalConfig, PromptConfig]:
+        """Return the retrieval and prompt settings of a task profile over these settings (R-096).
+
+        Raises:
+            UnknownSetting: No such task profile.
+        """
+        settings = self.with_task(task_name).settings
+        return settings.retrieval, settings.prompt
+
+    @property
+    def data_dir(self) -> Path:
+        """The data root, absolute."""
+        return Path(self.settings.paths.data_dir).absolute()
+
+    @property
+    def index_dir(self) -> Path:
+        """The root of all indexes, absolute."""
+        given = self.settings.paths.index_dir
+        return Path(given).absolute() if given else self.data_dir / "index"
+
+    def chain(self) -> ChainSettings:
+        """Return the settings a prompt's result depends on."""
+        return ChainSettings(**{s: getattr(self.settings, s) for s in CHAIN_SECTIONS})
+
+
+def quiet_environment() -> None:
+    """Switch off every package's telemetry and hub look-ups; each entry point calls this first."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def set_dagster_home(data_dir: Path) -> Path:
+    """Point ``DAGSTER_HOME`` into the data root and return it; children inherit it."""
+    home = data_dir / "dagster_home"
+    os.environ["DAGSTER_HOME"] = str(home)
+    return home
+
+
+def child_environment(config: AppConfig) -> dict[str, str]:
+    """Return the environment of a server we start: this one, the data root, telemetry off."""
+    return {
+        **os.environ,
+        **QUIET,
+        "RAGSTREAM_DATA_DIR": str(config.data_dir),
+        "DAGSTER_HOME": str(config.data_dir / "dagster_home"),
+    }
+
+
+def blas_core_type() -> str:
+    """Return the BLAS kernel that the environment forces, empty where it chooses itself."""
+    return os.environ.get("OPENBLAS_CORETYPE", "")
+
+
+def nested(flat: Mapping[str, Any]) -> Layer:
+    """Turn dotted keys into sections.
+
+    Raises:
+        UnknownSetting: An unknown section or key; the nearest known one is named.
+    """
+    layer: Layer = {}
+    for dotted, value in flat.items():
+        section, _, key = dotted.partition(".")
+        if section not in SECTIONS or key not in SECTIONS[section].model_fields:
+            raise _unknown(dotted)
+        layer.setdefault(section, {})[key] = value
+    return layer
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, str]:
+    """Parse ``key=value`` words of a command line.
+
+    Raises:
+        UnknownSetting: A word without ``=``.
+    """
+    pairs = {}
+    for word in assignments:
+        key, sign, value = word.partition("=")
+        if not sign:
+            raise UnknownSetting(f"not a setting: {word!r}", hint="--set retrieval.top_k=20")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def overlay(settings: ChainSettings, changes: Mapping[str, Any]) -> ChainSettings:
+    """Return chain settings with dotted keys replaced and validated.
+
+    Raises:
+        UnknownSetting: A key that is unknown or that no stage reads, or a bad value.
+    """
+    merged = settings.model_dump()
+    for section, values in nested(changes).items():
+        if section not in merged:
+            raise UnknownSetting(
+                f"{section}.{next(iter(values))} is not read by the chain",
+                hint=f"sections: {', '.join(CHAIN_SECTIONS)}",
+            )
+        merged[section].update(values)
+    try:
+        return ChainSettings.model_validate(merged)
+    except ValidationError as error:
+        raise _bad_value(error, {}) from None
+
+
+def _task(tasks: Mapping[str, Layer], name: str) -> Layer:
+    if name not in tasks:
+        raise UnknownSetting(
+            f"unknown task profile {name!r}", hint=f"one of: {', '.join(sorted(tasks))}"
+        )
+    return tasks[name]
+
+
+def _unknown(dotted: str) -> UnknownSetting:
+    near = difflib.get_close_matches(dotted, known_keys(), n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return UnknownSetting(f"unknown setting {dotted!r}", hint=f"{hint}`ragstream config show`")
+
+
+def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetting:
+    first = error.errors()[0]
+    dotted = ".".join(str(part) for part in first["loc"][:2])
+    if first["type"] == "extra_forbidden":
+        return _unknown(dotted)
+    value = "" if "api_key" in dotted else f" = {first['input']!r}"
+    where = origin.get(dotted, "explicit")
+    return UnknownSetting(
+        f"setting {dotted}{value} ({where}): {first['msg']}", hint="`ragstream config show`"
+    )
+
+
+def _default_config_path() -> Path | None:
+    path = Path(os.environ.get("RAGSTREAM_CONFIG", CONFIG_NAME))
+    return path if path.is_file() or "RAGSTREAM_CONFIG" in os.environ else None
+
+
+def _file_layer(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise UnknownSetting(f"{path}: a configuration over {MAX_CONFIG_BYTES} bytes")
+        data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UnknownSetting(f"{path}: cannot be read as YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise UnknownSetting(f"{path}: the top level must be sections, e.g. `retrieval:`")
+    if "api_key" in (data.get("provider") or {}):
+        raise UnknownSetting(
+            f"{path}: provider.api_key does not belong into a file that is shared",
+            hint="export RAGSTREAM_PROVIDER__API_KEY, or write it into .env",
+        )
+    return _checked_sections(data, str(path))
+
+
+def _checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
+    for section, values in data.items():
+        if section == "tasks":
+            continue
+        if section not in SECTIONS:
+            raise _unknown(section)
+        if not isinstance(values, dict):
+            raise UnknownSetting(f"{where}: {section} must hold `key: value` lines")
+        nested({f"{section}.{key}": value for key, value in values.items()})
+    return data
+
+
+def _checked_tasks(tasks: Any, path: Path | None) -> dict[str, Layer]:
+    if not isinstance(tasks, dict):
+        raise UnknownSetting(f"{path}: tasks must map names to sections")
+    for name, profile in tasks.items():
+        _checked_sections(dict(profile or {}), f"{path}, task {name}")
+    return tasks
+
+
+@functools.cache
+def _shipped_tasks() -> dict[str, Layer]:
+    text = (Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8")
+    tasks: dict[str, Layer] = yaml.safe_load(text)
+    return tasks
+
+
+@functools.cache
+def _dotenv(path: Path) -> dict[str, str]:
+    """Read a ``.env`` file once in the life of a process (R-095)."""
+    from dotenv import dotenv_values
+
+    return {k: v for k, v in dotenv_values(path).items() if v is not None}
+
+
+def _env_layer() -> Layer:
+    dotenv = Path(".env").absolute()
+    variables = {**(_dotenv(dotenv) if dotenv.is_file() else {}), **os.environ}
+    layer: Layer = {}
+    for name, value in variables.items():
+        target = _env_target(name)
+        if target is not None:
+            layer.setdefault(target[0], {})[target[1]] = _listed(value)
+    return layer
+
+
+def _env_target(name: str) -> tuple[str, str] | None:
+    if name in SHORT_NAMES:
+        return SHORT_NAMES[name]
+    if name.startswith("MEMORY_"):
+        section, key = "memory", name.removeprefix("MEMORY_").lower()
+        return (section, key) if key in MemoryConfig.model_fields else None
+    if not name.startswith(PREFIX):
+        return None
+    section, _, key = name.removeprefix(PREFIX).lower().partition("__")
+    nested({f"{section}.{key}": ""})  # refuses an unknown name
+    return section, key
+
+
+def _listed(value: Any) -> Any:
+    """Read ``[…]`` of an environment variable or a command line as a JSON list."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value
+
+
+def _merge(layers: list[tuple[str, Layer]]) -> tuple[Layer, dict[str, str]]:
+    merged: Layer = {}
+    origin = dict.fromkeys(known_keys(), "default")
+    for name, layer in layers:
+        for section, values in layer.items():
+            for key, value in values.items():
+                merged.setdefault(section, {})[key] = _listed(value)
+                origin[f"{section}.{key}"] = name
+    return merged, origin
+
+
+def _validate(merged: Layer, origin: Mapping[str, str]) -> Settings:
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        raise _bad_value(error, origin) from None

@@ -1,0 +1,32 @@
+"""Immutable records shared by every layer; identity is a content hash."""
+
+from __future__ import annotations
+
+from ragstream_core.records.chunk import Chunk
+from ragstream_core.records.decision import Decision, decision_from, decision_row
+from ragstream_core.records.retrieval import Citation, Hit
+from ragstream_core.records.super_prompt import (
+    BODY_DEFAULTS,
+    BODY_KEYS,
+    STAGES,
+    SuperPrompt,
+    evolve,
+    from_json,
+    to_json,
+)
+
+__all__ = [
+    "BODY_DEFAULTS",
+    "BODY_KEYS",
+    "STAGES",
+    "Chunk",
+    "Citation",
+    "Decision",
+    "Hit",
+    "SuperPrompt",
+    "decision_from",
+    "decision_row",
+    "evolve",
+    "from_json",
+    "to_json",
+]

@@ -1,0 +1,96 @@
+"""Identity is a content hash: every id and digest of the project is made here and nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_CHUNK_ID = re.compile(r"^(?P<path>.*)::(?P<sha>[0-9a-f]{64})::(?P<idx>\d+)$", re.DOTALL)
+SHORT_ID_DIGITS = 8
+
+
+def sha256_hex(data: bytes | str) -> str:
+    """Return the sha256 of bytes, or of the UTF-8 form of a text, as 64 hex digits."""
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """Serialise to the one JSON text a value has here: sorted keys, no spaces, no NaN.
+
+    Raises:
+        ValueError: The value holds a NaN or an infinity.
+    """
+    return json.dumps(
+        value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+
+
+def digest_of(value: Any) -> str:
+    """Return the sha256 of a value's canonical JSON, as 64 hex digits."""
+    return sha256_hex(canonical_json(value))
+
+
+def chunk_id(rel_path: str, sha256: str, chunk_idx: int) -> str:
+    """Make the canonical id of a document chunk: ``rel_path::sha256::chunk_idx`` (R-076).
+
+    Args:
+        rel_path: POSIX path relative to the project; may itself contain ``::``.
+        sha256: 64 hex digits of the file's bytes.
+        chunk_idx: 0-based position of the chunk in its file.
+    """
+    return f"{rel_path}::{sha256}::{chunk_idx}"
+
+
+def parse_chunk_id(identifier: str) -> tuple[str, str, int]:
+    """Split a chunk id from the right into path, sha256 and index.
+
+    Raises:
+        ValueError: The text is not a document chunk id.
+    """
+    match = _CHUNK_ID.match(identifier)
+    if match is None:
+        raise ValueError(f"not a document chunk id: {identifier!r}")
+    return match["path"], match["sha"], int(match["idx"])
+
+
+def short_ids(identifiers: list[str]) -> dict[str, str]:
+    """Give each id its citation id: 8 hex digits of its sha256, longer only on a collision.
+
+    Args:
+        identifiers: Chunk ids of one prompt; duplicates are harmless.
+
+    Returns:
+        Chunk id → short id. The mapping is injective and independent of the order given.
+    """
+    unique = sorted(set(identifiers))
+    hashes = {i: sha256_hex(i) for i in unique}
+    digits = SHORT_ID_DIGITS
+    while len({h[:digits] for h in hashes.values()}) < len(unique):
+        digits += 4
+    return {i: h[:digits] for i, h in hashes.items()}
+
+
+def row_number(canonical: str) -> int:
+    """Return the sha256 of one row's canonical text as an integer below 2^256."""
+    return int.from_bytes(
+        hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).digest(), "big"
+    )
+
+
+def multiset_sum(total: int, added: Iterable[str], *, removed: Iterable[str] = ()) -> int:
+    """Add rows to, and take rows from, an order-independent digest: a sum modulo 2^256.
+
+    The same live rows give the same number whatever the history of adding and removing.
+    """
+    total += sum(map(row_number, added)) - sum(map(row_number, removed))
+    return total % (1 << 256)
+
+
+def generation_digest(row_sum: int, index_fp: str, embed_fp: str) -> str:
+    """Return the digest of a generation: its live rows and what they were made with."""
+    return digest_of({"rows": f"{row_sum:064x}", "index_fp": index_fp, "embed_fp": embed_fp})
