@@ -1,0 +1,41 @@
+"""The model-free reranker: MaxSim over the encoder's own token vectors (`quality.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ragstream_core.scoring import max_sim
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F16
+
+
+class TokenVectors(Protocol):
+    """Gives token vectors, fresh or cached: the values are the same."""
+
+    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
+        """Return one array (tokens, dimension) a text, float16."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MaxSimScorer:
+    """Scores passages by late interaction with the query pieces.
+
+    Attributes:
+        queries: Encodes the pieces.
+        passages: Encodes the passages; usually through a cache.
+    """
+
+    queries: TokenVectors
+    passages: TokenVectors
+    name: str = "maxsim"
+
+    def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
+        """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
+        query = np.concatenate(self.queries.token_vectors(list(pieces)))
+        return [max_sim(query, tokens) for tokens in self.passages.token_vectors(list(passages))]

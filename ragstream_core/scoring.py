@@ -1,0 +1,139 @@
+"""The numbers that decide: LogAvgExp, the exact cosine kernel, scaling, fusion, MaxSim.
+
+Every function is pure, states formula, range and shape, and gives a row the same bits whatever
+other rows are scored with it: BLAS only proposes candidates, these functions decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+F64 = npt.NDArray[np.float64]
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+DIGITS = 6
+DEPTH = 100
+MARGIN = 1e-5
+FLAT = 1e-6
+
+
+def log_avg_exp(scores: npt.ArrayLike, tau: float = 9.0) -> F64:
+    """Aggregate the scores of several query pieces into one.
+
+    (1/τ)·ln((1/N)·Σ_i exp(τ·s_i)) over the last axis (seed 001 §3), max-shifted. For each row:
+    mean ≤ value ≤ max; value ≥ max − ln(N)/τ; adding c to all scores adds c.
+
+    Args:
+        scores: Shape (..., N) with N ≥ 1 pieces.
+        tau: Sharpness > 0; towards 0 the mean, towards infinity the maximum.
+
+    Returns:
+        Shape (...), float64.
+
+    Raises:
+        ValueError: No piece, or ``tau`` not positive.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] == 0 or not tau > 0:
+        raise ValueError("log_avg_exp needs at least one score and tau > 0")
+    peak = values.max(axis=-1, keepdims=True)
+    mean = np.exp(tau * (values - peak)).mean(axis=-1)
+    return np.asarray(peak[..., 0] + np.log(mean) / tau)
+
+
+def exact_cosines(rows: F32, queries: F32) -> F64:
+    """Return the cosine of every row with every query, independent of what else is scored.
+
+    Float64 products of float32 values are exact; each sum runs over one row alone, so neither
+    subset nor order nor threads change a bit. Rounded to 6 digits.
+
+    Args:
+        rows: Unit vectors, shape (n, d).
+        queries: Unit vectors, shape (p, d).
+
+    Returns:
+        Shape (n, p), in [-1, 1].
+    """
+    result = np.empty((len(rows), len(queries)))
+    wide = np.ascontiguousarray(rows, dtype=np.float64)
+    for j, query in enumerate(np.asarray(queries, dtype=np.float64)):
+        result[:, j] = (wide * query).sum(axis=1)
+    return np.clip(np.round(result, DIGITS), -1.0, 1.0)
+
+
+def propose(approximate: F32 | F64, depth: int = DEPTH) -> I64:
+    """Return the rows that may belong to the exact top ``depth``.
+
+    Args:
+        approximate: Scores within 1e-6 of the exact ones, shape (n,).
+        depth: How many are wanted.
+
+    Returns:
+        Row numbers, ascending: the best ``depth`` and everything within 1e-5 of the last.
+    """
+    if len(approximate) <= depth:
+        return np.arange(len(approximate), dtype=np.int64)
+    last = np.partition(approximate, len(approximate) - depth)[len(approximate) - depth]
+    return np.flatnonzero(approximate >= last - MARGIN)
+
+
+def top(ids: Sequence[str], scores: F64, depth: int = DEPTH) -> list[int]:
+    """Return the positions of the best ``depth`` scores, ordered by (−score, id)."""
+    order = sorted(range(len(scores)), key=lambda i: (-scores[i], ids[i]))
+    return order[:depth]
+
+
+def scale(scores: F64, low: float, high: float) -> F64:
+    """Scale to [0, 1] between two anchors and clip; all zeros where high − low < 1e-6."""
+    if high - low < FLAT:
+        return np.zeros(len(scores))
+    return np.clip((np.asarray(scores, dtype=np.float64) - low) / (high - low), 0.0, 1.0)
+
+
+def min_max(scores: F64) -> F64:
+    """Scale a list between its own minimum and maximum; all zeros where it is flat or empty."""
+    if len(scores) == 0:
+        return np.zeros(0)
+    return scale(scores, float(np.min(scores)), float(np.max(scores)))
+
+
+def convex(dense: F64, lexical: F64, dense_weight: float) -> F64:
+    """Fuse two scaled signals: w·dense + (1 − w)·lexical, in [0, 1].
+
+    Bruch, Gai, Ingber, arXiv:2210.11934: a convex combination beats rank fusion.
+    """
+    return dense_weight * dense + (1.0 - dense_weight) * lexical
+
+
+def reciprocal_rank(ranks: Sequence[int | None], k: int = 60) -> float:
+    """Fuse 1-based ranks: Σ 1/(k + rank) over the lists a candidate is in (Cormack et al. 2009).
+
+    Args:
+        ranks: Rank in each list, None where the list does not hold the candidate.
+        k: Smoothing constant > 0.
+    """
+    return sum(1.0 / (k + rank) for rank in ranks if rank is not None)
+
+
+def max_sim(query: npt.ArrayLike, passage: npt.ArrayLike) -> float:
+    """Late interaction: mean over query tokens of the best cosine with a passage token.
+
+    Khattab & Zaharia, "ColBERT", 2020, as a mean so that it lies in [-1, 1]; 0 where one side has
+    no token. Rounded to 6 digits. Both sides are rounded to float16: their products then are
+    multiples of 2⁻⁴⁸ and sums of a few hundred of them exact in float64, so that any BLAS, in any
+    order and with any number of threads, gives the same bits.
+
+    Args:
+        query: Unit token vectors, shape (q, d).
+        passage: Unit token vectors, shape (t, d).
+    """
+    left = np.asarray(query, dtype=np.float16).astype(np.float64)
+    right = np.asarray(passage, dtype=np.float16).astype(np.float64)
+    if left.size == 0 or right.size == 0:
+        return 0.0
+    best = (left @ right.T).max(axis=1)
+    return round(float(np.clip(best, -1.0, 1.0).mean()), DIGITS)
