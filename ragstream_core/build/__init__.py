@@ -1,0 +1,1 @@
+"""The composition root: settings in, connected adapters and stages out."""

@@ -1,0 +1,81 @@
+"""Connects the evaluation with the models, stages and settings that prompts use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.build import models, stages
+from ragstream_core.evaluation.corpus_view import CorpusView
+from ragstream_core.evaluation.retrieval import (
+    EvaluationResult,
+    evaluate,
+    read_jsonl,
+    read_qrels,
+)
+from ragstream_core.records.identity import digest_of
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ports import Progress
+
+
+def evaluate_retrieval(
+    workspace: Workspace,
+    corpus: Path,
+    *,
+    queries: Path,
+    qrels: Path,
+    progress: Progress | None = None,
+) -> EvaluationResult:
+    """Measure retrieval and reranking with this workspace's settings.
+
+    Args:
+        workspace: Its settings decide; its data root keeps the corpus vectors for the next call.
+        corpus: ``corpus.jsonl``.
+        queries: ``queries.jsonl``.
+        qrels: ``qrels.tsv``.
+        progress: Called with (done, total), first while embedding, then for the queries.
+
+    Raises:
+        UsageError: A file is missing or malformed.
+        RagstreamError: A model is not available.
+    """
+    from ragstream_core.chunking.profiles import chunk_profile
+    from ragstream_core.chunking.words import word_offsets
+    from ragstream_core.ingestion.chunker import Chunker
+
+    questions, judgements = read_jsonl(queries), read_qrels(qrels)
+    embedder = models.embedder(workspace.config)
+    settings = workspace.config.chain()
+    profile = chunk_profile(workspace.config.settings.chunking.profile)
+    view = CorpusView.build(
+        read_jsonl(corpus),
+        chunker=Chunker(profile, token_offsets=getattr(embedder, "token_offsets", word_offsets)),
+        embedder=embedder,
+        cache=workspace.data_dir / "evaluation",
+        progress=progress,
+    )
+    search = stages.retrieval_stage(workspace, settings, lambda: [view])
+    rerank = stages.reranker_stage(workspace, settings, workspace.data_dir / "evaluation")
+
+    def rank(text: str) -> list[str]:
+        prompt = stages.preprocessed(workspace, settings, text)
+        return rerank(search(prompt)).views_by_stage["reranked"]
+
+    fingerprint = digest_of(
+        {
+            "embed_fp": embedder.fingerprint,
+            "chunker": profile.version,
+            "settings": settings.model_dump(),
+            "reranker": models.reranker_name(workspace.config, settings.rerank),
+        }
+    )
+    return evaluate(
+        view,
+        rank,
+        queries=questions,
+        qrels=judgements,
+        fingerprint=fingerprint,
+        progress=progress,
+    )

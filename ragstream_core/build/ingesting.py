@@ -1,0 +1,128 @@
+"""Connects the ingestion with its adapters; the light half decides whether there is work at all."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build import projects as folders
+from ragstream_core.build.models import models_dir
+from ragstream_core.embedders.registry import embed_fingerprint
+from ragstream_core.errors import RagstreamError
+from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.stores.pending import Inspection, inspect
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import IngestProgress, Workspace
+    from ragstream_core.ingestion.stats import IngestionStats
+
+
+def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
+    """Return what an ingest of a project depends on; loads no model.
+
+    Raises:
+        RagstreamError: The embedding settings name a model or backend that is not here.
+    """
+    settings = workspace.config.settings
+    embeddings = settings.embeddings
+    return IngestionConfig(
+        profile=settings.chunking.profile,
+        delete_replaced=settings.ingestion.delete_replaced,
+        retain_generations=settings.ingestion.retain_generations,
+        max_text_bytes=settings.discovery.max_text_bytes,
+        include=tuple(settings.discovery.include),
+        exclude=tuple(settings.discovery.exclude),
+        embedding=embed_fingerprint(
+            embeddings.backend, embeddings.model, models_dir=models_dir(workspace.config)
+        ),
+        flat=folders.is_flat(workspace.data_dir, project),
+    )
+
+
+def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
+    """Return the statistics of a no-op, or None where there is work; see `Workspace.unchanged`."""
+    began = time.perf_counter()
+    found = _inspect(workspace, project)
+    if found.pending is not None:
+        return None
+    return found.idle_stats(project, seconds=time.perf_counter() - began)
+
+
+def ingest(
+    workspace: Workspace,
+    project: str,
+    *,
+    verify: bool,
+    rebuild: bool,
+    progress: IngestProgress | None,
+    provenance: dict[str, str] | None,
+) -> IngestionStats:
+    """Ingest a project; see `Workspace.ingest`."""
+    from ragstream_core.build import models
+    from ragstream_core.chunking.profiles import chunk_profile
+    from ragstream_core.chunking.words import word_offsets
+    from ragstream_core.ingestion.chunker import Chunker
+    from ragstream_core.ingestion.ingestion_manager import IngestionManager
+    from ragstream_core.stores.catalog import store_opener
+
+    folder = workspace.doc_dir(project)
+    embedder = models.embedder(workspace.config)
+    offsets = getattr(embedder, "token_offsets", word_offsets)
+    manager = IngestionManager(
+        folder if folders.is_flat(workspace.data_dir, project) else folder.parent,
+        store_opener(workspace.config.index_dir),
+        embedder=embedder,
+        chunkers=lambda name: Chunker(chunk_profile(name), token_offsets=offsets),
+        progress=progress,
+    )
+    config = replace(
+        ingestion_config(workspace, project),
+        verify=verify,
+        rebuild=rebuild,
+        provenance=provenance or {},
+    )
+    return manager.run(project, config)
+
+
+def status(workspace: Workspace, project: str) -> dict[str, Any]:
+    """Return what is indexed and what an ingest would do; see `Workspace.status`."""
+    found = _inspect(workspace, project)
+    newest, pending = found.newest, found.pending
+    changes = pending.changes if pending else None
+    return {
+        "project": project,
+        "generation": newest.n if newest else 0,
+        "digest": newest.digest if newest else "",
+        "created": newest.created if newest else "",
+        "model": newest.embed_fp if newest else "",
+        "files": newest.counts.get("files", 0) if newest else 0,
+        "chunks": newest.counts.get("chunks", 0) if newest else 0,
+        "on_disk": len(found.found.files),
+        "reason": pending.reason if pending else "",
+        "pending": {
+            "new": list(changes.new),
+            "changed": [*changes.changed, *changes.racy],
+            "removed": list(changes.removed),
+        }
+        if changes
+        else {"new": sorted(found.found.files) if pending else [], "changed": [], "removed": []},
+        "skipped": [list(row) for row in sorted(found.found.refused)],
+        "bytes": _size(workspace.index_dir(project)),
+    }
+
+
+def _inspect(workspace: Workspace, project: str) -> Inspection:
+    folder = workspace.doc_dir(project)
+    config = ingestion_config(workspace, project)
+    return inspect(workspace.index_dir(project), folder, scan_fp=config.scan_fp, rules=config.rules)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError, RagstreamError):
+            total += path.stat().st_size
+    return total

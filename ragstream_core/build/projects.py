@@ -1,0 +1,80 @@
+"""Project names and folders; a name can never lead outside the data root."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+
+from ragstream_core.errors import InvalidName, UnknownProject
+
+FLAT = "default"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(10))})  # fmt: skip
+
+
+def checked(project: str) -> str:
+    """Return the name itself when it is a project name.
+
+    Raises:
+        InvalidName: Other characters, ``..``, too short or long, or a Windows device name.
+    """
+    if (
+        _NAME.fullmatch(project) is None
+        or ".." in project
+        or project.split(".", maxsplit=1)[0].lower() in _DEVICES
+    ):
+        raise InvalidName(
+            f"{project!r} cannot be a project name",
+            hint="3 to 64 letters, digits, '.', '_', '-', starting with a letter or digit, no '..'",
+        )
+    return project
+
+
+def names(data_dir: Path) -> list[str]:
+    """Return all project names, sorted: folders of ``doc_raw``, and ``default`` for flat files."""
+    found: set[str] = set()
+    root = data_dir / "doc_raw"
+    if not root.is_dir():
+        return []
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
+                found.add(FLAT)
+            elif entry.is_dir(follow_symlinks=False) and _valid(entry.name):
+                found.add(entry.name)
+    return sorted(found)
+
+
+def doc_dir(data_dir: Path, project: str) -> Path:
+    """Return the folder of a project's documents.
+
+    Raises:
+        InvalidName: Not a project name.
+        UnknownProject: There is no such folder; the nearest name is named.
+    """
+    checked(project)
+    known = names(data_dir)
+    if project not in known:
+        near = difflib.get_close_matches(project, known, n=1)
+        listed = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+        raise UnknownProject(
+            f"no project {project!r} under {data_dir / 'doc_raw'}",
+            hint=f"{listed}; or put documents into {data_dir / 'doc_raw' / project}/",
+        )
+    folder = data_dir / "doc_raw" / project
+    return folder if folder.is_dir() else data_dir / "doc_raw"
+
+
+def is_flat(data_dir: Path, project: str) -> bool:
+    """Whether a project is the flat files of ``doc_raw`` itself: no folder is entered."""
+    return project == FLAT and not (data_dir / "doc_raw" / FLAT).is_dir()
+
+
+def _valid(name: str) -> bool:
+    try:
+        checked(name)
+    except InvalidName:
+        return False
+    return True

@@ -1,0 +1,182 @@
+"""Pinning a prompt's inputs, opening generations, searching, running again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.agents.a1_file_injector import candidates
+from ragstream_core.agents.aliases import default_alias_text
+from ragstream_core.agents.shape import path_tokens
+from ragstream_core.agents.trail import pieces_of
+from ragstream_core.build import models, stages
+from ragstream_core.build.file_sources import RecordedFiles, injectable
+from ragstream_core.config import AppConfig
+from ragstream_core.embedders.registry import embed_fingerprint
+from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
+from ragstream_core.orchestration.inputs import Pin, PromptInputs, PromptRequest, code_digest
+from ragstream_core.settings import ChainSettings
+from ragstream_core.stores.view import open_view
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ports import IndexView
+    from ragstream_core.records import SuperPrompt
+
+DEFAULT_HARD_RULES = """\
+Answer from the cited passages and the injected files only.
+Say plainly when they do not answer the question.
+Cite every claim as [source: <filename>, chunk: <id>].
+"""
+
+
+def view(workspace: Workspace, project: str, generation: int) -> IndexView:
+    """Open a generation; see `Workspace.view`."""
+    index_dir = workspace.index_dir(project)
+    return open_view(index_dir, project=project, generation=generation or None)
+
+
+def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> PromptInputs:
+    """Pin the inputs of a prompt; see `Workspace.pin`.
+
+    Raises:
+        RagstreamError: Unknown project, setting or generation.
+    """
+    config = _configured(workspace, request)
+    settings = config.chain()
+    for project in request.projects:
+        workspace.doc_dir(project)
+    pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]
+    projects = [p.project for p in pins]
+    return PromptInputs(
+        text=request.text,
+        pins=tuple(pins),
+        named=request.files,
+        names=_names(workspace, request, projects),
+        off=tuple(sorted({_qualified(path, projects) for path in request.off})),
+        lock=request.lock,
+        settings=settings.model_dump(),
+        texts=_texts(workspace.data_dir, projects),
+        now=now.isoformat(),
+        time_zone=str(now.tzinfo),
+        models=resolved_models(config, settings),
+        code=code_digest(),
+    )
+
+
+def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
+    """Return which model takes each role under these settings, without loading one."""
+    return {
+        "embedder": config.settings.embeddings.model,
+        "reranker": models.reranker_name(config, settings.rerank),
+        "gate": "similarity",
+        "counter": stages.COUNTER.name,
+    }
+
+
+def rerun(workspace: Workspace, inputs: PromptInputs) -> SuperPrompt:
+    """Run the chain for recorded inputs; files come from the record.
+
+    Raises:
+        GenerationGone: A pinned generation is not kept.
+        IntegrityError: It is kept and is not what it was.
+        UnknownPrompt: The bytes of an injected file are not kept.
+    """
+    for pinned in inputs.pins:
+        found = view(workspace, pinned.project, pinned.generation)
+        if found.digest != pinned.digest:
+            raise GenerationGone(
+                f"generation {pinned.generation} of {pinned.project} is another one now "
+                f"(digest {found.digest[:12]}, the prompt needs {pinned.digest[:12]})"
+            )
+    return workspace.run(inputs, files=RecordedFiles(workspace.store, inputs))
+
+
+def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list[dict[str, Any]]:
+    """Rank chunks for a text; see `Workspace.search`."""
+    settings = workspace.config.chain()
+    views = [view(workspace, project, 0) for project in projects]
+    retriever = stages.retriever(workspace, settings)
+    pieces = pieces_of(stages.preprocessed(workspace, settings, text))
+    hits = retriever.search(views, " ".join(pieces), pieces=pieces)[:k]
+    chunks = {c.id: c for c in stages.load(views, [hit.chunk_id for hit in hits])}
+    return [
+        {
+            "chunk_id": hit.chunk_id,
+            "source": chunks[hit.chunk_id].source,
+            "score": hit.score,
+            "dense": hit.cosine,
+            "lexical": hit.bm25,
+            "snippet": chunks[hit.chunk_id].snippet,
+        }
+        for hit in hits
+    ]
+
+
+def _configured(workspace: Workspace, request: PromptRequest) -> AppConfig:
+    if not request.task and not request.settings:
+        return workspace.config
+    return workspace.config.with_task(request.task, explicit=request.settings)
+
+
+def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> Pin:
+    found = view(workspace, project, as_of)
+    embeddings = config.settings.embeddings
+    mine = embed_fingerprint(
+        embeddings.backend, embeddings.model, models_dir=models.models_dir(config)
+    )
+    if found.embed_fp != mine:
+        raise ModelMismatch(
+            f"project {project!r} was embedded by model {found.embed_fp[:12]}; the settings ask "
+            f"for {embeddings.backend}/{embeddings.model}, {mine[:12]}",
+            hint=f"ragstream ingest {project} --rebuild, or set embeddings.backend/model back",
+        )
+    return Pin(project, found.generation, found.digest, found.embed_fp)
+
+
+def _names(
+    workspace: Workspace, request: PromptRequest, projects: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the files that a word of the prompt or a ``--file`` may mean, as ``project/path``."""
+    tokens = [*request.files, *path_tokens(request.text)]
+    if not tokens:
+        return ()
+    several = len(projects) > 1
+    found: set[str] = set()
+    for project in projects:
+        paths = injectable(workspace, project)
+        shown = {f"{project}/{path}" if several else path: path for path in paths}
+        for token in tokens:
+            token = token.replace("\\", "/").removeprefix("./")
+            found.update(f"{project}/{shown[name]}" for name in candidates(token, list(shown)))
+    return tuple(sorted(found))
+
+
+def _qualified(path: str, projects: Sequence[str]) -> str:
+    if any(path.startswith(f"{project}/") for project in projects):
+        return path
+    if len(projects) > 1:
+        raise UsageError(f"--off {path}: say which project", hint=f"{projects[0]}/{path}")
+    return f"{projects[0]}/{path}"
+
+
+def _texts(data_dir: Path, projects: Sequence[str]) -> dict[str, str]:
+    return {
+        "hard_rules": _project_text(data_dir, projects, "hard_rules.md") or DEFAULT_HARD_RULES,
+        "project_memory": _project_text(data_dir, projects, "project_memory.md"),
+        "aliases": default_alias_text(),
+    }
+
+
+def _project_text(data_dir: Path, projects: Sequence[str], name: str) -> str:
+    parts = []
+    for project in projects:
+        path = data_dir / "projects" / project / name
+        if path.is_file():
+            try:
+                parts.append(path.read_text(encoding="utf-8"))
+            except UnicodeDecodeError as error:
+                raise IntegrityError(f"{path} is not UTF-8: {error}") from None
+    return "\n".join(parts)

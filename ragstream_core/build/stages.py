@@ -1,0 +1,284 @@
+"""Each op's stage, made for the prompt at hand: settings and pins come from its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from ragstream_core.agents.a0_preprocessing import Preprocessing
+from ragstream_core.agents.a1_file_injector import FileInjector
+from ragstream_core.agents.a2_audit import Audit
+from ragstream_core.agents.a2_prompt_shaper import PromptShaper
+from ragstream_core.agents.a3_nli_gate import NliGate
+from ragstream_core.agents.a4_condenser import Condenser
+from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
+from ragstream_core.agents.aliases import default_alias_text, parse_aliases
+from ragstream_core.agents.prompt_builder import PromptBuilder
+from ragstream_core.agents.reranker import RerankerStage
+from ragstream_core.agents.retrieval import RetrievalStage
+from ragstream_core.build import models
+from ragstream_core.build.file_sources import LiveFiles, ingested_hashes
+from ragstream_core.embedders.token_cache import CachedTokenVectors, TokenVectorCache
+from ragstream_core.errors import UsageError
+from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
+from ragstream_core.prompting.compose import Layout
+from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.records import SuperPrompt
+from ragstream_core.retrieval.maxsim import MaxSimScorer
+from ragstream_core.retrieval.retriever import Fusion, Retriever
+from ragstream_core.settings import ChainSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.chain import Stage
+    from ragstream_core.ports import FileSource, IndexView
+    from ragstream_core.records import Chunk, Hit
+
+COUNTER = HeuristicTokenCounter()
+
+Maker = Callable[["Workspace", PromptInputs, ChainSettings, "FileSource"], "Stage"]
+
+
+def make(
+    workspace: Workspace, op: str, prompt: SuperPrompt, *, files: FileSource | None = None
+) -> Stage:
+    """Make the stage of an op; see `Workspace.stage`.
+
+    Raises:
+        UsageError: No such op.
+        RagstreamError: A model or generation is not available.
+    """
+    if op not in _MAKERS:
+        raise UsageError(f"no op {op!r}", hint=f"one of: {', '.join(_MAKERS)}")
+    inputs = inputs_from(prompt.extras["inputs"])
+    settings = workspace.settings_for(inputs, op)
+    return _MAKERS[op](workspace, inputs, settings, files or LiveFiles(workspace, inputs))
+
+
+def retriever(workspace: Workspace, settings: ChainSettings) -> Retriever:
+    """Return the retriever for these settings.
+
+    Raises:
+        RagstreamError: The embedder's weights are missing or wrong.
+    """
+    chosen = settings.retrieval
+    fusion = Fusion(
+        chosen.dense_weight, chosen.tau, chosen.mix_a, chosen.depth, chosen.fusion, chosen.rrf_k
+    )
+    return Retriever(models.embedder(workspace.config), fusion)
+
+
+def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
+    """Return a bare text after A0.
+
+    Raises:
+        EmptyPrompt: The text holds no word.
+        RagstreamError: The embedder's weights are missing or wrong.
+    """
+    prompt = SuperPrompt(body={"text": text})
+    return _a0(workspace, settings, default_alias_text())(prompt)
+
+
+def load(views: Sequence[IndexView], chunk_ids: Sequence[str]) -> list[Chunk]:
+    """Load chunks from the first generation that holds each, in the order asked for.
+
+    Raises:
+        IntegrityError: A stored text does not have its hash.
+        KeyError: No generation holds an id.
+    """
+    found: dict[str, Chunk] = {}
+    for view in views:
+        live = set(view.chunk_ids)
+        wanted = [i for i in chunk_ids if i in live and i not in found]
+        found.update({chunk.id: chunk for chunk in view.chunks(wanted)})
+    return [found[i] for i in chunk_ids]
+
+
+def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
+    return [workspace.view(p.project, p.generation) for p in inputs.pins]
+
+
+def _a0(workspace: Workspace, settings: ChainSettings, aliases: str) -> Preprocessing:
+    embedder = models.embedder(workspace.config)
+    return Preprocessing(
+        parse_aliases(aliases),
+        embedder.count,
+        window_tokens=embedder.window,
+        max_pieces=settings.retrieval.max_pieces,
+    )
+
+
+def _preprocessing(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return _a0(workspace, settings, inputs.texts["aliases"])
+
+
+def _shaper(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return PromptShaper(inputs.texts["project_memory"], settings.agents.a2)
+
+
+def _injector(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    projects = [pin.project for pin in inputs.pins]
+    return FileInjector(
+        files,
+        projects,
+        COUNTER,
+        named=inputs.named,
+        off=inputs.off if len(projects) > 1 else [_bare(path) for path in inputs.off],
+        lock=inputs.lock,
+        full_max_tokens=settings.files.full_max_tokens,
+        manifest=_manifest(workspace, inputs),
+        enabled=settings.agents.a1,
+    )
+
+
+def _bare(path: str) -> str:
+    return path.partition("/")[2]
+
+
+def _manifest(workspace: Workspace, inputs: PromptInputs) -> dict[str, str]:
+    several = len(inputs.pins) > 1
+    hashes: dict[str, str] = {}
+    for pin in inputs.pins:
+        wanted = [_bare(n) for n in inputs.names if n.startswith(f"{pin.project}/")]
+        for path, sha256 in ingested_hashes(workspace, pin, wanted).items():
+            hashes[f"{pin.project}/{path}" if several else path] = sha256
+    return hashes
+
+
+def _retrieval(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return retrieval_stage(workspace, settings, lambda: _views(workspace, inputs))
+
+
+def retrieval_stage(
+    workspace: Workspace, settings: ChainSettings, views: Callable[[], Sequence[IndexView]]
+) -> RetrievalStage:
+    """Make the retrieval stage over some generations, opened when it runs.
+
+    Raises:
+        RagstreamError: The embedder's weights are missing or wrong.
+    """
+
+    def search(whole: str, pieces: Sequence[str], off: Collection[str]) -> list[Hit]:
+        opened = views()
+        alone = opened[0].project if len(opened) == 1 else ""
+        closed = {f"{alone}/{path}" if alone else path for path in off}
+        return retriever(workspace, settings).search(opened, whole, pieces=pieces, off=closed)
+
+    chosen = settings.retrieval
+    return RetrievalStage(
+        search, lambda ids: load(views(), ids) if ids else [], chosen.top_k, chosen.min_score
+    )
+
+
+def _reranker(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return reranker_stage(workspace, settings, workspace.index_dir(inputs.pins[0].project))
+
+
+def reranker_stage(workspace: Workspace, settings: ChainSettings, cache_dir: Path) -> RerankerStage:
+    """Make the reranker stage that these settings resolve to on this machine.
+
+    Args:
+        workspace: Where models are looked for.
+        settings: The stage's settings.
+        cache_dir: Folder of the token vector cache.
+
+    Raises:
+        WeightsMissing: A cross-encoder was asked for by name and is not here.
+    """
+    chosen, weight = settings.rerank, settings.retrieval.dense_weight
+    name = models.reranker_name(workspace.config, chosen)
+    if name == "none":
+        return RerankerStage(None, "none", "none")
+    if name != "maxsim":
+        model = models.cross_encoder(name, models.models_dir(workspace.config))
+        return RerankerStage(
+            lambda prompt_md, pieces, passages: model.score(prompt_md, passages),
+            "cross_encoder",
+            name,
+            top_k=chosen.cross_encoder_top_k,
+            dense_weight=weight,
+        )
+
+    def maxsim(prompt_md: str, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
+        embedder = models.embedder(workspace.config)
+        cache = TokenVectorCache(cache_dir / f"tokens-{embedder.fingerprint[:16]}")
+        return MaxSimScorer(embedder, CachedTokenVectors(embedder, cache)).score(pieces, passages)
+
+    return RerankerStage(maxsim, "maxsim", "MaxSim", top_k=chosen.top_k, dense_weight=weight)
+
+
+def _gate(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return NliGate(settings.gate.theta, settings.gate.keep_top, settings.agents.a3)
+
+
+def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:
+    return Layout(
+        inputs.texts["hard_rules"],
+        inputs.texts["project_memory"],
+        settings.prompt.block_order,
+        settings.prompt.recent_history,
+    )
+
+
+def _condenser(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return Condenser(
+        COUNTER,
+        _layout(inputs, settings),
+        budget_tokens=settings.prompt.budget_tokens,
+        max_context_tokens=settings.retrieval.max_context_tokens,
+        max_context_chars=settings.retrieval.max_context_chars,
+        token_overhead=settings.retrieval.token_overhead,
+        max_facts=settings.prompt.max_facts,
+        enabled=settings.agents.a4,
+    )
+
+
+def _audit(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    views = _views(workspace, inputs)
+    alone = len(views) == 1
+    eligible = {p if alone else f"{view.project}/{p}" for view in views for p in view.paths}
+    return Audit(sorted(eligible), enabled=settings.agents.a2)
+
+
+def _enforcer(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return FormatEnforcer(COUNTER, _layout(inputs, settings), settings.prompt.budget_tokens)
+
+
+def _builder(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
+) -> Stage:
+    return PromptBuilder(COUNTER, _layout(inputs, settings))
+
+
+_MAKERS: dict[str, Maker] = {
+    "a0_preprocessing": _preprocessing,
+    "a2_prompt_shaper": _shaper,
+    "a1_file_injector": _injector,
+    "retrieval": _retrieval,
+    "reranker": _reranker,
+    "a3_nli_gate": _gate,
+    "a4_condenser": _condenser,
+    "a2_audit": _audit,
+    "a5_format_enforcer": _enforcer,
+    "prompt_builder": _builder,
+}

@@ -1,0 +1,266 @@
+"""One data root with its settings: what the command line, the page and Dagster all call.
+
+Methods import what they need when they are called, so that asking for the status loads no model
+and a no-op ingest not even NumPy.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build import projects as folders
+from ragstream_core.config import AppConfig, overlay
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.orchestration.chain import Observer, Stage
+    from ragstream_core.orchestration.inputs import PromptInputs, PromptRequest
+    from ragstream_core.orchestration.prompt_store import PromptRecord, PromptStore
+    from ragstream_core.orchestration.replay import Verdict
+    from ragstream_core.ports import FileSource, IndexView
+    from ragstream_core.records import SuperPrompt
+
+IngestProgress = Callable[[str, int, int], None]
+"""Called with (phase, done, total)."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A data root and its settings."""
+
+    config: AppConfig
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def data_dir(self) -> Path:
+        """The data root."""
+        return self.config.data_dir
+
+    @property
+    def store(self) -> PromptStore:
+        """The prompt store."""
+        from ragstream_core.orchestration.prompt_store import PromptStore
+
+        return PromptStore(self.data_dir / "prompts")
+
+    def projects(self) -> list[str]:
+        """Return the names of all projects, sorted; ``default`` holds the flat files."""
+        return folders.names(self.data_dir)
+
+    def doc_dir(self, project: str) -> Path:
+        """Return a project's document folder.
+
+        Raises:
+            InvalidName: The name could lead outside the data root.
+            UnknownProject: There is no such folder.
+        """
+        return folders.doc_dir(self.data_dir, project)
+
+    def index_dir(self, project: str) -> Path:
+        """Return a project's index folder, whether it exists or not.
+
+        Raises:
+            InvalidName: The name could lead outside the data root.
+        """
+        return self.config.index_dir / folders.checked(project)
+
+    def unchanged(self, project: str) -> IngestionStats | None:
+        """Return the statistics of a no-op where nothing is to be ingested, else None.
+
+        Opens no document, writes nothing, loads neither NumPy nor a model.
+
+        Raises:
+            UnknownProject: There is no such folder.
+            InvalidName: The name could lead outside the data root.
+        """
+        from ragstream_core.build import ingesting
+
+        return ingesting.unchanged(self, project)
+
+    def ingest(
+        self,
+        project: str,
+        *,
+        verify: bool = False,
+        rebuild: bool = False,
+        progress: IngestProgress | None = None,
+        provenance: dict[str, str] | None = None,
+    ) -> IngestionStats:
+        """Bring a project's index up to date.
+
+        Args:
+            project: Its name.
+            verify: Hash every file and check every vector, whatever the signatures say.
+            rebuild: Start a new store; needed after a change of the model or damage.
+            progress: Called with (phase, done, total).
+            provenance: Kept in the generation row, e.g. the Dagster run.
+
+        Raises:
+            UnknownProject: There is no such folder.
+            InvalidName: The name could lead outside the data root.
+            ProjectLocked: Another process is writing it.
+            ModelMismatch: The store was built by another model.
+            IntegrityError: The store is damaged.
+        """
+        from ragstream_core.build import ingesting
+
+        return ingesting.ingest(
+            self, project, verify=verify, rebuild=rebuild, progress=progress, provenance=provenance
+        )
+
+    def status(self, project: str) -> dict[str, Any]:
+        """Return what is indexed and what an ingest would do; light, writes nothing.
+
+        Returns:
+            ``project, generation, digest, created, model, files, chunks, pending`` (changed or new
+            paths by signature), ``skipped`` ([path, reason]), ``bytes``.
+
+        Raises:
+            UnknownProject: There is no such folder.
+            InvalidName: The name could lead outside the data root.
+        """
+        from ragstream_core.build import ingesting
+
+        return ingesting.status(self, project)
+
+    def view(self, project: str, generation: int = 0) -> IndexView:
+        """Open a generation of a project (0: the newest), cached while it is the same.
+
+        Raises:
+            UnknownProject: Nothing was ever ingested under that name.
+            GenerationGone: That generation is not kept.
+            IntegrityError: The store is damaged.
+        """
+        from ragstream_core.build import querying
+
+        return querying.view(self, project, generation)
+
+    def pin(self, request: PromptRequest, now: dt.datetime | None = None) -> PromptInputs:
+        """Pin everything a prompt's bytes depend on.
+
+        Args:
+            request: What is asked.
+            now: Time of the request, with a zone; default: the present moment.
+
+        Raises:
+            RagstreamError: Unknown project, setting or generation; see the subclasses.
+        """
+        from ragstream_core.build import querying
+
+        return querying.pin(self, request, now or dt.datetime.now().astimezone())
+
+    def stage(self, op: str, prompt: SuperPrompt, *, files: FileSource | None = None) -> Stage:
+        """Make the stage of an op for a prompt: a `StageFactory`.
+
+        Args:
+            op: Name of the op.
+            prompt: The prompt it will read; its inputs say which settings hold.
+            files: Where A1 reads from; default: the document folders, keeping what was read.
+
+        Raises:
+            RagstreamError: A model or generation is not available.
+        """
+        from ragstream_core.build import stages
+
+        return stages.make(self, op, prompt, files=files)
+
+    def run(
+        self,
+        inputs: PromptInputs,
+        *,
+        through: str = "prompt_builder",
+        observe: Observer | None = None,
+        files: FileSource | None = None,
+    ) -> SuperPrompt:
+        """Run the chain in this process, unrecorded.
+
+        Raises:
+            RagstreamError: A stage refused or failed.
+        """
+        from ragstream_core.orchestration.chain import run_chain
+        from ragstream_core.orchestration.inputs import begin
+
+        return run_chain(
+            lambda op, prompt: self.stage(op, prompt, files=files),
+            begin(inputs),
+            through=through,
+            observe=observe,
+        )
+
+    def finish(
+        self, prompt: SuperPrompt, *, run_id: str = "", timings_ms: dict[str, float] | None = None
+    ) -> PromptRecord:
+        """Keep a prompt that went through the whole chain; return its record.
+
+        Raises:
+            UsageError: The prompt carries no inputs.
+            OSError: Disk full, permission denied.
+        """
+        from ragstream_core.orchestration.prompt_store import make_record
+        from ragstream_core.orchestration.replay import environment
+
+        record = make_record(
+            prompt, environment=environment(), timings_ms=timings_ms or {}, run_id=run_id
+        )
+        self.store.put(record, prompt)
+        return record
+
+    def replay(self, key: str) -> Verdict:
+        """Recompute a kept prompt and compare.
+
+        Raises:
+            UnknownPrompt: No prompt under that key.
+            IntegrityError: Its record is damaged.
+        """
+        from ragstream_core.build import querying
+        from ragstream_core.orchestration.replay import replay
+
+        record = self.store.record(key)
+        return replay(record, lambda inputs: querying.rerun(self, inputs))
+
+    def search(self, text: str, projects: list[str], *, k: int = 10) -> list[dict[str, Any]]:
+        """Rank chunks for a text, without a prompt around it.
+
+        Returns:
+            ``chunk_id, source, score, dense, lexical, snippet`` of the best ``k``.
+
+        Raises:
+            RagstreamError: Unknown project, damaged store, missing model.
+        """
+        from ragstream_core.build import querying
+
+        return querying.search(self, text, projects, k)
+
+    def settings_for(self, inputs: PromptInputs, op: str) -> Any:
+        """Return the chain settings that hold at an op."""
+        from ragstream_core.settings import ChainSettings
+
+        return overlay(ChainSettings.model_validate(inputs.settings), inputs.changes_at(op))
+
+
+def open_workspace(
+    data_dir: str | Path | None = None,
+    *,
+    config_path: Path | None = None,
+    task: str = "",
+    explicit: dict[str, Any] | None = None,
+) -> Workspace:
+    """Load the settings and return the workspace.
+
+    Args:
+        data_dir: The data root; default as configured, else ``./data``.
+        config_path: A configuration file.
+        task: Name of a task profile.
+        explicit: Dotted setting → value.
+
+    Raises:
+        UnknownSetting: A setting that does not exist or has a bad value.
+    """
+    given = dict(explicit or {})
+    if data_dir is not None:
+        given["paths.data_dir"] = str(data_dir)
+    return Workspace(AppConfig.load(config_path, task=task, explicit=given))

@@ -1,0 +1,184 @@
+"""Retrieval quality over judged queries, through the same chunker, scores and fusion as prompts.
+
+Reads the layout `corpus.jsonl` (id, title, text), `queries.jsonl` (id, text), `qrels.tsv`
+(query-id, corpus-id, score). A document is ranked by its best chunk. Metrics come from ir-measures.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.atomic import replace_text
+from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.corpus_view import CorpusView
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import Progress
+
+METRICS = ("nDCG@10", "R@10", "MRR@10")
+RUN_DEPTH = 100
+
+Ranker = Callable[[str], list[str]]
+"""Returns the chunk ids for one query, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """Metrics of one run.
+
+    Attributes:
+        metrics: Name → mean over the queries.
+        by_kind: ``meta.kind`` → metrics, where queries have one.
+        queries: How many were judged.
+        fingerprint: What was measured: model and settings.
+        seconds: Wall time of the queries, indexing not included.
+        run: Query id → document ids, best first.
+    """
+
+    metrics: dict[str, float]
+    by_kind: dict[str, dict[str, float]]
+    queries: int
+    fingerprint: str
+    seconds: float
+    run: dict[str, list[str]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "metrics": self.metrics,
+            "by_kind": self.by_kind,
+            "queries": self.queries,
+            "fingerprint": self.fingerprint,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """Read one JSON object a line.
+
+    Raises:
+        UsageError: The file is missing, or a line is not a JSON object; the line is named.
+    """
+    rows = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            row["id"], row["text"]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise UsageError(f"{path}:{number}: not an object with id and text") from None
+        rows.append(row)
+    return rows
+
+
+def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Read judgements: query id → document id → grade.
+
+    Raises:
+        UsageError: The file is missing or a line does not have three fields.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            query, document, grade = line.split("\t")
+            qrels.setdefault(query, {})[document] = int(grade)
+        except ValueError:
+            raise UsageError(f"{path}:{number}: not query-id, corpus-id, score") from None
+    return qrels
+
+
+def evaluate(
+    corpus: CorpusView,
+    rank: Ranker,
+    *,
+    queries: Sequence[dict[str, Any]],
+    qrels: dict[str, dict[str, int]],
+    fingerprint: str,
+    progress: Progress | None = None,
+) -> EvaluationResult:
+    """Rank every judged query and measure.
+
+    Args:
+        corpus: The indexed documents.
+        rank: Ranks chunks for a query text.
+        queries: Objects with ``id`` and ``text``; those without judgement are left out.
+        qrels: Judgements.
+        fingerprint: What is measured, for the report.
+        progress: Called with (done, total).
+
+    Raises:
+        UsageError: No query has a judgement, or ir-measures is not installed.
+    """
+    judged = [query for query in queries if query["id"] in qrels]
+    if not judged:
+        raise UsageError(
+            "no query has a judgement: do the ids of queries and qrels belong together?"
+        )
+    began = time.perf_counter()
+    run = {}
+    for done, query in enumerate(judged, 1):
+        run[query["id"]] = corpus.documents(rank(query["text"]))[:RUN_DEPTH]
+        if progress is not None:
+            progress(done, len(judged))
+    seconds = time.perf_counter() - began
+    kinds: dict[str, list[str]] = {}
+    for query in judged:
+        kinds.setdefault(str((query.get("meta") or {}).get("kind", "")), []).append(query["id"])
+    by_kind = {k: measure(run, qrels, ids) for k, ids in sorted(kinds.items()) if k}
+    metrics = measure(run, qrels, [query["id"] for query in judged])
+    return EvaluationResult(metrics, by_kind, len(judged), fingerprint, seconds, run)
+
+
+def measure(
+    run: dict[str, list[str]],
+    qrels: dict[str, dict[str, int]],
+    queries: Iterable[str],
+) -> dict[str, float]:
+    """Return the mean metrics of some queries.
+
+    Args:
+        run: Query id → document ids, best first.
+        qrels: Judgements.
+        queries: Which ones.
+
+    Raises:
+        UsageError: ir-measures is not installed.
+    """
+    try:
+        import ir_measures
+    except ImportError:
+        raise UsageError("metrics need ir-measures", hint="pip install 'ragstream[eval]'") from None
+    wanted = set(queries)
+    scored = {q: {d: -float(rank) for rank, d in enumerate(run[q])} for q in wanted}
+    judged = {q: qrels[q] for q in wanted}
+    measures = [ir_measures.parse_measure(name.replace("MRR", "RR")) for name in METRICS]
+    found = ir_measures.calc_aggregate(measures, judged, scored)
+    return {name: round(float(found[m]), 4) for name, m in zip(METRICS, measures, strict=True)}
+
+
+def write_run(path: Path, run: dict[str, list[str]]) -> None:
+    """Write a TREC run file: ``query Q0 document rank 1/rank ragstream``.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    lines = [
+        f"{query} Q0 {document} {rank} {1 / rank:.6f} ragstream"
+        for query, ranked in run.items()
+        for rank, document in enumerate(ranked, 1)
+    ]
+    replace_text(path, "\n".join(lines) + "\n")

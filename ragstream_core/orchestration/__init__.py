@@ -1,0 +1,1 @@
+"""The chain, its inputs and keys, the prompt store, replay and explain."""

@@ -1,0 +1,181 @@
+"""The order of the stages, stated once, and the plain runner.
+
+The Dagster job, the page's buttons and the command line are made from `CHAIN`; a test runs the job
+and this runner and demands equal results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ragstream_core.errors import UsageError
+from ragstream_core.records import SuperPrompt, evolve, to_json
+from ragstream_core.records.identity import digest_of
+
+Stage = Callable[[SuperPrompt], SuperPrompt]
+StageFactory = Callable[[str, SuperPrompt], Stage]
+"""Makes the stage of an op for the prompt at hand: settings, models and pins come from it."""
+Observer = Callable[[str, SuperPrompt, float], None]
+"""Called after each op with its name, the prompt and the seconds it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpec:
+    """One op of the chain.
+
+    Attributes:
+        op: Name of the op, of its module and of its class in snake case.
+        stage: ``SuperPrompt.stage`` once it has run.
+        button: The page's button that runs it.
+        summary: What it does, for people.
+    """
+
+    op: str
+    stage: str
+    button: str
+    summary: str
+
+
+CHAIN = (
+    StageSpec(
+        "a0_preprocessing",
+        "preprocessed",
+        "PreProcessing",
+        "Reads the raw prompt: format, headers, segments, query pieces.",
+    ),
+    StageSpec(
+        "a2_prompt_shaper",
+        "a2",
+        "A2 PromptShaper",
+        "Proposes intent, domain, deliverable and headers the prompt does not state.",
+    ),
+    StageSpec(
+        "a1_file_injector",
+        "a2",
+        "A2 PromptShaper",
+        "Injects the files you named, with their sha256, and closes the Eligibility Pool.",
+    ),
+    StageSpec(
+        "retrieval",
+        "retrieval",
+        "Retrieval",
+        "Scores the pool's chunks, dense and lexical, and fuses both.",
+    ),
+    StageSpec("reranker", "reranked", "ReRanker", "Puts the best candidates in order, one pass."),
+    StageSpec(
+        "a3_nli_gate", "a3", "A3 NLI Gate", "Drops what is not relevant or is in ❖ FILES already."
+    ),
+    StageSpec(
+        "a4_condenser",
+        "a4",
+        "A4 Condenser",
+        "Selects within the budget; Facts, Constraints and Open Issues, each cited.",
+    ),
+    StageSpec(
+        "a2_audit",
+        "a4",
+        "A4 Condenser",
+        "Audits scope against the evidence; a material change re-runs retrieval once.",
+    ),
+    StageSpec(
+        "a5_format_enforcer",
+        "a5",
+        "A5 Format Enforcer",
+        "Verifies schema, citations, format and budget; repairs or refuses.",
+    ),
+    StageSpec(
+        "prompt_builder",
+        "a5",
+        "Prompt Builder",
+        "Renders the Super-Prompt in authority order and checks every line's owner.",
+    ),
+)
+RERUN = ("retrieval", "reranker", "a3_nli_gate", "a4_condenser")
+"""The ops that an audit repeats, at most once (R-163)."""
+OPS = tuple(spec.op for spec in CHAIN)
+BUTTONS = tuple(dict.fromkeys(spec.button for spec in CHAIN))
+
+
+def ops_of(button: str) -> tuple[str, ...]:
+    """Return the ops that a button of the page runs, in order."""
+    return tuple(spec.op for spec in CHAIN if spec.button == button)
+
+
+def last_op(stage: str) -> str:
+    """Return the last op that leaves the prompt in a stage; the name of an op is itself.
+
+    Raises:
+        UsageError: Neither a stage nor an op.
+    """
+    if stage in OPS:
+        return stage
+    for spec in reversed(CHAIN):
+        if spec.stage == stage:
+            return spec.op
+    stages = ", ".join(dict.fromkeys(spec.stage for spec in CHAIN))
+    raise UsageError(f"unknown stage {stage!r}", hint=f"--through one of: {stages}")
+
+
+def rescoped(prompt: SuperPrompt) -> bool:
+    """Whether the audit asked for its one re-run and it has not happened yet."""
+    return bool(prompt.extras.get("audit", {}).get("outcome") == "rescoped")
+
+
+def run_chain(
+    make: StageFactory,
+    prompt: SuperPrompt,
+    *,
+    first: str = OPS[0],
+    through: str = OPS[-1],
+    observe: Observer | None = None,
+) -> SuperPrompt:
+    """Run the ops from ``first`` to ``through``, with the audit's re-run where it asks for one.
+
+    Args:
+        make: Makes each stage.
+        prompt: The record to start from; it is not changed.
+        first: First op.
+        through: Last op.
+        observe: Told about every op that ran.
+
+    Raises:
+        UsageError: An unknown op, or ``first`` after ``through``.
+    """
+    if first not in OPS or through not in OPS or OPS.index(first) > OPS.index(through):
+        raise UsageError(f"no such way through the chain: {first} → {through}")
+    for op in OPS[OPS.index(first) : OPS.index(through) + 1]:
+        prompt = _run(make, op, prompt, observe)
+        if op == "a2_audit" and rescoped(prompt):
+            for again in RERUN:
+                prompt = _run(make, again, prompt, observe)
+    return prompt
+
+
+def step(make: StageFactory, op: str, prompt: SuperPrompt) -> SuperPrompt:
+    """Run one op and note the digest of its result in the prompt's trail.
+
+    The Dagster ops and `run_chain` both go through here, which is why their results are equal.
+
+    Args:
+        make: Makes the stage.
+        op: Name of the op.
+        prompt: The record to read; it is not changed.
+
+    Returns:
+        The new record; ``extras["trail"]`` holds ``[op, digest]`` of every op so far.
+    """
+    trail = list(prompt.extras.get("trail", []))
+    result = make(op, prompt)(prompt)
+    bare = {key: value for key, value in result.extras.items() if key != "trail"}
+    digest = digest_of(to_json(evolve(result, extras=bare)))
+    return evolve(result, extras={**bare, "trail": [*trail, [op, digest]]})
+
+
+def _run(make: StageFactory, op: str, prompt: SuperPrompt, observe: Observer | None) -> SuperPrompt:
+    started = time.perf_counter()
+    result = step(make, op, prompt)
+    if observe is not None:
+        observe(op, result, time.perf_counter() - started)
+    return result

@@ -1,0 +1,74 @@
+"""Why a chunk is in a prompt or is not: each candidate's way through the stages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.records import Decision, decision_from
+
+
+def load_decisions(folder: Path) -> list[Decision] | None:
+    """Read the ledger of a kept prompt.
+
+    Args:
+        folder: The prompt's folder.
+
+    Returns:
+        Its rows in the order they were decided; None where the derived file is missing or damaged
+        (replay makes it again).
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / "decisions.parquet"
+    if not path.is_file():
+        return None
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (pa.ArrowInvalid, OSError):
+        return None
+    return [decision_from({**row, "scores": json.loads(row["scores"])}) for row in rows]
+
+
+def ways(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """Group a ledger by candidate, for people and for `--json`.
+
+    Args:
+        decisions: Rows of one prompt.
+
+    Returns:
+        One entry a candidate: ``chunk_id``, ``kept`` (to the end), ``steps`` in order; candidates
+        that went furthest and ranked best come first.
+    """
+    last = max((d.pass_no for d in decisions), default=1)
+    by_chunk: dict[str, list[Decision]] = {}
+    for decision in decisions:
+        by_chunk.setdefault(decision.chunk_id, []).append(decision)
+
+    def order(item: tuple[str, list[Decision]]) -> tuple[bool, int, int]:
+        final = [d for d in item[1] if d.pass_no == last] or item[1]
+        return (not final[-1].kept, -len(final), final[-1].rank)
+
+    return [
+        {
+            "chunk_id": chunk_id,
+            "kept": steps[-1].kept,
+            "steps": [
+                {
+                    "pass": d.pass_no,
+                    "stage": d.stage,
+                    "rank": d.rank,
+                    "score": d.score,
+                    "kept": d.kept,
+                    "rule": d.rule,
+                    "reason": d.reason,
+                    "scores": dict(d.scores),
+                }
+                for d in steps
+            ],
+        }
+        for chunk_id, steps in sorted(by_chunk.items(), key=order)
+    ]

@@ -1,0 +1,211 @@
+"""Everything a prompt's bytes depend on, pinned before the first stage runs, and its key."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.errors import EmptyPrompt, UsageError
+from ragstream_core.orchestration.chain import OPS
+from ragstream_core.records import SuperPrompt, evolve
+from ragstream_core.records.identity import digest_of, sha256_hex
+
+INPUTS_VERSION = 1
+CODE_PACKAGES = (
+    "agents",
+    "chunking",
+    "embedders",
+    "models",
+    "orchestration",
+    "prompting",
+    "records",
+    "retrieval",
+    "stores",
+)
+CODE_MODULES = ("lexical.py", "scoring.py", "settings.py")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRequest:
+    """What somebody asks for; small, kept by its digest in the inbox.
+
+    Attributes:
+        text: The raw prompt.
+        projects: Names of the projects to search.
+        files: Paths to inject, ``path`` or ``project/path``; forces any type.
+        off: ``project/path`` of files outside the Eligibility Pool.
+        lock: Exact File Lock: only ❖ FILES.
+        settings: Explicit settings, dotted key → value.
+        task: Name of a task profile.
+        as_of: Generation to read, for one project; 0 for the newest.
+    """
+
+    text: str
+    projects: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    lock: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    task: str = ""
+    as_of: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked.
+
+        Raises:
+            EmptyPrompt: The text has no letter and no digit.
+            UsageError: No project, or ``as_of`` for several.
+        """
+        if not any(c.isalnum() for c in self.text):
+            raise EmptyPrompt("the prompt is empty", hint='ragstream prompt "…" -p PROJECT')
+        if not self.projects:
+            raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
+        if self.as_of and len(self.projects) > 1:
+            raise UsageError("--as-of names a generation of one project; give one -p")
+
+
+def request_from(data: Mapping[str, Any]) -> PromptRequest:
+    """Rebuild a request from its JSON form.
+
+    Raises:
+        UsageError: An unknown or missing field.
+        EmptyPrompt: As the constructor.
+    """
+    try:
+        tuples = {k: tuple(data[k]) for k in ("projects", "files", "off") if k in data}
+        return PromptRequest(**{**data, **tuples})
+    except TypeError as error:
+        raise UsageError(f"not a prompt request: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One project at one generation."""
+
+    project: str
+    generation: int
+    digest: str
+    embed_fp: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInputs:
+    """The typed inputs; stages read clock, files, environment and settings through them only.
+
+    Attributes:
+        text: The raw prompt.
+        pins: Project generations, by project name.
+        named: Paths that must be injected.
+        names: ``project/path`` of the files that a word of the prompt may mean.
+        off: Files outside the Eligibility Pool.
+        lock: Exact File Lock.
+        settings: The complete chain settings, section → key → value.
+        changes: Settings changed on the way: op that saw it first, dotted key, value.
+        texts: ``hard_rules``, ``project_memory``, ``aliases`` (JSON), verbatim.
+        now: ISO 8601 time of the request.
+        time_zone: Its zone's name.
+        models: ``embedder``, ``reranker``, ``gate``, ``counter``: what was resolved.
+        code: Digest of the chain's source.
+        receipts: ``project/path`` → sha256 of every injected file; filled by A1.
+    """
+
+    text: str
+    pins: tuple[Pin, ...]
+    named: tuple[str, ...]
+    names: tuple[str, ...]
+    off: tuple[str, ...]
+    lock: bool
+    settings: Mapping[str, Mapping[str, Any]]
+    texts: Mapping[str, str]
+    now: str
+    time_zone: str
+    models: Mapping[str, str]
+    code: str
+    changes: tuple[tuple[str, str, Any], ...] = ()
+    receipts: Mapping[str, str] = field(default_factory=dict)
+
+    def changes_at(self, op: str) -> dict[str, Any]:
+        """Return the changed settings that hold at an op: those made there or upstream."""
+        position = OPS.index(op)
+        return {key: value for at, key, value in self.changes if OPS.index(at) <= position}
+
+    def with_changes(self, op: str, changes: Mapping[str, Any]) -> PromptInputs:
+        """Return inputs in which settings change from ``op`` on; earlier ones there are replaced."""
+        kept = [c for c in self.changes if not (c[0] == op and c[1] in changes)]
+        added = [(op, key, value) for key, value in sorted(changes.items())]
+        return replace(self, changes=(*kept, *added))
+
+    @property
+    def key(self) -> str:
+        """The ``input_key``: digest of all of it, 64 hex digits."""
+        return digest_of(inputs_json(self))
+
+
+def inputs_json(inputs: PromptInputs) -> dict[str, Any]:
+    """Return the JSON form of inputs; `inputs_from` is its inverse."""
+    data = asdict(inputs)
+    data["changes"] = [list(change) for change in inputs.changes]
+    return {"version": INPUTS_VERSION, **data}
+
+
+def inputs_from(data: Mapping[str, Any]) -> PromptInputs:
+    """Rebuild inputs from their JSON form.
+
+    Raises:
+        UsageError: Another version of the format.
+    """
+    fields = dict(data)
+    if fields.pop("version", None) != INPUTS_VERSION:
+        raise UsageError(f"prompt inputs of version {data.get('version')!r} cannot be read here")
+    return PromptInputs(
+        **{
+            **fields,
+            "pins": tuple(Pin(**pin) for pin in fields["pins"]),
+            "named": tuple(fields["named"]),
+            "names": tuple(fields["names"]),
+            "off": tuple(fields["off"]),
+            "changes": tuple((c[0], c[1], c[2]) for c in fields["changes"]),
+        }
+    )
+
+
+def inputs_of(prompt: SuperPrompt) -> PromptInputs:
+    """Return the pinned inputs that a prompt carries, with the receipts A1 has added.
+
+    Raises:
+        UsageError: The prompt was made outside of the chain.
+    """
+    if "inputs" not in prompt.extras:
+        raise UsageError("this prompt carries no inputs; start it with `begin`")
+    inputs = inputs_from(prompt.extras["inputs"])
+    receipts = {"/".join(f["home"]): f["sha256"] for f in prompt.extras.get("files", [])}
+    return replace(inputs, receipts=receipts)
+
+
+def begin(inputs: PromptInputs) -> SuperPrompt:
+    """Make the raw record that the first stage reads."""
+    model = str(inputs.settings["prompt"]["model_target"])
+    prompt = SuperPrompt(body={"text": inputs.text}, model_target=model)
+    prompt.extras["inputs"] = inputs_json(inputs)
+    return prompt
+
+
+def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Any]) -> SuperPrompt:
+    """Return the prompt with settings that change from ``op`` on; unchanged where there are none."""
+    if not changes:
+        return prompt
+    inputs = inputs_from(prompt.extras["inputs"]).with_changes(op, changes)
+    return evolve(prompt, extras={**prompt.extras, "inputs": inputs_json(inputs)})
+
+
+@functools.cache
+def code_digest() -> str:
+    """Return the digest of the source of everything a prompt's bytes depend on."""
+    root = Path(__file__).parent.parent
+    files = [root / name for name in CODE_MODULES]
+    for package in CODE_PACKAGES:
+        files += sorted((root / package).rglob("*.py"))
+    return digest_of({str(f.relative_to(root)): sha256_hex(f.read_bytes()) for f in files})

@@ -1,0 +1,210 @@
+"""Where prompts lie: requests by digest, injected bytes by digest, one folder a finished prompt.
+
+prompts/inbox/<sha256>.json     requests; Dagster config carries only their reference
+prompts/blobs/<sha256>          bytes of injected files
+prompts/runs/<run>/             stage JSON of recorded runs (derived)
+prompts/<prompt_key>/           record.json (truth), super_prompt.md, decisions.parquet (derived)
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.atomic import make_private_dir, replace_bytes, replace_text
+from ragstream_core.errors import IntegrityError, UnknownPrompt
+from ragstream_core.orchestration.inputs import PromptRequest, inputs_json, inputs_of, request_from
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
+
+RECORD_VERSION = 1
+MIN_PREFIX = 6
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRecord:
+    """What is kept of a finished prompt: enough to make it again.
+
+    Attributes:
+        prompt_key: Digest of (input_key, LLM exchanges, human edits, output sha256).
+        input_key: Digest of ``inputs``.
+        inputs: The pinned inputs, JSON form.
+        output_sha256: sha256 of the Super-Prompt's UTF-8 bytes.
+        trail: Op and digest of the prompt after it, in order.
+        environment: Library versions and CPU features; recorded, not part of a key.
+        run_id: Dagster run, empty where it was not recorded.
+        timings_ms: Op → milliseconds.
+        tokens: Tokens of the Super-Prompt.
+    """
+
+    prompt_key: str
+    input_key: str
+    inputs: Mapping[str, Any]
+    output_sha256: str
+    trail: Sequence[Sequence[str]]
+    environment: Mapping[str, str]
+    run_id: str
+    timings_ms: Mapping[str, float]
+    tokens: int
+
+
+def make_record(
+    prompt: SuperPrompt,
+    *,
+    environment: Mapping[str, str],
+    timings_ms: Mapping[str, float],
+    run_id: str = "",
+) -> PromptRecord:
+    """Make the record of a prompt that went through the whole chain.
+
+    Raises:
+        UsageError: The prompt carries no inputs.
+    """
+    inputs = inputs_of(prompt)
+    output = sha256_hex(prompt.extras["super_prompt"])
+    return PromptRecord(
+        prompt_key=digest_of([inputs.key, [], [], output]),
+        input_key=inputs.key,
+        inputs=inputs_json(inputs),
+        output_sha256=output,
+        trail=[(op, digest) for op, digest in prompt.extras["trail"]],
+        environment=dict(environment),
+        run_id=run_id,
+        timings_ms={op: round(ms, 3) for op, ms in timings_ms.items()},
+        tokens=int(prompt.extras.get("token_tree", {}).get("total", 0)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStore:
+    """Reads and writes below ``<data>/prompts``; every file is the old one or the new one."""
+
+    root: Path
+
+    def put_request(self, request: PromptRequest) -> str:
+        """Keep a request; return its reference ``sha256:…``.
+
+        Raises:
+            OSError: Disk full, permission denied.
+        """
+        text = canonical_json(asdict(request))
+        digest = sha256_hex(text)
+        path = self.root / "inbox" / f"{digest}.json"
+        if not path.exists():
+            replace_text(path, text)
+        return f"sha256:{digest}"
+
+    def request(self, reference: str) -> PromptRequest:
+        """Load a request by its reference.
+
+        Raises:
+            UnknownPrompt: No such request.
+            IntegrityError: Its bytes do not have its digest.
+            UsageError: It is not a request.
+        """
+        digest = reference.removeprefix("sha256:")
+        path = self.root / "inbox" / f"{Path(digest).name}.json"
+        if not path.is_file():
+            raise UnknownPrompt(f"no prompt request {reference}", hint="ragstream prompt TEXT")
+        text = path.read_text(encoding="utf-8")
+        if sha256_hex(text) != digest:
+            raise IntegrityError(f"{path} does not have the digest in its name")
+        return request_from(json.loads(text))
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep bytes under their sha256; return it.
+
+        Raises:
+            OSError: Disk full, permission denied.
+        """
+        digest = sha256_hex(data)
+        path = self.root / "blobs" / digest
+        if not path.exists():
+            replace_bytes(path, data)
+        return digest
+
+    def blob(self, digest: str) -> bytes:
+        """Load bytes by their sha256.
+
+        Raises:
+            UnknownPrompt: They are not kept.
+            IntegrityError: They are not the bytes that were kept.
+        """
+        path = self.root / "blobs" / Path(digest).name
+        if not path.is_file():
+            raise UnknownPrompt(f"the bytes {digest[:12]} of an injected file are not kept")
+        data = path.read_bytes()
+        if sha256_hex(data) != digest:
+            raise IntegrityError(f"{path} does not have the digest in its name")
+        return data
+
+    def put(self, record: PromptRecord, prompt: SuperPrompt) -> Path:
+        """Keep a finished prompt: derived files first, the record last; return its folder.
+
+        Raises:
+            OSError: Disk full, permission denied; without its record nothing counts as kept.
+        """
+        folder = make_private_dir(self.root / record.prompt_key)
+        replace_text(folder / "super_prompt.md", prompt.extras["super_prompt"], durable=False)
+        decisions = _parquet(prompt.extras.get("decisions", []))
+        replace_bytes(folder / "decisions.parquet", decisions, durable=False)
+        data = {"version": RECORD_VERSION, **asdict(record)}
+        replace_text(folder / "record.json", json.dumps(data, ensure_ascii=False, indent=1))
+        return folder
+
+    def record(self, key: str) -> PromptRecord:
+        """Load a record by its key or an unambiguous prefix of at least 6 digits.
+
+        Raises:
+            UnknownPrompt: No prompt, or several, under that key.
+            IntegrityError: The record is damaged or does not belong to its key.
+        """
+        path = self.root / self.find(key) / "record.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            version = data.pop("version")
+            record = PromptRecord(**data)
+        except (ValueError, TypeError, KeyError):
+            raise IntegrityError(
+                f"{path} is damaged", hint="ragstream prompt … makes it again"
+            ) from None
+        expected = digest_of([digest_of(record.inputs), [], [], record.output_sha256])
+        if version != RECORD_VERSION or record.prompt_key != expected != "":
+            raise IntegrityError(f"{path} does not belong to the key {record.prompt_key[:12]}")
+        return record
+
+    def find(self, key: str) -> str:
+        """Return the full key that a prefix names.
+
+        Raises:
+            UnknownPrompt: No prompt, or several, under that key.
+        """
+        known = self.keys()
+        found = [k for k in known if k.startswith(key)] if len(key) >= MIN_PREFIX else []
+        if len(found) != 1:
+            what = "several prompts have" if found else "no prompt has"
+            raise UnknownPrompt(
+                f"{what} the key {key!r}", hint="`ragstream status` lists the last prompts"
+            )
+        return found[0]
+
+    def keys(self) -> list[str]:
+        """Return the keys of all kept prompts, oldest record first."""
+        records = self.root.glob("*/record.json")
+        return [p.parent.name for p in sorted(records, key=lambda p: p.stat().st_mtime_ns)]
+
+
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    flat = [{**row, "scores": canonical_json(row["scores"])} for row in rows]
+    sink = io.BytesIO()
+    columns = ["pass_no", "stage", "rank", "chunk_id", "score", "kept", "rule", "reason", "tokens"]
+    table = pa.table({name: [row[name] for row in flat] for name in [*columns, "scores"]})
+    pq.write_table(table, sink)
+    return sink.getvalue()

@@ -1,0 +1,122 @@
+"""Make a prompt again from its inputs and say whether the bytes are the same.
+
+Replay reads the record's inputs, the pinned generations and the kept bytes of injected files. It
+reads neither stage JSON nor the stored rendering, and never calls out.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+from ragstream_core.config import blas_core_type
+from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, UnknownPrompt
+from ragstream_core.orchestration.inputs import PromptInputs, code_digest, inputs_from, inputs_of
+from ragstream_core.orchestration.prompt_store import PromptRecord
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.identity import sha256_hex
+
+Runner = Callable[[PromptInputs], SuperPrompt]
+"""Runs the whole chain for pinned inputs, files read from the record."""
+
+LIBRARIES = (
+    "numpy",
+    "onnxruntime",
+    "tokenizers",
+    "semantic-text-splitter",
+    "PyStemmer",
+    "torch",
+    "sentence-transformers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of a replay.
+
+    Attributes:
+        verdict: ``identical``, ``input unavailable``, ``environment differs`` or ``defect``.
+        reason: What is missing or different, for people; empty when identical.
+        first_difference: First op whose state differs, empty when none.
+        output_sha256: sha256 of the bytes made now, empty when none were.
+    """
+
+    verdict: str
+    reason: str
+    first_difference: str
+    output_sha256: str
+
+
+@functools.cache
+def environment() -> dict[str, str]:
+    """Return what the numbers of a prompt could depend on besides its inputs."""
+    import numpy as np
+
+    found = np.show_config(mode="dicts")["SIMD Extensions"]  # what this CPU runs, not the build
+    versions = {name: _version(name) for name in LIBRARIES}
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": sys.platform,
+        "cpu_features": " ".join(sorted({*found["baseline"], *found["found"]})),
+        "blas_core": blas_core_type(),
+        **versions,
+    }
+
+
+def replay(record: PromptRecord, run: Runner) -> Verdict:
+    """Recompute a recorded prompt and classify the result.
+
+    Args:
+        record: The kept record.
+        run: Runs the whole chain for its inputs.
+
+    Returns:
+        One of four verdicts; a failure to find an input is a verdict, not an error.
+    """
+    inputs = inputs_from(record.inputs)
+    try:
+        prompt = run(inputs)
+    except (GenerationGone, UnknownPrompt, IntegrityError) as error:
+        return Verdict("input unavailable", error.message, "", "")
+    except RagstreamError as error:
+        differing = _differences(record, inputs)
+        kind = "environment differs" if differing else "defect"
+        return Verdict(kind, "; ".join([*differing, error.message]), "", "")
+    output = sha256_hex(prompt.extras["super_prompt"])
+    first = _first_difference(record.trail, prompt.extras["trail"])
+    if output == record.output_sha256 and inputs_of(prompt).receipts == inputs.receipts:
+        return Verdict("identical", "", "", output)
+    differing = _differences(record, inputs)
+    kind = "environment differs" if differing else "defect"
+    return Verdict(kind, "; ".join(differing) or "same inputs, other bytes", first, output)
+
+
+def _differences(record: PromptRecord, inputs: PromptInputs) -> list[str]:
+    now, then = environment(), record.environment
+    rows = [
+        f"{name}: {then.get(name, '-')} then, {now.get(name, '-')} now"
+        for name in sorted({*now, *then})
+        if now.get(name) != then.get(name)
+    ]
+    if inputs.code != code_digest():
+        rows.append(f"the chain's code: {inputs.code[:12]} then, {code_digest()[:12]} now")
+    return rows
+
+
+def _first_difference(then: Sequence[Sequence[str]], now: Sequence[Sequence[str]]) -> str:
+    for before, after in zip(then, now, strict=False):
+        if list(before) != list(after):
+            return before[0]
+    return ""
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "-"
