@@ -1,0 +1,1 @@
+"""Pure text splitting: profiles, spans, sentences, headings."""

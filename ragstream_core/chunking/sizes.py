@@ -1,0 +1,105 @@
+"""How long spans of a text are, from one pass of the tokenizer over it."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+
+TokenOffsets = Callable[[str], Sequence[tuple[int, int]]]
+"""Returns (start, end) of each token of a text in characters, never truncated."""
+
+_PASS_CHARACTERS = 40_000  # the tokenizer's own records are a hundred times the text
+_GRID_PARTS = 8
+
+
+class Sizes:
+    """Sizes of spans of one text, in tokens or in characters.
+
+    A span that begins and ends beside white space has exactly the size it would have alone.
+    """
+
+    def __init__(
+        self, text: str, *, token_offsets: TokenOffsets | None, structure: Sequence[int]
+    ) -> None:
+        """Measure a text once.
+
+        Args:
+            text: The whole text.
+            token_offsets: The tokenizer; None counts characters.
+            structure: Offsets where the text may be divided for the tokenizer.
+        """
+        self._text = text
+        self._token_offsets = token_offsets
+        self._starts = array("q")
+        if token_offsets is not None:
+            for start, end in _passes(text, structure):
+                self._starts.extend(start + s for s, _ in token_offsets(text[start:end]))
+
+    def before(self, at: int) -> int:
+        """Return the size of the text before an offset."""
+        return at if self._token_offsets is None else bisect_left(self._starts, at)
+
+    def between(self, start: int, end: int) -> int:
+        """Return the size of a span."""
+        return self.before(end) - self.before(start)
+
+    def alone(self, start: int, end: int) -> int:
+        """Return the size of a span as a text of its own, measured again."""
+        if self._token_offsets is None:
+            return end - start
+        return len(self._token_offsets(self._text[start:end]))
+
+    def grid(self, start: int, end: int, *, limit: int) -> list[int]:
+        """Return places inside a span that no rule divides, close enough for any limit.
+
+        Args:
+            start: Start of the span.
+            end: End of the span.
+            limit: Largest size of a chunk.
+
+        Returns:
+            Offsets in (start, end), at most an eighth of the limit apart, at the beginning of
+            words where there are words.
+        """
+        step = max(1, limit // _GRID_PARTS)
+        places, wanted = [], self.before(start) + step
+        for at in self.word_starts(start, end):
+            if at > start and self.before(at) >= wanted:
+                places.append(at)
+                wanted = self.before(at) + step
+        return self._without_gaps([start, *places, end], step=step)[1:-1]
+
+    def word_starts(self, start: int, end: int) -> Iterator[int]:
+        """Yield the offsets in [start, end) where a token follows white space."""
+        if self._token_offsets is None:
+            candidates: Iterator[int] = iter(range(start, end))
+        else:
+            candidates = iter(self._starts[self.before(start) : self.before(end)])
+        for at in candidates:
+            if not self._text[at].isspace() and (at == 0 or self._text[at - 1].isspace()):
+                yield at
+
+    def _without_gaps(self, places: list[int], *, step: int) -> list[int]:
+        # Between two places further apart than a chunk may be long: divide at any token.
+        filled = places[:1]
+        for place in places[1:]:
+            while self.between(filled[-1], place) > 2 * step:
+                at = self._token_at(self.before(filled[-1]) + step)
+                if not filled[-1] < at < place:
+                    break
+                filled.append(at)
+            filled.append(place)
+        return filled
+
+    def _token_at(self, index: int) -> int:
+        return index if self._token_offsets is None else self._starts[index]
+
+
+def _passes(text: str, structure: Sequence[int]) -> Iterator[tuple[int, int]]:
+    begin = 0
+    for at in structure:
+        if at - begin >= _PASS_CHARACTERS and (text[at - 1].isspace() or text[at].isspace()):
+            yield begin, at
+            begin = at
+    yield begin, len(text)

@@ -1,0 +1,123 @@
+"""`split`: a text into chunks with exact spans, aligned to sentences and headings.
+
+Laws: ``text[start:end]`` is the chunk; no chunk is above the profile's limit as the tokenizer
+counts it alone; every character that is not white space lies in a chunk; starts and ends ascend;
+the same input gives the same spans. A heading starts a chunk and does not end one, a sentence is
+cut only where it is longer than a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ragstream_core.chunking.cuts import Cut, find_cuts, structure_of
+from ragstream_core.chunking.packing import choose_cuts
+from ragstream_core.chunking.profiles import ChunkProfile
+from ragstream_core.chunking.sizes import Sizes, TokenOffsets
+from ragstream_core.chunking.words import word_offsets
+
+_MEASURED_AGAIN = 8  # spans this close to the limit are measured alone
+
+
+class TextSpan(NamedTuple):
+    """A chunk's place: character offsets, end exclusive."""
+
+    start: int
+    end: int
+
+
+def split(
+    text: str,
+    *,
+    profile: ChunkProfile,
+    file_type: str = "",
+    token_offsets: TokenOffsets = word_offsets,
+) -> list[TextSpan]:
+    """Divide a text into chunks.
+
+    Args:
+        text: The whole text of a source.
+        profile: Limits and overlap.
+        file_type: File extension: Markdown and reStructuredText have headings.
+        token_offsets: (start, end) of each token of a text, never truncated; without a model's
+            tokenizer, words and signs are counted.
+
+    Returns:
+        Spans in order, without white space at their ends; none for a text of white space.
+    """
+    structure = structure_of(text, file_type=file_type)
+    counted = token_offsets if profile.unit == "tokens" else None
+    sizes = Sizes(text, token_offsets=counted, structure=structure)
+    limit = profile.max_tokens
+    cuts = find_cuts(text, file_type=file_type, structure=structure, sizes=sizes, limit=limit)
+    if not cuts:
+        return []
+    starts = _overlap_starts(cuts, sizes=sizes, profile=profile)
+    before = [sizes.before(cut.at) for cut in cuts] + [sizes.before(len(text))]
+    overlaps = [b - sizes.before(s) for b, s in zip(before, starts, strict=False)]
+    chosen = choose_cuts(cuts, before=before, overlaps=overlaps, limit=limit)
+    return _spans(text, [(starts[i], cuts[i].at) for i in chosen], sizes=sizes, limit=limit)
+
+
+def _overlap_starts(cuts: Sequence[Cut], *, sizes: Sizes, profile: ChunkProfile) -> list[int]:
+    """Return where the overlap of a chunk that starts at each cut begins."""
+    starts = []
+    first = 0
+    for at, cut in enumerate(cuts):
+        if profile.overlap == "section" and cut.heading:
+            first = at  # nothing after this heading repeats what is before it
+        while first < at and sizes.between(cuts[first].at, cut.at) > profile.overlap_tokens:
+            first += 1
+        begin = first
+        while begin < at and not cuts[begin].sentence:
+            begin += 1
+        start = cuts[begin].at
+        if profile.overlap == "word" and at > 0:
+            start = _word_start(cuts[first - 1 if first else 0].at, start, cut.at, sizes, profile)
+        starts.append(start)
+    return starts
+
+
+def _word_start(low: int, high: int, at: int, sizes: Sizes, profile: ChunkProfile) -> int:
+    for start in sizes.word_starts(low, high):
+        if sizes.between(start, at) <= profile.overlap_tokens:
+            return start
+    return high
+
+
+def _spans(text: str, chunks: list[tuple[int, int]], *, sizes: Sizes, limit: int) -> list[TextSpan]:
+    spans: list[TextSpan] = []
+    previous_core = -1
+    ends = [core for _, core in chunks[1:]] + [len(text)]
+    for (start, core), end in zip(chunks, ends, strict=True):
+        stop = len(text[core:end].rstrip()) + core
+        # An overlap never reaches back to where the chunk before began: starts ascend.
+        begin = start if start > previous_core else core
+        if _fits(text, begin, stop, sizes, limit):
+            spans.append(TextSpan(begin, stop))
+        else:
+            spans.extend(_divided(text, core, stop, sizes, limit))
+        previous_core = core
+    return spans
+
+
+def _fits(text: str, start: int, end: int, sizes: Sizes, limit: int) -> bool:
+    size = sizes.between(start, end)
+    between_words = (start == 0 or text[start - 1].isspace()) and (
+        end == len(text) or text[end].isspace()
+    )
+    if between_words and size <= limit - _MEASURED_AGAIN:
+        return True
+    return size <= 2 * limit and sizes.alone(start, end) <= limit
+
+
+def _divided(text: str, start: int, end: int, sizes: Sizes, limit: int) -> list[TextSpan]:
+    if end - start <= 1 or _fits(text, start, end, sizes, limit):
+        return [TextSpan(start, end)]
+    places = [start, *sizes.grid(start, end, limit=max(1, sizes.between(start, end) * 4)), end]
+    if len(places) == 2:
+        places.insert(1, (start + end) // 2)
+    pairs = ((a, len(text[a:b].rstrip()) + a) for a, b in pairwise(places))
+    return [span for a, b in pairs if b > a for span in _divided(text, a, b, sizes, limit)]

@@ -1,0 +1,125 @@
+"""`CrossEncoderReranker`: reads query and passage together, where such a model is on this machine.
+
+Never the network: `find_cross_encoder` looks in the data root and in the local Hugging Face cache.
+One pair a call, so that a score depends on its pair and not on its neighbours. A passage that does
+not fit beside the query is read in windows and has the score of its best one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.chunking.tokenizer import ModelTokenizer, even_windows
+from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
+
+DECIMALS = 6
+_PAIR_SPECIALS = 3
+_DEFAULT_LENGTH = 512
+
+
+def find_cross_encoder(model: str, models_dir: Path) -> Path | None:
+    """Return the local folder of a cross-encoder, or None; the network is never asked.
+
+    Args:
+        model: A folder, or a name as ``organisation/model``.
+        models_dir: ``<data>/models``.
+    """
+    for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
+        if _is_complete(folder):
+            return folder
+    if importlib.util.find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub import snapshot_download
+
+    try:
+        cached = Path(snapshot_download(model, local_files_only=True))
+    except (OSError, ValueError):
+        return None
+    return cached if _is_complete(cached) else None
+
+
+class CrossEncoderReranker:
+    """A `ragstream_core.ports.Reranker`; the model is loaded at the first score.
+
+    Args:
+        folder: The model's local folder, from `find_cross_encoder`.
+        model: Its name, shown to people and part of a prompt's key.
+        device: ``auto`` or a torch device name.
+    """
+
+    def __init__(self, folder: Path, *, model: str = "", device: str = "auto") -> None:
+        self._folder = folder
+        self._model_name = model or folder.name
+        self._device = None if device == "auto" else device
+        self._loaded: tuple[Any, ModelTokenizer, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and model."""
+        return f"cross_encoder:{self._model_name}"
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        """Score each (query, passage) pair.
+
+        Args:
+            query: The whole prompt text; what exceeds the model's length beside half a window of
+                passage is cut by the model's own tokenizer.
+            passages: Chunk texts.
+
+        Returns:
+            One score a passage, higher is better, rounded to 1e-6, aligned with ``passages``.
+
+        Raises:
+            WeightsMissing: The folder holds no model.
+            UsageError: The model has more than one output: it is no reranker.
+            OperationFailed: A score is not a number.
+        """
+        model, tokenizer, length = self._load()
+        room = max(length // 2, length - _PAIR_SPECIALS - tokenizer.count(query))
+        windows = [_passage_windows(tokenizer, passage, room=room) for passage in passages]
+        pairs = [(query, window) for group in windows for window in group]
+        if not pairs:
+            return []
+        values = iter(model.predict(pairs, batch_size=1, show_progress_bar=False).tolist())
+        best = [round(max(float(next(values)) for _ in group), DECIMALS) for group in windows]
+        if any(value != value for value in best):
+            raise OperationFailed(f"{self.name} returned a score that is not a number")
+        return best
+
+    def _load(self) -> tuple[Any, ModelTokenizer, int]:
+        if self._loaded is None:
+            if not _is_complete(self._folder):
+                raise WeightsMissing(
+                    f"{self._folder} holds no cross-encoder",
+                    hint="set rerank.backend to maxsim, or put the model's folder there",
+                )
+            model = _open(self._folder, self._device)
+            if model.config.num_labels != 1:
+                raise UsageError(f"{self.name} has {model.config.num_labels} outputs, not one")
+            tokenizer = ModelTokenizer(model.tokenizer.backend_tokenizer)
+            length = min(int(model.max_length or _DEFAULT_LENGTH), _DEFAULT_LENGTH)
+            self._loaded = (model, tokenizer, length)
+        return self._loaded
+
+
+def _open(folder: Path, device: str | None) -> Any:
+    from sentence_transformers import CrossEncoder
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    return CrossEncoder(str(folder), device=device, local_files_only=True, trust_remote_code=False)
+
+
+def _is_complete(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and (folder / "model.safetensors").is_file()
+
+
+def _passage_windows(tokenizer: ModelTokenizer, passage: str, *, room: int) -> list[str]:
+    offsets = tokenizer.offsets(passage)
+    if len(offsets) <= room:
+        return [passage]
+    spans = even_windows(list(range(len(offsets))), room)
+    return [passage[offsets[span[0]][0] : offsets[span[-1]][1]] for span in spans]

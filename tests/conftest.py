@@ -1,0 +1,147 @@
+"""Shared fixtures: a folder of documents with an index beside it, and a counting embedder."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+from ragstream_core.chunking.profiles import chunk_profile
+from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.ingestion.chunker import Chunker
+from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.ingestion_manager import IngestionManager
+from ragstream_core.stores.catalog import store_opener
+from ragstream_core.stores.health import check
+from ragstream_core.stores.pending import pending
+from ragstream_core.stores.view import forget_views, open_view
+
+
+class CountingEmbedder:
+    """The hashed embedder, with a record of what it was given."""
+
+    def __init__(self, fingerprint=None, dimension=None):
+        self._inner = HashedEmbedder()
+        self.name = self._inner.name
+        self.fingerprint = fingerprint or self._inner.fingerprint
+        self.dimension = self._inner.dimension
+        self.window = self._inner.window
+        self.seen: list[str] = []
+
+    def count(self, text):
+        return self._inner.count(text)
+
+    def embed_documents(self, texts, *, progress=None):
+        self.seen.extend(texts)
+        return self._inner.embed_documents(texts)
+
+    def embed_queries(self, texts):
+        return self._inner.embed_queries(texts)
+
+    def token_vectors(self, texts):
+        return self._inner.token_vectors(texts)
+
+
+class IngestBench:
+    """One project in a folder of its own."""
+
+    project = "demo"
+
+    def __init__(self, root: Path, *, docs: Path | None = None, embedder=None):
+        self.root = root
+        self.doc_root = docs or root / "doc_raw"
+        self.docs = self.doc_root / self.project
+        self.index = root / "index" / self.project
+        self.embedder = embedder or CountingEmbedder()
+        self.docs.mkdir(parents=True, exist_ok=True)
+
+    def write(self, path, content="text", *, mtime=None):
+        target = self.docs / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if mtime is not None:
+            os.utime(target, (mtime, mtime))
+        return target
+
+    def manager(self, **changes):
+        given = {
+            "embedder": self.embedder,
+            "chunkers": lambda name: Chunker(chunk_profile(name)),
+        } | changes
+        return IngestionManager(self.doc_root, store_opener(self.root / "index"), **given)
+
+    def run(self, **settings):
+        return self.manager().run(self.project, IngestionConfig(**settings))
+
+    def pending(self, **settings):
+        config = IngestionConfig(**settings)
+        return pending(self.index, self.docs, scan_fp=config.scan_fp, rules=config.rules)
+
+    def view(self, generation=None):
+        return open_view(self.index, project=self.project, generation=generation)
+
+    def fresh_view(self, generation=None):
+        forget_views()
+        return self.view(generation)
+
+    def health(self):
+        forget_views()
+        return check(self.index)
+
+    def vector_file(self) -> Path:
+        (found,) = self.index.glob("vectors-*.f32")
+        return found
+
+    def from_scratch(self) -> IngestBench:
+        """Return a bench with the same documents and an index built from nothing."""
+        for n in itertools.count():
+            root = self.root / f"scratch-{n}"
+            if not root.exists():
+                other = IngestBench(root, docs=self.doc_root)
+                other.run()
+                return other
+        raise AssertionError
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return IngestBench(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def make_bench(tmp_path_factory):
+    """For property tests: a new bench for every example."""
+
+    def make(**given):
+        return IngestBench(tmp_path_factory.mktemp("bench"), **given)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def counting_embedder():
+    return CountingEmbedder
+
+
+# --- the real model: exported once, kept between test runs; nothing goes to the network ---
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
+
+@pytest.fixture(scope="session")
+def models_dir() -> Path:
+    """``<data>/models`` of the tests: RAGSTREAM_TEST_MODELS, or a folder that survives runs."""
+    chosen = os.environ.get("RAGSTREAM_TEST_MODELS")
+    repository = Path(__file__).resolve().parent.parent
+    return Path(chosen) if chosen else repository / ".pytest_cache" / "ragstream-models"
+
+
+@pytest.fixture(scope="session")
+def onnx_embedder(models_dir):
+    """The default embedder over the verified weights (its one-time export takes some seconds)."""
+    from ragstream_core.embedders.onnx_minilm import OnnxEmbedder
+
+    return OnnxEmbedder(models_dir, workers=2)

@@ -1,0 +1,113 @@
+"""One contract for every embedder: the laws of `ports.Embedder`."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from ragstream_core.embedders import registry
+
+TEXTS = [
+    "Hybrid retrieval mixes BM25 with dense vectors.",
+    "",
+    "a",
+    "Ein Satz mit Umlauten: äöüß, 漢字 and 👩‍👩‍👧.",
+    "lone surrogate \ud800 and a zero byte \x00",
+    "word " * 120,
+    "long text, " * 400,
+]
+
+
+@pytest.fixture(scope="module", params=["onnx", "sentence_transformers", "hashed"])
+def backend(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def embedder(backend, models_dir):
+    return registry.create_embeddings(backend, models_dir=models_dir, device="cpu", workers=2)
+
+
+@pytest.fixture(scope="module")
+def vectors(embedder):
+    return embedder.embed_documents(TEXTS)
+
+
+def test_rows_are_float32_unit_vectors(embedder, vectors):
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(TEXTS), embedder.dimension)
+    assert np.abs(np.linalg.norm(vectors.astype(np.float64), axis=1) - 1.0).max() <= 1e-6
+
+
+def test_no_texts_give_no_rows(embedder):
+    assert embedder.embed_documents([]).shape == (0, embedder.dimension)
+    assert embedder.token_vectors([]) == []
+
+
+def test_bits_do_not_depend_on_order_or_batch(embedder, vectors):
+    order = list(range(len(TEXTS)))
+    random.Random(7).shuffle(order)
+    shuffled = embedder.embed_documents([TEXTS[i] for i in order])
+    assert np.array_equal(shuffled, vectors[order])
+    single = np.vstack([embedder.embed_documents([text]) for text in TEXTS])
+    assert np.array_equal(single, vectors)
+
+
+def test_bits_do_not_depend_on_workers(backend, models_dir, vectors):
+    for workers in (1, 3):
+        other = registry.create_embeddings(
+            backend, models_dir=models_dir, device="cpu", workers=workers
+        )
+        assert np.array_equal(other.embed_documents(TEXTS), vectors)
+
+
+def test_nothing_is_truncated(embedder):
+    body = "The committee met again on the second day. " * 120
+    plain, changed = embedder.embed_documents([body, body + "Zebras graze in the savannah."])
+    assert embedder.count(body) > embedder.window
+    assert not np.array_equal(plain, changed)
+    assert embedder.truncated_inputs == 0
+
+
+def test_token_vectors_are_float16_unit_rows_one_a_token(embedder):
+    for text, rows in zip(TEXTS, embedder.token_vectors(TEXTS), strict=True):
+        assert rows.dtype == np.float16
+        assert rows.shape == (embedder.count(text), embedder.dimension)
+        if len(rows):
+            lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+            assert np.abs(lengths - 1.0).max() < 2e-3
+
+
+def test_token_offsets_agree_with_the_count(embedder):
+    for text in TEXTS:
+        offsets = embedder.token_offsets(text)
+        assert len(offsets) == embedder.count(text)
+        assert all(0 <= start <= end <= len(text) for start, end in offsets)
+
+
+def test_progress_ends_with_all(embedder):
+    seen: list[tuple[int, int]] = []
+    embedder.embed_documents(TEXTS[:3], progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (3, 3)
+    assert seen == sorted(seen)
+
+
+def test_light_fingerprint_is_the_real_one(backend, embedder, models_dir):
+    light = registry.embed_fingerprint(backend, models_dir=models_dir)
+    assert light == embedder.fingerprint
+    assert len(light) == 64
+
+
+def test_backends_never_share_a_fingerprint(models_dir):
+    names = ["onnx", "sentence_transformers", "hashed"]
+    assert len({registry.embed_fingerprint(n, models_dir=models_dir) for n in names}) == 3
+
+
+def test_onnx_is_the_torch_model(onnx_embedder, models_dir):
+    torch_embedder = registry.create_embeddings(
+        "sentence_transformers", models_dir=models_dir, device="cpu"
+    )
+    difference = onnx_embedder.embed_documents(TEXTS) - torch_embedder.embed_documents(TEXTS)
+    assert np.abs(difference).max() <= 1e-5

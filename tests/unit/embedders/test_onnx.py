@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from ragstream_core.embedders import onnx_export
+from ragstream_core.embedders.onnx_minilm import OnnxEmbedder
+from ragstream_core.embedders.pooling import mean_unit, stack_checked, unit_rows_f16
+from ragstream_core.errors import EmbeddingFailed
+
+
+def test_a_damaged_export_is_made_again(onnx_embedder, models_dir, tmp_path, monkeypatch):
+    good = onnx_export.ensure_onnx(models_dir)
+    folder = tmp_path / good.name
+    folder.mkdir()
+    for name in (onnx_export.TOKENIZER_FILE, onnx_export.STAMP_FILE):
+        shutil.copy(good / name, folder)
+    (folder / onnx_export.MODEL_FILE).write_bytes(b"damaged")
+    made, notices = [], []
+
+    def export(target, *, notice):
+        made.append(target)
+        notice("exporting")
+        shutil.copy(good / onnx_export.MODEL_FILE, target)
+
+    monkeypatch.setattr(onnx_export, "_export_into", export)
+    assert onnx_export.ensure_onnx(tmp_path, notice=notices.append) == folder
+    assert made == [folder]
+    assert notices == ["exporting"]
+    onnx_export.ensure_onnx(tmp_path, notice=notices.append)
+    assert made == [folder]
+
+
+def test_a_stamp_names_digest_and_versions(onnx_embedder, models_dir):
+    stamp = json.loads((onnx_export.ensure_onnx(models_dir) / "stamp.json").read_text())
+    assert {"sha256", "weights", "tokenizer", "opset", "versions"} == set(stamp)
+
+
+def test_an_opened_model_needs_no_weights(models_dir, onnx_embedder, monkeypatch):
+    def refuse():
+        raise AssertionError("looked for the weights")
+
+    monkeypatch.setattr(onnx_export.weights, "find_default", refuse)
+    again = OnnxEmbedder(models_dir, workers=1)
+    texts = ["same bits", "in another session"]
+    assert np.array_equal(again.embed_documents(texts), onnx_embedder.embed_documents(texts))
+
+
+def test_meaning_is_there(onnx_embedder):
+    query = onnx_embedder.embed_queries(["How do I repair a flat tyre?"])[0]
+    near, far = onnx_embedder.embed_documents(
+        ["Fixing a punctured bicycle wheel", "The parliament passed the budget"]
+    )
+    assert query @ near > query @ far + 0.3
+
+
+@pytest.mark.parametrize("bad", [[[np.nan, 1.0]], [[np.inf, 1.0]], [[0.0, 0.0]]])
+def test_unusable_numbers_are_refused(bad):
+    with pytest.raises(EmbeddingFailed):
+        mean_unit(np.array(bad))
+    with pytest.raises(EmbeddingFailed):
+        unit_rows_f16(np.array(bad))
+    with pytest.raises(EmbeddingFailed):
+        stack_checked([np.array(bad[0], dtype=np.float32)], shape=(1, 2))
+
+
+def test_wrong_counts_and_lengths_are_refused():
+    row = np.array([1.0, 0.0], dtype=np.float32)
+    with pytest.raises(EmbeddingFailed, match="shape"):
+        stack_checked([row], shape=(2, 2))
+    with pytest.raises(EmbeddingFailed, match="length 1"):
+        stack_checked([row * 2], shape=(1, 2))

@@ -1,0 +1,85 @@
+"""Plumbing only: the model is tiny and random."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragstream_core.errors import UsageError, WeightsMissing
+from ragstream_core.models.cross_encoder import (
+    CrossEncoderReranker,
+    _passage_windows,
+    find_cross_encoder,
+)
+
+
+def build(folder, *, labels=1):
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghij", "wing", "flow"]
+    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    special = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+    }
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=32, **special
+    ).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=32, num_labels=labels, initializer_range=1.0,
+    )  # fmt: skip
+    BertForSequenceClassification(config).save_pretrained(folder, safe_serialization=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    build(root / "org" / "tiny")
+    build(root / "org" / "three", labels=3)
+    return root
+
+
+@pytest.fixture(scope="module")
+def reranker(models):
+    folder = find_cross_encoder("org/tiny", models)
+    return CrossEncoderReranker(folder, model="org/tiny", device="cpu")
+
+
+def test_scores_do_not_depend_on_neighbours(reranker):
+    passages = ["a b c", "wing flow", "d", "a b c " * 3]
+    scores = reranker.score("wing a", passages)
+    assert len(set(scores)) == len(passages)
+    assert reranker.score("wing a", passages[::-1]) == scores[::-1]
+    assert [reranker.score("wing a", [p])[0] for p in passages] == scores
+    assert scores == [round(score, 6) for score in scores]
+    assert reranker.score("wing a", []) == []
+
+
+def test_a_long_passage_has_the_score_of_its_best_window(reranker):
+    for long in ("a b " * 60 + "wing flow j " * 10, "wing flow j " * 10 + "a b " * 60):
+        windows = _passage_windows(reranker._load()[1], long, room=28)
+        assert len(windows) == 6
+        scores = reranker.score("wing", windows)
+        assert len(set(scores)) > 1
+        assert reranker.score("wing", [long]) == [max(scores)]
+
+
+def test_names_and_absence(models, reranker, tmp_path):
+    assert reranker.name == "cross_encoder:org/tiny"
+    assert find_cross_encoder("org/absent", models) is None
+    with pytest.raises(WeightsMissing):
+        CrossEncoderReranker(tmp_path).score("q", ["p"])
+
+
+def test_a_model_with_several_outputs_is_no_reranker(models):
+    with pytest.raises(UsageError, match="3 outputs"):
+        CrossEncoderReranker(models / "org" / "three", device="cpu").score("q", ["p"])
