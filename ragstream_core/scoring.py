@@ -119,21 +119,30 @@ def reciprocal_rank(ranks: Sequence[int | None], k: int = 60) -> float:
     return sum(1.0 / (k + rank) for rank in ranks if rank is not None)
 
 
-def max_sim(query: npt.ArrayLike, passage: npt.ArrayLike) -> float:
+def max_sim(query: npt.ArrayLike, passages: Sequence[npt.ArrayLike]) -> list[float]:
     """Late interaction: mean over query tokens of the best cosine with a passage token.
 
     Khattab & Zaharia, "ColBERT", 2020, as a mean so that it lies in [-1, 1]; 0 where one side has
     no token. Rounded to 6 digits. Both sides are rounded to float16: their products then are
     multiples of 2⁻⁴⁸ and sums of a few hundred of them exact in float64, so that any BLAS, in any
-    order and with any number of threads, gives the same bits.
+    shape and order and with any number of threads, gives the same bits.
 
     Args:
         query: Unit token vectors, shape (q, d).
-        passage: Unit token vectors, shape (t, d).
+        passages: For each passage its unit token vectors, shape (t, d).
+
+    Returns:
+        One score a passage.
     """
     left = np.asarray(query, dtype=np.float16).astype(np.float64)
-    right = np.asarray(passage, dtype=np.float16).astype(np.float64)
-    if left.size == 0 or right.size == 0:
-        return 0.0
-    best = (left @ right.T).max(axis=1)
-    return round(float(np.clip(best, -1.0, 1.0).mean()), DIGITS)
+    rights = [np.asarray(p, dtype=np.float16) for p in passages]
+    held = [i for i, right in enumerate(rights) if right.size]
+    scores = [0.0] * len(rights)
+    if not left.size or not held:
+        return scores
+    joined = np.concatenate([rights[i] for i in held]).astype(np.float64)
+    starts = np.cumsum([0, *(len(rights[i]) for i in held[:-1])])
+    best = np.maximum.reduceat(joined @ left.T, starts, axis=0)
+    for i, row in zip(held, best, strict=True):
+        scores[i] = round(float(np.clip(row, -1.0, 1.0).mean()), DIGITS)
+    return scores

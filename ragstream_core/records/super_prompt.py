@@ -100,8 +100,9 @@ class SuperPrompt:
 def evolve(prompt: SuperPrompt, **changes: Any) -> SuperPrompt:
     """Return a copy with some fields replaced; the original stays as it was.
 
-    Containers are copied, so a stage may fill the copy's lists and dicts. Chunks are shared: they
-    are immutable. A changed ``stage`` is appended to ``history_of_stages``.
+    The containers of the fields are copied, so a stage may put and remove their entries. The
+    entries themselves are shared and never changed in place: a stage replaces them. A changed
+    ``stage`` is appended to ``history_of_stages``.
 
     Raises:
         ValueError: An unknown stage.
@@ -110,11 +111,7 @@ def evolve(prompt: SuperPrompt, **changes: Any) -> SuperPrompt:
     result = SuperPrompt()
     for name in SuperPrompt.__slots__:
         value = getattr(prompt, name)
-        if name == "base_context_chunks":
-            value = list(value)
-        elif isinstance(value, (dict, list)):
-            value = copy.deepcopy(value)
-        setattr(result, name, value)
+        setattr(result, name, copy.copy(value) if isinstance(value, (dict, list)) else value)
     for name, value in changes.items():
         setattr(result, name, value)
     if "stage" in changes:
@@ -123,7 +120,10 @@ def evolve(prompt: SuperPrompt, **changes: Any) -> SuperPrompt:
 
 
 def to_json(prompt: SuperPrompt) -> dict[str, Any]:
-    """Return the JSON form of a prompt, versioned; `from_json` is its inverse."""
+    """Return the JSON form of a prompt, versioned; it shares the prompt's values.
+
+    `from_json` is the inverse.
+    """
     data: dict[str, Any] = {n: getattr(prompt, n) for n in SuperPrompt.__slots__}
     data["base_context_chunks"] = [
         {"id": c.id, "source": c.source, "snippet": c.snippet, "span": list(c.span),
@@ -132,7 +132,7 @@ def to_json(prompt: SuperPrompt) -> dict[str, Any]:
     ]  # fmt: skip
     recent = prompt.recentConversation
     data["recentConversation"] = {**recent, "range": list(recent["range"])}
-    return {"version": JSON_VERSION, **copy.deepcopy(data)}
+    return {"version": JSON_VERSION, **data}
 
 
 def from_json(data: dict[str, Any]) -> SuperPrompt:
@@ -146,7 +146,8 @@ def from_json(data: dict[str, Any]) -> SuperPrompt:
         raise ValueError(f"SuperPrompt JSON version {data.get('version')!r}, need {JSON_VERSION}")
     prompt = SuperPrompt()
     for name in SuperPrompt.__slots__:
-        setattr(prompt, name, copy.deepcopy(data[name]))
+        value = data[name]
+        setattr(prompt, name, copy.copy(value) if isinstance(value, (dict, list)) else value)
     prompt.base_context_chunks = [
         Chunk(c["id"], c["source"], c["snippet"], (c["span"][0], c["span"][1]), c["meta"])
         for c in data["base_context_chunks"]

@@ -38,4 +38,4 @@ class MaxSimScorer:
     def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
         query = np.concatenate(self.queries.token_vectors(list(pieces)))
-        return [max_sim(query, tokens) for tokens in self.passages.token_vectors(list(passages))]
+        return max_sim(query, self.passages.token_vectors(list(passages)))

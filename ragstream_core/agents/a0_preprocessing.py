@@ -1,0 +1,133 @@
+"""A0 · PreProcessing: what did the person write, and by which texts is it looked up?
+
+Reads ``extras["raw_text"]`` (or, on a fresh prompt, ``body["text"]``). Writes ``body`` from the
+canonical headers, and in ``extras``: ``raw_text``, ``format``, ``headers`` (unknown ones, kept and
+shown, not searched for), ``explicit`` (body keys the person set), ``segments``, ``query_pieces``.
+Never touches the wording. A prompt without a word is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragstream_core.agents.aliases import CONTENT
+from ragstream_core.agents.pieces import cut_pieces
+from ragstream_core.agents.segments import Section, find_sections, guarantee_task
+from ragstream_core.agents.trail import advance, put_notes
+from ragstream_core.errors import EmptyPrompt
+from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
+
+OP = "a0_preprocessing"
+_WORD = re.compile(r"\w")
+_BODY_KEY = {"USER_PROMPT": "text"}
+
+
+def body_from(sections: list[Section]) -> dict[str, str]:
+    """Return the body fields that the prompt's headers set; repeated headers are joined."""
+    body: dict[str, str] = {}
+    for section in sections:
+        if section.canon:
+            key = _BODY_KEY.get(section.canon, section.canon.lower())
+            body[key] = f"{body[key]}\n\n{section.text}" if key in body else section.text
+    return body
+
+
+def segment_table(sections: list[Section], task_rule: str) -> list[dict[str, Any]]:
+    """Build the segment table (Task 3): content sections only, weight 1.0, with trace."""
+    content = [s for s in sections if s.canon in CONTENT]
+    return [
+        {
+            "id": f"s{i}",
+            "canon_type": s.canon,
+            "text": s.text,
+            "weight": 1.0,
+            "span": list(s.span),
+            "trace": {"header": s.name, "rule": task_rule if s.canon == "TASK" else s.canon},
+        }
+        for i, s in enumerate(content, start=1)
+    ]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Stage ``preprocessed``.
+
+    Attributes:
+        aliases: Folded header name → canonical header.
+        count: Counts tokens as the embedder does.
+        window_tokens: The embedder's window.
+        max_pieces: Most query pieces, 1–10.
+    """
+
+    aliases: Mapping[str, str]
+    count: Callable[[str], int]
+    window_tokens: int
+    max_pieces: int = 10
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Preprocess the raw prompt.
+
+        Raises:
+            EmptyPrompt: The prompt holds no word.
+        """
+        raw = str(prompt.extras.get("raw_text") or prompt.body.get("text", ""))
+        if not _WORD.search(raw):
+            raise EmptyPrompt("the prompt holds no word", hint="write what you want to know")
+        kind, found = find_sections(raw, self.aliases)
+        sections, rule = guarantee_task(raw, found)
+        body = body_from(sections)
+        segments = segment_table(sections, rule)
+        pieces, lost = self._pieces([s for s in sections if s.canon in CONTENT])
+        result = advance(prompt, "preprocessed")
+        result.body = {**BODY_DEFAULTS, **prompt.body, "text": "", **body}
+        unknown = [
+            {"name": s.name, "text": s.text, "span": list(s.span)}
+            for s in sections
+            if not s.canon and s.name
+        ]
+        result.extras |= {
+            "raw_text": raw,
+            "format": kind,
+            "headers": unknown,
+            "explicit": sorted(body),
+            "segments": segments,
+            "query_pieces": pieces,
+        }
+        put_notes(result, OP, events=_events(kind, rule, unknown), warnings=_warnings(lost))
+        return result
+
+    def _pieces(self, content: list[Section]) -> tuple[list[dict[str, Any]], int]:
+        texts = [section.text for section in content]
+        spans, lost = cut_pieces(
+            texts, limit=self.max_pieces, count=self.count, window=self.window_tokens
+        )
+        rows = [
+            {
+                "id": f"q{i}",
+                "text": texts[s.segment][s.start : s.end],
+                "segment_id": f"s{s.segment + 1}",
+                "span": list(content[s.segment].raw_span(s.start, s.end)),
+            }
+            for i, s in enumerate(spans, start=1)
+        ]
+        return rows, lost
+
+
+def _events(kind: str, rule: str, unknown: list[dict[str, Any]]) -> list[str]:
+    names = ", ".join(header["name"] for header in unknown)
+    events = [f"the prompt is {kind}; the task comes from: {rule}"]
+    if names:
+        events.append(f"sections without a canonical name are shown, not searched for: {names}")
+    return events
+
+
+def _warnings(lost: int) -> list[str]:
+    if not lost:
+        return []
+    return [
+        f"the prompt is too long to be searched for as a whole: about {lost} tokens of it are in "
+        "no query piece; put the question under a heading TASK and shorten the rest"
+    ]

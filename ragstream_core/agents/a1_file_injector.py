@@ -1,0 +1,182 @@
+"""A1 · Deterministic Code Injector: the files you name, and nothing you did not.
+
+Reads the task and ``text`` for path-like words, the files forced by name, the ON/OFF list, the
+lock, and the manifest's hashes; no ranking, no retrieval. Writes ``extras["files"]`` (❖ FILES with
+a receipt each) and closes the Eligibility Pool: ``extras["pool"]`` = {off, lock, closed}. A name
+that fits several files is reported, never guessed. Notes stay with retrieval unless forced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ragstream_core.agents.shape import path_tokens
+from ragstream_core.agents.trail import advance, put_notes
+from ragstream_core.errors import UsageError
+from ragstream_core.ports import FileSource, TokenCounter
+from ragstream_core.prompting.pack import number_lines, pack
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.identity import sha256_hex
+
+OP = "a1_file_injector"
+NOTES = ("md", "markdown", "mdx", "rst", "txt")
+MAX_GLOB = 20
+MAX_SHOWN = 5
+
+
+def is_note(path: str) -> bool:
+    """Say whether a file is prose, which retrieval serves better than injection (R-156)."""
+    return path.rsplit(".", 1)[-1].lower() in NOTES
+
+
+def candidates(token: str, names: Sequence[str]) -> list[str]:
+    """Return the project files that a written name may mean.
+
+    The exact path; else, for a glob, every path or file name it fits; else every path that ends
+    with it. The caller injects a plain name only if there is exactly one.
+
+    Args:
+        token: As written, POSIX.
+        names: Paths of the project's files.
+    """
+    if token in names:
+        return [token]
+    if "*" in token or "?" in token:
+        return [n for n in names if fnmatchcase(n, token) or fnmatchcase(n.split("/")[-1], token)]
+    return [n for n in names if n.endswith(f"/{token}")]
+
+
+@dataclass
+class _Found:
+    """Paths to inject in order, and what to tell the person."""
+
+    paths: dict[str, None] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def token(self, token: str, names: Sequence[str], off: Sequence[str]) -> None:
+        fits = candidates(token, names)
+        globbed = "*" in token or "?" in token
+        if len(fits) > 1 and not globbed:
+            shown = ", ".join(fits[:MAX_SHOWN]) + (" …" if len(fits) > MAX_SHOWN else "")
+            self.warnings.append(f"{token!r} may mean {len(fits)} files, none injected: {shown}")
+            return
+        for path in fits[:MAX_GLOB]:
+            if path in off:
+                self.warnings.append(f"{path} is switched OFF; name it with --file to inject it")
+            elif is_note(path):
+                self.events.append(f"{path} is a note and stays with retrieval (--file forces it)")
+            else:
+                self.paths[path] = None
+        if len(fits) > MAX_GLOB:
+            self.warnings.append(f"{token!r} fits {len(fits)} files, the first {MAX_GLOB} are in")
+
+    def forced(self, token: str, names: Sequence[str]) -> None:
+        fits = candidates(token, names)
+        if not fits or (len(fits) > 1 and not ("*" in token or "?" in token)):
+            near = fits[:MAX_SHOWN] or get_close_matches(token, names, MAX_SHOWN, 0.5)
+            raise UsageError(
+                f"no single file of the project is called {token!r}",
+                hint=f"one of: {', '.join(near)}" if near else "see `ragstream status`",
+            )
+        self.paths.update(dict.fromkeys(fits))
+
+
+@dataclass(frozen=True)
+class FileInjector:
+    """End of stage ``a2``.
+
+    Attributes:
+        files: Reads the project's files.
+        projects: Project names; with several, a file is called ``project/path``.
+        counter: Counts tokens.
+        named: Paths or globs forced by the person; any type.
+        off: Paths that are not eligible for retrieval.
+        lock: Exact File Lock: only ❖ FILES go into the prompt.
+        full_max_tokens: A longer file is packed.
+        line_numbers: Whether lines carry their numbers.
+        manifest: File name as above → sha256 at ingestion.
+        enabled: Off: nothing is injected; pool and lock still hold.
+    """
+
+    files: FileSource
+    projects: Sequence[str]
+    counter: TokenCounter
+    named: Sequence[str] = ()
+    off: Sequence[str] = ()
+    lock: bool = False
+    full_max_tokens: int = 1500
+    line_numbers: bool = False
+    manifest: Mapping[str, str] = field(default_factory=dict)
+    enabled: bool = True
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Inject the named files and close the pool.
+
+        Raises:
+            UsageError: A forced name fits no file, or several.
+        """
+        result = advance(prompt, prompt.stage)
+        found = _Found()
+        if self.enabled:
+            self._look_up(prompt, found)
+        else:
+            found.events.append("switched off: no file is injected")
+        homes = self._homes() if found.paths else {}
+        rows = [row for p in found.paths if (row := self._row(p, homes[p], found)) is not None]
+        result.extras["files"] = rows
+        pool = {"off": sorted(self.off), "lock": self.lock, "closed": True}
+        result.extras["pool"] = {**prompt.extras.get("pool", {}), **pool}
+        if self.lock and not rows:
+            found.warnings.append("the file lock is on and no file is injected: name one")
+        found.events += [f"injected {r['path']} ({r['mode']}, {r['tokens']} tokens)" for r in rows]
+        put_notes(result, OP, events=found.events, warnings=found.warnings)
+        return result
+
+    def _look_up(self, prompt: SuperPrompt, found: _Found) -> None:
+        names = list(self._homes())
+        for token in self.named:
+            found.forced(token.replace("\\", "/").removeprefix("./"), names)
+        words = f"{prompt.body.get('task', '')}\n{prompt.body.get('text', '')}"
+        for token in path_tokens(words):
+            if not set(candidates(token, names)) <= found.paths.keys():
+                found.token(token, names, self.off)
+
+    def _homes(self) -> dict[str, tuple[str, str]]:
+        several = len(self.projects) > 1
+        return {
+            f"{project}/{path}" if several else path: (project, path)
+            for project in self.projects
+            for path in self.files.names(project)
+        }
+
+    def _row(self, path: str, home: tuple[str, str], found: _Found) -> dict[str, Any] | None:
+        data = self.files.read(*home)
+        digest = sha256_hex(data)
+        if self.manifest.get(path, digest) != digest:
+            found.warnings.append(f"{path} changed since ingestion; the file as it is now is shown")
+        try:
+            text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
+        except UnicodeDecodeError:
+            found.warnings.append(f"{path} is not UTF-8 text and is not injected")
+            return None
+        full = self.counter.count(text) <= self.full_max_tokens
+        if full:
+            shown = number_lines(text) if self.line_numbers else text
+        else:
+            shown = pack(text, path, line_numbers=True)
+        return {
+            "id": f"files/{path}@{digest}",
+            "path": path,
+            "home": list(home),
+            "sha256": digest,
+            "mode": "FULL" if full else "PACK",
+            "tokens": self.counter.count(shown),
+            "lines": text.count("\n") + 1,
+            "chars": len(text),
+            "text": shown,
+        }

@@ -1,0 +1,201 @@
+"""A2 · audit 2: did the evidence change what is asked? At most one re-run, and only if material.
+
+Reads S_ctx, the shape, the pieces, ❖ FILES and the pool after A4. Writes ``extras["audit"]`` =
+{outcome: settled|rescoped, reason, before, after}; when rescoped also ``extras["shape"]``, the new
+``query_pieces`` and ``extras["pass_no"] = 2``. Scope changes in two cases: (1) some piece found no
+support, the domain was undetermined and the kept evidence has one dominant topic: the domain
+settles to it and those pieces are asked again with it; (2) code, tests or configuration are
+wanted and a fact names an eligible project file that is not in scope. Never touches Hard Rules,
+Project Memory or the lock; an attempt is an event. In pass 2 it changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragstream_core.agents.a1_file_injector import candidates
+from ragstream_core.agents.a4_condenser import stemmed_terms
+from ragstream_core.agents.quotable import Terms
+from ragstream_core.agents.shape import (
+    UNDETERMINED,
+    Shape,
+    material_change,
+    path_tokens,
+    shape_from,
+    shape_row,
+)
+from ragstream_core.agents.trail import pass_number, put_notes
+from ragstream_core.prompting.compose import is_locked
+from ragstream_core.records import SuperPrompt, evolve
+
+OP = "a2_audit"
+DOMINANT_SHARE = 0.6
+DOMINANT_CHUNKS = 2
+MAX_PIECES = 10
+ASK_CHARS = 160
+_BUILDS = ("code", "config", "tests")
+_WORD = re.compile(r"[^\W\d_][\w-]{2,40}")
+
+
+def needs_rerun(before: SuperPrompt, after: SuperPrompt) -> bool:
+    """Say whether the audit that led from ``before`` to ``after`` asks for the second pass."""
+    return pass_number(after) > pass_number(before)
+
+
+def dominant_topic(titles: Sequence[str], asked: frozenset[str], terms: Terms) -> str:
+    """Return the word that the headings and file names of most kept chunks share, or an empty text.
+
+    Dominant: in at least 60 % of the titles and in two of them. Words of the question do not
+    count: they tell nothing new.
+
+    Args:
+        titles: File name and headings of each kept chunk.
+        asked: Terms of the query pieces.
+        terms: Stems a text.
+    """
+    surface: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for title in titles:
+        here = {stem: w.lower() for w in _WORD.findall(title) for stem in terms(w)[:1]}
+        counts.update(set(here))
+        for stem, word in here.items():
+            surface.setdefault(stem, word)
+    needed = max(DOMINANT_CHUNKS, DOMINANT_SHARE * len(titles))
+    fitting = [(-n, stem) for stem, n in counts.items() if n >= needed and stem not in asked]
+    return surface[min(fitting)[1]] if fitting else ""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """End of stage ``a4``.
+
+    Attributes:
+        eligible: Names of the project's files, as A1 calls them.
+        terms: Stems a text.
+        enabled: Off: always settled.
+    """
+
+    eligible: Sequence[str] = ()
+    terms: Terms = stemmed_terms
+    enabled: bool = True
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Audit the scope."""
+        result = evolve(prompt)
+        if pass_number(prompt) > 1:
+            return result
+        row = prompt.extras.get("shape")
+        if not self.enabled or row is None:
+            return _settle(result, row or {}, "switched off", [])
+        before = shape_from(row)
+        if is_locked(prompt):
+            return _settle(result, shape_row(before), "the file lock is on: scope stays", [])
+        events: list[str] = []
+        after, why = self._settle_domain(prompt, before, events)
+        after, files = self._add_artefacts(prompt, after, events)
+        if not material_change(before, after):
+            return _settle(result, shape_row(before), "no material change of scope", events)
+        reason = "; ".join(x for x in (why, *(f"a fact names {f}" for f in files)) if x)
+        return self._rescope(result, before, after, (reason, files, events))
+
+    def _settle_domain(
+        self, prompt: SuperPrompt, before: Shape, events: list[str]
+    ) -> tuple[Shape, str]:
+        if not _unsupported(prompt):
+            return before, ""
+        pieces = " ".join(p["text"] for p in prompt.extras["query_pieces"])
+        topic = dominant_topic(_titles(prompt), frozenset(self.terms(pieces)), self.terms)
+        if not topic:
+            return before, ""
+        if before.domain != UNDETERMINED:
+            events.append(f"the domain stays {before.domain}; the evidence is about {topic}")
+            return before, ""
+        return replace(before, domain=topic), f"the evidence settles the domain: {topic}"
+
+    def _add_artefacts(
+        self, prompt: SuperPrompt, shape: Shape, events: list[str]
+    ) -> tuple[Shape, list[str]]:
+        if shape.deliverable not in _BUILDS:
+            return shape, []
+        chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+        kept = [chunks[i] for i in prompt.final_selection_ids]
+        in_scope = {c.source for c in kept} | {f"{c.meta.get('project')}/{c.source}" for c in kept}
+        in_scope |= {row["path"] for row in prompt.extras.get("files", [])}
+        off = set(prompt.extras.get("pool", {}).get("off", []))
+        found: list[str] = []
+        for item in _items(prompt):
+            for token in path_tokens(item["text"]):
+                fits = candidates(token, self.eligible)
+                if len(fits) != 1 or fits[0] in in_scope or fits[0] in shape.artefacts:
+                    continue
+                if fits[0] in off:
+                    events.append(f"a fact names {fits[0]}, which you switched OFF: it stays off")
+                else:
+                    found.append(fits[0])
+        found = sorted(set(found))
+        return replace(shape, artefacts=tuple(sorted({*shape.artefacts, *found}))), found
+
+    def _rescope(
+        self,
+        result: SuperPrompt,
+        before: Shape,
+        after: Shape,
+        why: tuple[str, list[str], list[str]],
+    ) -> SuperPrompt:
+        reason, files, events = why
+        missing = set(_unsupported(result)) if after.domain != before.domain else set()
+        pieces = [
+            {**p, "text": f"{after.domain}: {p['text']}"} if p["id"] in missing else p
+            for p in result.extras["query_pieces"]
+        ]
+        ask = " ".join(result.body.get("task", "").split())[:ASK_CHARS]
+        for path in files[: MAX_PIECES - len(pieces)]:
+            home = {k: pieces[0][k] for k in ("segment_id", "span")}
+            pieces.append({"id": f"q{len(pieces) + 1}", "text": f"{path} {ask}", **home})
+        put_notes(result, OP, events=[f"rescoped, one re-run: {reason}", *events])
+        result.extras |= {
+            "audit": {
+                "outcome": "rescoped",
+                "reason": reason,
+                "before": shape_row(before),
+                "after": shape_row(after),
+            },
+            "shape": {**result.extras["shape"], **shape_row(after)},
+            "query_pieces": pieces,
+            "pass_no": 2,
+        }
+        return result
+
+
+def _settle(
+    result: SuperPrompt, shape: dict[str, Any], reason: str, events: list[str]
+) -> SuperPrompt:
+    result.extras["audit"] = {
+        "outcome": "settled",
+        "reason": reason,
+        "before": shape,
+        "after": shape,
+    }
+    put_notes(result, OP, events=[f"settled: {reason}", *events])
+    return result
+
+
+def _items(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    s_ctx = prompt.extras.get("s_ctx", {})
+    return [*s_ctx.get("facts", []), *s_ctx.get("constraints", [])]
+
+
+def _unsupported(prompt: SuperPrompt) -> list[str]:
+    issues = prompt.extras.get("s_ctx", {}).get("open_issues", [])
+    return [issue["piece_id"] for issue in issues if issue["kind"] == "unsupported"]
+
+
+def _titles(prompt: SuperPrompt) -> list[str]:
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    kept = [chunks[i] for i in prompt.final_selection_ids]
+    names = [c.source.rsplit("/", 1)[-1].rsplit(".", 1)[0] for c in kept]
+    return [f"{n} {c.meta.get('heading') or ''}" for n, c in zip(names, kept, strict=True)]

@@ -1,0 +1,73 @@
+"""A2 · Prompt Shaper, pass 1: intent, domain and header proposals before anything is retrieved.
+
+Reads ``body``, ``extras["explicit"]`` and Project Memory. Writes ``extras["shape"]`` (intent,
+domain, deliverable, artefacts, and the headers it proposed) and fills role and depth where the
+person left them free; a proposed format stays in the shape, so that Prompt_MD, which the reranker
+reads, holds the person's words only. Never changes a word the person wrote, Hard Rules, Project
+Memory or the file lock. Switched off, it passes the prompt through with an event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragstream_core.agents.shape import classify, propose_headers, shape_row
+from ragstream_core.agents.trail import advance, put_notes
+from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
+
+OP = "a2_prompt_shaper"
+
+
+def free_keys(prompt: SuperPrompt) -> set[str]:
+    """Return the body keys the person left open.
+
+    A key is free when it is empty, still has its default, or holds A2's own earlier proposal, and
+    no header of the prompt set it; who writes SYSTEM has said the role as well.
+    """
+    explicit = set(prompt.extras.get("explicit", []))
+    explicit |= {"role"} if "system" in explicit else set()
+    own = prompt.extras.get("shape", {}).get("headers", {})
+    return {
+        key
+        for key in ("role", "format", "depth")
+        if key not in explicit
+        and prompt.body.get(key, "") in ("", BODY_DEFAULTS.get(key, ""), own.get(key, ""))
+    }
+
+
+@dataclass(frozen=True)
+class PromptShaper:
+    """Stage ``a2``.
+
+    Attributes:
+        project_memory: Text of the project's memory; may settle the domain.
+        enabled: Off: pass-through.
+    """
+
+    project_memory: str = ""
+    enabled: bool = True
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Shape the prompt."""
+        result = advance(prompt, "a2")
+        if not self.enabled:
+            put_notes(result, OP, events=["switched off: the prompt goes on as it is"])
+            return result
+        ask = "\n".join(
+            prompt.body[key] for key in ("task", "text", "purpose") if prompt.body.get(key)
+        )
+        shape = classify(ask, self.project_memory)
+        free = free_keys(prompt)
+        headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}
+        result.body |= {k: v for k, v in headers.items() if k != "format"}
+        result.extras["shape"] = {**shape_row(shape), "headers": headers}
+        filled = ", ".join(sorted(headers)) or "nothing, all was written by you"
+        put_notes(
+            result,
+            OP,
+            events=[
+                f"intent {shape.intent}, domain {shape.domain}, deliverable {shape.deliverable}; "
+                f"filled in: {filled}"
+            ],
+        )
+        return result

@@ -1,0 +1,255 @@
+"""A4 · Condenser: the final selection within the budget, and S_ctx with its citations.
+
+Reads the view ``a3``, the chunks, ``extras["scores"]``, the query pieces and ❖ FILES. Writes the
+view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras``: ``cuts``,
+``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx`` = {facts, constraints, open_issues}.
+Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is never a
+source of facts (C-07). When nothing is relevant, nothing is selected and a warning says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragstream_core.agents.extract import (
+    Piece,
+    Weights,
+    choose,
+    is_constraint,
+    reading_order,
+)
+from ragstream_core.agents.open_issues import Evidence, conflicts, supported, unanswered
+from ragstream_core.agents.quotable import Quote, Terms, quotes_of
+from ragstream_core.agents.selection import Selection, select
+from ragstream_core.agents.trail import advance, latest_view, pass_number, put_decisions, put_notes
+from ragstream_core.ports import TokenCounter
+from ragstream_core.prompting.compose import HISTORY_PREFIX, Layout, compose, is_locked
+from ragstream_core.prompting.render import NOTHING_RELEVANT
+from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
+from ragstream_core.records.identity import short_ids
+
+STAGE = "a4"
+OP = "a4_condenser"
+FACT_TOKENS = 50
+
+
+def stemmed_terms(text: str) -> list[str]:
+    """Return the stemmed terms of a text; the lexical module is loaded at first use."""
+    from ragstream_core.lexical import terms
+
+    return terms(text)
+
+
+def empty_s_ctx() -> dict[str, list[dict[str, Any]]]:
+    """Return an S_ctx with its three parts and nothing in them."""
+    return {"facts": [], "constraints": [], "open_issues": []}
+
+
+@dataclass(frozen=True)
+class Condenser:
+    """Stage ``a4``.
+
+    Attributes:
+        counter: Counts tokens.
+        layout: Rules, memory and order of the final prompt: they use up budget as well.
+        budget_tokens: Most tokens of the whole prompt.
+        max_context_tokens: Most tokens of the attachments.
+        max_context_chars: Most characters of the attachments.
+        token_overhead: Tokens set aside.
+        max_facts: Most facts and constraints together.
+        support_cosine: Least best cosine at which a chunk counts as an answer.
+        relevant_cosine: Where no chunk reaches it and no piece is supported by words, nothing is
+            relevant.
+        terms: Stems a text.
+        enabled: Off: the selection is made, S_ctx stays empty.
+    """
+
+    counter: TokenCounter
+    layout: Layout = field(default_factory=Layout)
+    budget_tokens: int = 6000
+    max_context_tokens: int = 4000
+    max_context_chars: int = 24_000
+    token_overhead: int = 200
+    max_facts: int = 12
+    support_cosine: float = 0.5
+    relevant_cosine: float = 0.3
+    terms: Terms = stemmed_terms
+    enabled: bool = True
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Condense the kept candidates."""
+        result = advance(prompt, STAGE)
+        kept = self._kept(prompt)
+        reader = _Reader.of(prompt, kept, self.terms)
+        nothing = not is_locked(prompt) and not self._any_relevant(reader)
+        picked = self._select(prompt, [] if nothing else kept)
+        result.final_selection_ids = list(picked.tokens)
+        result.views_by_stage[STAGE] = list(picked.tokens)
+        put_decisions(result, STAGE, self._decisions(prompt, kept, picked))
+        short = self._short_ids(prompt)
+        result.extras |= {"cuts": picked.cuts, "short_ids": short, "nothing_relevant": nothing}
+        result.extras["s_ctx"] = self._s_ctx(prompt, reader.within(picked), short, nothing)
+        result.extras["citations"] = citations_of(result)
+        put_notes(
+            result,
+            OP,
+            events=[] if self.enabled else ["switched off: S_ctx stays empty"],
+            warnings=[NOTHING_RELEVANT] if nothing else [],
+        )
+        return result
+
+    def _kept(self, prompt: SuperPrompt) -> list[Chunk]:
+        chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+        view = latest_view(prompt, "a3", "reranked", "retrieval")
+        return [] if is_locked(prompt) else [chunks[i] for i in view]
+
+    def _any_relevant(self, reader: _Reader) -> bool:
+        near = max((e.best_cosine for e in reader.evidence), default=-1.0)
+        pieces = range(len(reader.pieces))
+        return near >= self.relevant_cosine or any(reader.holds(i, 2.0) for i in pieces)
+
+    def _select(self, prompt: SuperPrompt, kept: list[Chunk]) -> Selection:
+        bare = evolve(prompt, final_selection_ids=[])
+        bare.extras["s_ctx"] = empty_s_ctx()
+        fixed = self.counter.count(compose(bare, self.layout).text)
+        free = self.budget_tokens - fixed - self.token_overhead
+        facts = min(self.max_facts * FACT_TOKENS, free // 3) if self.enabled else 0
+        limit = max(0, min(self.max_context_tokens, free - facts))
+        return select(kept, self.counter, budget_tokens=limit, budget_chars=self.max_context_chars)
+
+    def _decisions(
+        self, prompt: SuperPrompt, kept: list[Chunk], picked: Selection
+    ) -> list[Decision]:
+        rows = []
+        for rank, chunk in enumerate(kept, start=1):
+            rule, reason = "over_budget", "the token budget is used up by better ranked chunks"
+            if chunk.id in picked.cuts:
+                rule, reason = "cut_at_budget", "cut at a sentence end: the budget ends here"
+            elif chunk.id in picked.tokens:
+                rule, reason = "within_budget", "fits the budget in rank order"
+            elif not picked.tokens and not picked.left:
+                rule, reason = "nothing_relevant", "no candidate is relevant to the task"
+            score = prompt.extras.get("scores", {}).get(chunk.id, {}).get("score", 0.0)
+            rows.append(
+                Decision(STAGE, chunk.id, rank, float(score), chunk.id in picked.tokens, rule,
+                         reason, tokens=picked.tokens.get(chunk.id, 0),
+                         pass_no=pass_number(prompt))
+            )  # fmt: skip
+        return rows
+
+    def _short_ids(self, prompt: SuperPrompt) -> dict[str, str]:
+        files = [row["id"] for row in prompt.extras.get("files", [])]
+        return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
+
+    def _s_ctx(
+        self, prompt: SuperPrompt, reader: _Reader, short: dict[str, str], nothing: bool
+    ) -> dict[str, list[dict[str, Any]]]:
+        if not self.enabled or is_locked(prompt):
+            return empty_s_ctx()
+        chosen = reading_order(
+            choose(reader.quotes, reader.pieces, limit=self.max_facts, weight=reader.weight)
+        )
+        quotes = [quote for quote, _, _ in chosen]
+        rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in chosen]
+        issues = unanswered(
+            reader.pieces, reader.evidence, weight=reader.weight, cosine=self.support_cosine,
+            terms=self.terms,
+        )  # fmt: skip
+        issues += [] if nothing else conflicts(quotes, reader.quotes)
+        return {
+            "facts": [row for quote, row in rows if not is_constraint(quote.text)],
+            "constraints": [row for quote, row in rows if is_constraint(quote.text)],
+            "open_issues": [_with_short(issue, short) for issue in issues],
+        }
+
+
+def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str]
+          ) -> dict[str, Any]:  # fmt: skip
+    cited = {"chunk_id": quote.chunk_id, "source": quote.source}
+    return {
+        "text": quote.text,
+        "heading": quote.heading,
+        "piece_ids": piece_ids,
+        "score": score,
+        "citations": [{**cited, "short_id": short[quote.chunk_id]}],
+    }
+
+
+def _with_short(issue: dict[str, Any], short: dict[str, str]) -> dict[str, Any]:
+    cited = [{**c, "short_id": short[c["chunk_id"]]} for c in issue["citations"]]
+    return {**issue, "citations": cited}
+
+
+def citations_of(prompt: SuperPrompt) -> dict[str, dict[str, Any]]:
+    """Return what this prompt issues: short id → chunk or file, source, snippet, page.
+
+    Args:
+        prompt: With its final selection and short ids.
+    """
+    short = prompt.extras["short_ids"]
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    issued = {
+        short[i]: {
+            "chunk_id": i,
+            "source": chunks[i].source,
+            "snippet": chunks[i].snippet[:200],
+            "page_number": int(chunks[i].meta.get("page_number") or 0),
+        }
+        for i in prompt.final_selection_ids
+    }
+    for row in prompt.extras.get("files", []):
+        issued[short[row["id"]]] = {
+            "chunk_id": row["id"],
+            "source": row["path"],
+            "snippet": row["text"][:200],
+            "page_number": 0,
+        }
+    return issued
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The kept chunks, read once: sentences, weights, evidence."""
+
+    pieces: list[Piece]
+    quotes: list[Quote]
+    evidence: list[Evidence]
+    weight: Weights
+
+    @classmethod
+    def of(cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Callable[[str], list[str]]
+           ) -> _Reader:  # fmt: skip
+        pieces = [
+            Piece(p["id"], p["text"], tuple(terms(p["text"])))
+            for p in prompt.extras.get("query_pieces", [])
+        ]
+        told = [chunk for chunk in kept if not chunk.id.startswith(HISTORY_PREFIX)]
+        quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
+        scores = prompt.extras.get("scores", {})
+        evidence = [_evidence(chunk, scores.get(chunk.id, {}), terms) for chunk in told]
+        return cls(pieces, quotes, evidence, Weights.of(quotes))
+
+    def holds(self, at: int, cosine: float) -> bool:
+        return supported(at, self.pieces, self.evidence, weight=self.weight, cosine=cosine)
+
+    def within(self, picked: Selection) -> _Reader:
+        """Keep what stands in the selection; a cut chunk keeps the part that is shown."""
+        shown = [
+            q
+            for q in self.quotes
+            if q.chunk_id in picked.tokens and q.span[1] <= picked.cuts.get(q.chunk_id, q.span[1])
+        ]
+        evidence = [e for e in self.evidence if e.chunk_id in picked.tokens]
+        return replace(self, quotes=shown, evidence=evidence)
+
+
+def _evidence(chunk: Chunk, score: dict[str, Any], terms: Callable[[str], list[str]]) -> Evidence:
+    named = f"{chunk.source.rsplit('.', 1)[0]} {chunk.meta.get('heading') or ''}"
+    return Evidence(
+        chunk.id,
+        frozenset(terms(f"{named}\n{chunk.snippet}")),
+        float(score.get("best_cosine", 0.0)),
+        tuple(float(x) for x in score.get("piece_cosines", ())),
+    )

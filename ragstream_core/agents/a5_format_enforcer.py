@@ -1,0 +1,193 @@
+"""A5 · Format Enforcer: schema, citations, quotes, requested format and budget, checked and mended.
+
+Reads everything A4 and A1 wrote. What can be mended without judgement is mended (an item without a
+valid citation goes; what is over the budget goes from the lowest rank up); what cannot is refused.
+Writes the view ``a5``, one decision a selected chunk, ``final_selection_ids``, ``extras["s_ctx"]``,
+``extras["citations"]`` and ``extras["enforced"]``. The wording of what stays is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragstream_core.agents.a4_condenser import citations_of, empty_s_ctx
+from ragstream_core.agents.quotable import readable
+from ragstream_core.agents.trail import advance, pass_number, put_decisions, put_notes
+from ragstream_core.errors import BudgetExceeded
+from ragstream_core.ports import TokenCounter
+from ragstream_core.prompting.citations import answer_marker, parse_markers
+from ragstream_core.prompting.compose import Composed, Layout, compose
+from ragstream_core.prompting.render import format_instruction
+from ragstream_core.records import Decision, SuperPrompt
+from ragstream_core.records.identity import digest_of
+
+STAGE = "a5"
+OP = "a5_format_enforcer"
+PARTS = ("facts", "constraints", "open_issues")
+
+
+def shown_texts(prompt: SuperPrompt) -> dict[str, str]:
+    """Return chunk id → the part of its text that the prompt shows, in comparable form."""
+    cuts = prompt.extras.get("cuts", {})
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    return {i: readable(chunks[i].snippet[: cuts.get(i)]) for i in prompt.final_selection_ids}
+
+
+def fault(item: dict[str, Any], *, shown: dict[str, str], must_cite: bool) -> str:
+    """Say what is wrong with one item of S_ctx, or return an empty text.
+
+    Args:
+        item: {text, citations: [{chunk_id, short_id, source}]}.
+        shown: Chunk id → the text that is shown.
+        must_cite: Facts and constraints: at least one citation, and the words stand in each.
+    """
+    cited = item.get("citations", [])
+    if must_cite and not cited:
+        return "has no citation"
+    for citation in cited:
+        if citation["chunk_id"] not in shown:
+            return "cites what is not in the prompt"
+        markers = parse_markers(answer_marker(citation["source"], citation["short_id"]))
+        if [m.id for m in markers] != [citation["short_id"]]:
+            return "has a malformed citation"
+        if must_cite and item["text"] not in shown[citation["chunk_id"]]:
+            return "quotes words that its source does not hold"
+    return ""
+
+
+@dataclass(frozen=True)
+class FormatEnforcer:
+    """Stage ``a5``.
+
+    Attributes:
+        counter: Counts tokens.
+        layout: As the prompt builder's.
+        budget_tokens: Most tokens of the whole prompt.
+    """
+
+    counter: TokenCounter
+    layout: Layout = field(default_factory=Layout)
+    budget_tokens: int = 6000
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Verify, mend or refuse.
+
+        Raises:
+            BudgetExceeded: Hard Rules, Project Memory, ❖ FILES and the task alone are over it.
+        """
+        done = prompt.extras.get("enforced", {})
+        if done and done["digest"] == self._digest(prompt):
+            return advance(prompt, STAGE)
+        result = advance(prompt, STAGE)
+        candidates = list(prompt.final_selection_ids)
+        result.extras["s_ctx"] = {**empty_s_ctx(), **prompt.extras.get("s_ctx", {})}
+        repairs = _check_s_ctx(result)
+        total, dropped = self._fit(result)
+        result.views_by_stage[STAGE] = list(result.final_selection_ids)
+        result.extras["citations"] = citations_of(result)
+        put_decisions(result, STAGE, _decisions(result, candidates))
+        wanted = prompt.body.get("format", "")
+        result.extras["enforced"] = {
+            "total_tokens": total,
+            "budget_tokens": self.budget_tokens,
+            "counter": self.counter.name,
+            "format": {"requested": wanted, "instruction": format_instruction(wanted)},
+            "repairs": [*repairs, *dropped],
+        }
+        result.extras["enforced"]["digest"] = self._digest(result)
+        put_notes(result, OP, events=[f"{total} of {self.budget_tokens} tokens"],
+                  warnings=[*repairs, *dropped])  # fmt: skip
+        return result
+
+    def _digest(self, prompt: SuperPrompt) -> str:
+        extras = prompt.extras
+        return digest_of(
+            [
+                [prompt.final_selection_ids, prompt.body, pass_number(prompt)],
+                [extras.get(k) for k in ("s_ctx", "cuts", "files", "pool", "short_ids")],
+                [self.budget_tokens, self.counter.name, self.layout.hard_rules],
+                [self.layout.project_memory, self.layout.block_order, self.layout.recent_history],
+            ]
+        )
+
+    def _count(self, prompt: SuperPrompt) -> tuple[int, Composed]:
+        composed = compose(prompt, self.layout)
+        return self.counter.count(composed.text), composed
+
+    def _fit(self, prompt: SuperPrompt) -> tuple[int, list[str]]:
+        """Drop from the lowest rank up until the prompt fits; the last attachment goes last."""
+        dropped: list[str] = []
+        total, composed = self._count(prompt)
+        while total > self.budget_tokens:
+            name = _drop_one(prompt)
+            if not name:
+                raise self._refusal(total, composed)
+            dropped.append(f"over the budget: left out {name}")
+            total, composed = self._count(prompt)
+        return total, dropped
+
+    def _refusal(self, total: int, composed: Composed) -> BudgetExceeded:
+        sizes = ", ".join(f"{b.name} {self.counter.count(b.text)}" for b in composed.blocks)
+        return BudgetExceeded(
+            f"the fixed parts of the prompt need {total} tokens, the budget is "
+            f"{self.budget_tokens} ({sizes})",
+            hint=f"name fewer files, or raise it: --set prompt.budget_tokens={total + 1000}",
+        )
+
+
+def _check_s_ctx(prompt: SuperPrompt) -> list[str]:
+    """Remove items with a fault; return what was removed and why."""
+    shown = shown_texts(prompt)
+    repairs: list[str] = []
+    for part in PARTS:
+        good = []
+        for item in prompt.extras["s_ctx"][part]:
+            wrong = fault(item, shown=shown, must_cite=part != "open_issues")
+            if wrong:
+                repairs.append(f"left out of {part}: {item['text'][:60]!r} {wrong}")
+            else:
+                good.append(item)
+        prompt.extras["s_ctx"][part] = good
+    return repairs
+
+
+def _drop_one(prompt: SuperPrompt) -> str:
+    """Drop the least valuable thing that may go; return its name, empty where nothing is left."""
+    ids = prompt.final_selection_ids
+    s_ctx = prompt.extras["s_ctx"]
+    if len(ids) > 1:
+        return _drop_chunk(prompt)
+    facts = [(item["score"], part, i) for part in PARTS[:2] for i, item in enumerate(s_ctx[part])]
+    if facts:
+        _, part, at = min(facts)
+        return f"one of the {part}: {s_ctx[part].pop(at)['text'][:60]!r}"
+    if s_ctx["open_issues"]:
+        return f"an open issue: {s_ctx['open_issues'].pop()['text'][:60]!r}"
+    return _drop_chunk(prompt) if ids else ""
+
+
+def _drop_chunk(prompt: SuperPrompt) -> str:
+    gone = prompt.final_selection_ids.pop()
+    prompt.extras.get("cuts", {}).pop(gone, None)
+    for part in PARTS:
+        prompt.extras["s_ctx"][part] = [
+            item
+            for item in prompt.extras["s_ctx"][part]
+            if all(c["chunk_id"] != gone for c in item.get("citations", []))
+        ]
+    chunk = next(c for c in prompt.base_context_chunks if c.id == gone)
+    return f"the attachment {chunk.source} ({chunk.span[0]}-{chunk.span[1]})"
+
+
+def _decisions(prompt: SuperPrompt, candidates: list[str]) -> list[Decision]:
+    kept = set(prompt.final_selection_ids)
+    return [
+        Decision(
+            STAGE, i, rank, 0.0, i in kept, "verified" if i in kept else "over_budget",
+            "within the budget, citations verified" if i in kept
+            else "the whole prompt was over the token budget",
+            pass_no=pass_number(prompt),
+        )
+        for rank, i in enumerate(candidates, start=1)
+    ]  # fmt: skip

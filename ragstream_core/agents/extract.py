@@ -1,0 +1,235 @@
+"""Choose facts: idf-weighted term overlap with the query pieces, rank prior, diversity.
+
+coverage(s, p) = Σ_t w(t)·m(t) / Σ_t w(t) over the distinct terms t of piece p, in [0, 1];
+w(t) = ln(1 + (N − df + 0.5)/(df + 0.5)) over the N quotable sentences, 0.3 of it for words that
+say little in a question; m(t) = 1 in the sentence, 0.4 in its context (headings, path, sentence
+before), else 0. score = coverage · (0.7 + 0.3/(1 + rank/5)) · form factor + small bonuses.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ragstream_core.agents.quotable import Quote
+
+IN_CONTEXT = 0.4
+VAGUE_WEIGHT = 0.3
+FLOOR = 0.2
+RELATIVE_FLOOR = 0.55
+SAME = 0.7
+PER_CHUNK = 3
+PHRASE_BONUS = 0.15
+DEFINITION_BONUS = 0.15
+REDUNDANCY = 0.35
+FADING = 0.6
+LEANING = 0.75
+
+_VAGUE_STEMS = (
+    "use work need want like way good best help know question exampl explain describ mean happen "
+    "get make tell pleas show give thing differ possibl right correct see look find one new "
+    "understand understood ask also even still much mani sever multipl often hold exact actual"
+)
+_VAGUE = frozenset(_VAGUE_STEMS.split())
+_CONSTRAINT = re.compile(
+    r"\b(?:must|mustn't|never|only|requires?|required|requirement|cannot|can't|can not|may not"
+    r"|shall|at most|at least|no more than|limits?|limited|maximum|minimum|not supported"
+    r"|unsupported|does(?:n't| not) support|deprecated|forbidden|not allowed|mandatory"
+    r"|have to|has to|refused?|should not|do not|don't)\b",
+    re.IGNORECASE,
+)
+_LEANS = re.compile(
+    r"(?:this|these|those|it|its|they|here|below|above|such|that|then|also|in (?:this|the) example"
+    r"|for example|otherwise|however)\b",
+    re.IGNORECASE,
+)
+_WHAT_IS = re.compile(r"\s*(?:so )?what(?:'s| is| are| does)\b", re.IGNORECASE)
+_DEFINES = re.compile(
+    r"^[^.]{1,70}?\b(?:is|are|means|refers to|stands for|lets?|allows?|wraps?|combines?)\b"
+)
+
+
+def is_constraint(text: str) -> bool:
+    """Say whether a sentence limits or demands something (must, never, only, at most, …)."""
+    return _CONSTRAINT.search(text) is not None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A query piece as the extractor sees it.
+
+    Attributes:
+        id: Id of the piece.
+        text: Its words.
+        terms: Its stemmed terms in order.
+    """
+
+    id: str
+    text: str
+    terms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Term weights over a set of sentences.
+
+    Attributes:
+        documents: Number of sentences.
+        df: Term → number of sentences that hold it.
+    """
+
+    documents: int
+    df: Mapping[str, int]
+
+    @classmethod
+    def of(cls, quotes: Sequence[Quote]) -> Weights:
+        """Count the sentences and their terms."""
+        return cls(len(quotes), Counter(t for q in quotes for t in set(q.terms)))
+
+    def __call__(self, term: str) -> float:
+        """Return the weight of a term, > 0; a term that no sentence holds weighs most."""
+        df = min(self.df.get(term, 0), self.documents)
+        idf = math.log1p((self.documents - df + 0.5) / (df + 0.5))
+        return idf * (VAGUE_WEIGHT if term in _VAGUE else 1.0)
+
+
+def coverage(piece: Piece, held: set[str] | frozenset[str], context: frozenset[str],
+             weight: Callable[[str], float]) -> float:  # fmt: skip
+    """Return the weighted share of a piece's terms that a text holds, in [0, 1]; see above."""
+    distinct = sorted(set(piece.terms))
+    total = sum(weight(t) for t in distinct)
+    if total <= 0:
+        return 0.0
+    hit = sum(
+        weight(t) * (1.0 if t in held else IN_CONTEXT if t in context else 0.0) for t in distinct
+    )
+    return hit / total
+
+
+def _bonus(piece: Piece, quote: Quote) -> float:
+    wanted = set(zip(piece.terms, piece.terms[1:], strict=False))
+    said = set(zip(quote.terms, quote.terms[1:], strict=False))
+    bonus = PHRASE_BONUS * len(wanted & said) / len(wanted) if wanted else 0.0
+    defines = _WHAT_IS.match(piece.text) and _DEFINES.match(quote.text)
+    if defines and set(quote.terms[:4]) & set(piece.terms):
+        bonus += DEFINITION_BONUS
+    return bonus
+
+
+def _form_factor(quote: Quote) -> float:
+    """Prefer sentences of a handy length that do not point at a sentence before."""
+    words = len(quote.text.split())
+    length = 0.85 if words < 8 else 0.9 if words > 40 else 1.0
+    return length * (LEANING if _LEANS.match(quote.text) else 1.0)
+
+
+def relevance(piece: Piece, quote: Quote, weight: Callable[[str], float]) -> float:
+    """Score one sentence for one piece, ≥ 0; 0 where it holds none of the piece's terms."""
+    held = set(quote.terms)
+    if not held.intersection(piece.terms):
+        return 0.0
+    prior = 0.7 + 0.3 / (1.0 + quote.rank / 5.0)
+    base = coverage(piece, held, quote.context, weight) * prior * _form_factor(quote)
+    return round(base + _bonus(piece, quote), 6)
+
+
+def similarity(left: Quote, right: Quote) -> float:
+    """Return the Jaccard similarity of two sentences' terms, in [0, 1]."""
+    a, b = set(left.terms), set(right.terms)
+    return len(a & b) / len(a | b) if a | b else 0.0
+
+
+@dataclass
+class Choice:
+    """A growing choice of sentences.
+
+    A term that chosen sentences hold already counts 1/(1 + 0.6·n): the next sentence is one that
+    says something about what is still bare, so both sides of a comparison get their facts.
+
+    Attributes:
+        quotes: All sentences.
+        scores: Per sentence, its score for each piece; 0 below the piece's floor.
+        asked: Terms of all pieces.
+        weight: Term weights.
+        chosen: Positions of the chosen ones, in the order of choice.
+    """
+
+    quotes: Sequence[Quote]
+    scores: list[list[float]]
+    asked: frozenset[str]
+    weight: Weights
+    chosen: list[int] = field(default_factory=list)
+    covered: Counter[str] = field(default_factory=Counter)
+    used: Counter[str] = field(default_factory=Counter)
+
+    def freshness(self, i: int) -> float:
+        """Return how much of what sentence ``i`` says about the question is new, in [0, 1]."""
+        held = sorted(self.asked.intersection(self.quotes[i].terms))
+        total = sum(self.weight(t) for t in held)
+        new = sum(self.weight(t) / (1.0 + FADING * self.covered[t]) for t in held)
+        return new / total if total else 0.0
+
+    def value(self, i: int) -> float:
+        """Return what sentence ``i`` would add now; ≤ 0: not to be taken."""
+        best = max(self.scores[i], default=0.0)
+        if best <= 0 or self.used[self.quotes[i].chunk_id] >= PER_CHUNK:
+            return 0.0
+        nearest = max((similarity(self.quotes[i], self.quotes[j]) for j in self.chosen), default=0)
+        return 0.0 if nearest >= SAME else best * self.freshness(i) * (1 - REDUNDANCY * nearest)
+
+    def take(self, i: int) -> None:
+        """Choose sentence ``i``."""
+        self.chosen.append(i)
+        self.used[self.quotes[i].chunk_id] += 1
+        self.covered.update(set(self.quotes[i].terms))
+
+
+def choose(
+    quotes: Sequence[Quote], pieces: Sequence[Piece], *, limit: int, weight: Weights
+) -> list[tuple[Quote, list[str], float]]:
+    """Choose up to ``limit`` sentences so that each piece gets its best ones.
+
+    Args:
+        quotes: Candidates in order of rank and position.
+        pieces: Query pieces.
+        limit: Most sentences.
+        weight: Term weights.
+
+    Returns:
+        (sentence, ids of the pieces it speaks to, best score), in the order of choice.
+    """
+    raw = [[relevance(p, q, weight) for p in pieces] for q in quotes]
+    best = [max((row[p] for row in raw), default=0.0) for p in range(len(pieces))]
+    floors = [max(FLOOR, RELATIVE_FLOOR * top) for top in best]
+    scores = [[s if s >= f else 0.0 for s, f in zip(row, floors, strict=True)] for row in raw]
+    state = Choice(quotes, scores, frozenset(t for p in pieces for t in p.terms), weight)
+    open_ = {i for i, row in enumerate(scores) if any(row)}
+    while open_ and len(state.chosen) < limit:
+        value, at = max((round(state.value(i), 9), -i) for i in open_)
+        if value <= 0:
+            break
+        state.take(-at)
+        open_.discard(-at)
+    return [
+        (quotes[i], [p.id for p, s in zip(pieces, scores[i], strict=True) if s], max(scores[i]))
+        for i in state.chosen
+    ]
+
+
+def reading_order(
+    chosen: Sequence[tuple[Quote, list[str], float]],
+) -> list[tuple[Quote, list[str], float]]:
+    """Order chosen sentences for reading: the source with the best one first, then as they stand.
+
+    Args:
+        chosen: As of `choose`.
+    """
+    best: dict[str, float] = {}
+    for quote, _, score in chosen:
+        best[quote.source] = max(score, best.get(quote.source, 0.0))
+    return sorted(
+        chosen, key=lambda row: (-best[row[0].source], row[0].source, row[0].rank, row[0].span)
+    )

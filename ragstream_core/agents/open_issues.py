@@ -1,0 +1,148 @@
+"""Open Issues: what the kept passages leave unanswered, never mention, or contradict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ragstream_core.agents.extract import Piece, Weights, coverage
+from ragstream_core.agents.quotable import Quote, Terms
+
+SENTENCE_SUPPORT = 0.45
+CHUNK_SUPPORT = 0.6
+CONFLICT_SIMILARITY = 0.6
+MAX_PIECE_CHARS = 160
+MAX_TERMS = 6
+MAX_CONFLICTS = 4
+_WORD = re.compile(r"[A-Za-z0-9][\w.+#-]{1,60}")
+_NUMBER = re.compile(r"\b\d+(?:\.\d+)?\b")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One kept chunk as far as this module looks at it.
+
+    Attributes:
+        chunk_id: Its id.
+        terms: Its terms and those of its headings and path.
+        best_cosine: Largest cosine over the query pieces.
+        piece_cosines: Cosine of each piece where retrieval stored them, else empty.
+    """
+
+    chunk_id: str
+    terms: frozenset[str]
+    best_cosine: float
+    piece_cosines: tuple[float, ...] = ()
+
+
+def supported(
+    at: int,
+    pieces: Sequence[Piece],
+    evidence: Sequence[Evidence],
+    *,
+    weight: Weights,
+    cosine: float,
+) -> bool:
+    """Say whether a kept chunk speaks to piece ``at``.
+
+    By its terms (60 % of the piece's weight in one chunk) or by its meaning (cosine ≥ ``cosine``,
+    of the piece itself where it is known, of the prompt's only piece otherwise).
+
+    Args:
+        at: Position of the piece.
+        pieces: All pieces.
+        evidence: The kept chunks.
+        weight: Term weights.
+        cosine: Least cosine.
+    """
+    empty: frozenset[str] = frozenset()
+    for chunk in evidence:
+        near = chunk.best_cosine if len(pieces) == 1 else -1.0
+        if at < len(chunk.piece_cosines):
+            near = chunk.piece_cosines[at]
+        if near >= cosine or coverage(pieces[at], chunk.terms, empty, weight) >= CHUNK_SUPPORT:
+            return True
+    return False
+
+
+def missing_words(piece: Piece, known: frozenset[str], terms: Terms) -> list[str]:
+    """Return the words of a piece that no kept chunk holds in any form, in order, each once."""
+    words = (m.group().rstrip(".-") for m in _WORD.finditer(piece.text))
+    found = {w.lower(): w for w in words if (stems := terms(w)) and not known.issuperset(stems[:1])}
+    return list(found.values())[:MAX_TERMS]
+
+
+def is_name(word: str, piece: Piece) -> bool:
+    """Say whether a word names something: digit, ``_``, inner or mid-sentence capital."""
+    if any(c.isdigit() or c == "_" for c in word) or any(c.isupper() for c in word[1:]):
+        return True
+    return word[:1].isupper() and not piece.text.lstrip("\"'`*([ ").startswith(word)
+
+
+def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] = ()
+           ) -> dict[str, Any]:  # fmt: skip
+    cited = [{"chunk_id": q.chunk_id, "source": q.source} for q in quotes]
+    return {"kind": kind, "text": text, "piece_id": piece_id, "citations": cited}
+
+
+def unanswered(
+    pieces: Sequence[Piece], evidence: Sequence[Evidence], *, weight: Weights, cosine: float,
+    terms: Terms,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """List the pieces without support, then the names that nothing mentions.
+
+    Args:
+        pieces: Query pieces.
+        evidence: The kept chunks.
+        weight: Term weights over their sentences.
+        cosine: Least cosine that counts as support.
+        terms: Stems a text.
+    """
+    known = frozenset(t for chunk in evidence for t in chunk.terms)
+    issues, names = [], []
+    for at, piece in enumerate(pieces):
+        missing = missing_words(piece, known, terms)
+        if piece.terms and not supported(at, pieces, evidence, weight=weight, cosine=cosine):
+            words = f" (found nowhere: {', '.join(missing)})" if missing else ""
+            asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
+            text = f"No passage clearly answers: “{asked}”{words}"
+            issues.append(_issue("unsupported", text, piece_id=piece.id))
+        else:
+            names += [word for word in missing if is_name(word, piece)]
+    if names:
+        shown = ", ".join(dict.fromkeys(names))
+        issues.append(_issue("missing_term", f"No passage mentions: {shown}"))
+    return issues
+
+
+def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
+    a, b = set(_NUMBER.findall(left.text)), set(_NUMBER.findall(right.text))
+    if left.source == right.source or not a or not b or a & b:
+        return False
+    mine, other = set(left.terms) - a, set(right.terms) - b
+    return len(mine & other) >= CONFLICT_SIMILARITY * max(1, len(mine | other))
+
+
+def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[dict[str, Any]]:
+    """List chosen sentences that another file repeats with other numbers.
+
+    Which of them is newer is left to the reader: modification times are not part of what a prompt
+    is made from, so they may not stand in it.
+
+    Args:
+        chosen: The facts.
+        quotes: All quotable sentences, the chosen ones among them.
+    """
+    seen: set[frozenset[str]] = set()
+    issues = []
+    for left, right in product(chosen, quotes):
+        pair = frozenset((left.text, right.text))
+        if pair in seen or not _same_but_for_numbers(left, right):
+            continue
+        seen.add(pair)
+        text = f"Passages disagree: “{left.text}” against “{right.text}”"
+        issues.append(_issue("conflict", text, quotes=(left, right)))
+    return issues[:MAX_CONFLICTS]

@@ -1,0 +1,175 @@
+"""Task 4 of seed 001 §7: cut kept segments into 1–10 query pieces, traceable to the raw prompt.
+
+A piece is a sentence, a list item or a code block; one under four words joins a neighbour; too
+many are merged, neighbours first, so that no content is lost while it fits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ragstream_core.agents.sentences import blocks, is_filler, sentence_spans, trim
+
+MIN_WORDS = 4
+COARSE_ABOVE = 200
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece in the making: ``text[start:end]`` of one segment.
+
+    Attributes:
+        segment: Position of its segment.
+        start: Offset in the segment's text.
+        end: Offset behind its last character.
+        tokens: Tokens of its text.
+    """
+
+    segment: int
+    start: int
+    end: int
+    tokens: int
+
+
+def sentences_of(text: str) -> list[tuple[int, int]]:
+    """Return the spans of a segment's sentences, items and code blocks; fillers go if others stay.
+
+    Headings and rows count as sentences.
+    """
+    spans: list[tuple[int, int]] = []
+    for block in blocks(text):
+        if block.kind in ("prose", "item"):
+            spans += sentence_spans(text, block.start, block.end)
+        else:
+            spans.append((block.start, block.end))
+    asking = [span for span in spans if not is_filler(text[slice(*span)])]
+    return asking or spans or [trim(text, 0, len(text))]
+
+
+def join_short(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join each span under four words to the one before it, the first one to the next."""
+    joined: list[tuple[int, int]] = []
+    size = 0  # words of the last one
+    for start, end in spans:
+        words = len(text[start:end].split())
+        if joined and (words < MIN_WORDS or (len(joined) == 1 and size < MIN_WORDS)):
+            joined[-1] = (joined[-1][0], end)
+            size += words
+        else:
+            joined.append((start, end))
+            size = words
+    return joined
+
+
+def fit(text: str, span: tuple[int, int], *, count: Count, window: int) -> list[tuple[int, int]]:
+    """Halve a span at white space until each part is within the encoder's window.
+
+    Args:
+        text: The segment's text.
+        span: What to cut.
+        count: Counts tokens.
+        window: Largest number of tokens, ≥ 1.
+    """
+    start, end = trim(text, *span)
+    if end - start <= 1 or count(text[start:end]) <= window:
+        return [(start, end)] if end > start else []
+    middle = (start + end) // 2
+    space = max(text.rfind(" ", start + 1, middle), text.rfind("\n", start + 1, middle))
+    at = space if space > start else middle
+    parts = ((start, at), (at, end))
+    return [x for part in parts for x in fit(text, part, count=count, window=window)]
+
+
+def _merge(spans: list[Span], texts: Sequence[str], at: int, count: Count) -> None:
+    left, right = spans[at], spans[at + 1]
+    text = texts[left.segment][left.start : right.end]
+    spans[at : at + 2] = [Span(left.segment, left.start, right.end, count(text))]
+
+
+def _coarsen(spans: Sequence[Span], window: int) -> list[Span]:
+    """Pack neighbours up to half the window: keeps the pairwise merge below small."""
+    packed: list[Span] = []
+    for span in spans:
+        last = packed[-1] if packed else None
+        if last and last.segment == span.segment and last.tokens + span.tokens <= window // 2:
+            total = last.tokens + span.tokens
+            packed[-1] = Span(last.segment, last.start, span.end, total)
+        else:
+            packed.append(span)
+    return packed
+
+
+def merge_to(spans: list[Span], texts: Sequence[str], *, limit: int, count: Count, window: int
+             ) -> list[Span]:  # fmt: skip
+    """Merge neighbours of one segment, the smallest pair first, until ``limit`` are left.
+
+    Args:
+        spans: In order of the prompt.
+        texts: Text of each segment.
+        limit: How many may stay, ≥ 1.
+        count: Counts tokens.
+        window: No merge exceeds it; so more than ``limit`` may come back.
+    """
+    result = list(spans)
+    if len(result) > COARSE_ABOVE:
+        result = _coarsen(result, window)
+    blocked: set[tuple[int, int, int]] = set()
+    while len(result) > limit:
+        pairs = [
+            (a.tokens + b.tokens, i)
+            for i, (a, b) in enumerate(itertools.pairwise(result))
+            if a.segment == b.segment and (a.segment, a.start, b.end) not in blocked
+        ]
+        if not pairs:
+            break
+        _, at = min(pairs)
+        left, right = result[at], result[at + 1]
+        if count(texts[left.segment][left.start : right.end]) > window:
+            blocked.add((left.segment, left.start, right.end))
+        else:
+            _merge(result, texts, at, count)
+    return result
+
+
+def spread(spans: Sequence[Span], limit: int) -> list[Span]:
+    """Choose ``limit`` spans: every first of a segment, then evenly over the prompt."""
+    if len(spans) <= limit:
+        return list(spans)
+    first_of: dict[int, int] = {}
+    for i, span in enumerate(spans):
+        first_of.setdefault(span.segment, i)
+    chosen = set(list(first_of.values())[:limit])
+    rest = [i for i in range(len(spans)) if i not in chosen]
+    free = limit - len(chosen)
+    step = len(rest) / free if free else 1.0
+    chosen.update(rest[int(k * step)] for k in range(free))
+    return [spans[i] for i in sorted(chosen)]
+
+
+def cut_pieces(
+    texts: Sequence[str], *, limit: int, count: Count, window: int
+) -> tuple[list[Span], int]:
+    """Cut segments into at most ``limit`` pieces.
+
+    Args:
+        texts: Text of each kept segment, in order of the prompt.
+        limit: Most pieces, 1–10.
+        count: Counts tokens.
+        window: Largest number of tokens of a piece.
+
+    Returns:
+        (pieces in order, tokens that fit into no piece: 0 unless the prompt is longer than
+        ``limit`` windows).
+    """
+    spans = [
+        Span(i, start, end, count(text[start:end]))
+        for i, text in enumerate(texts)
+        for joined in join_short(text, sentences_of(text))
+        for start, end in fit(text, joined, count=count, window=window)
+    ]
+    merged = merge_to(spans, texts, limit=limit, count=count, window=window)
+    kept = spread(merged, limit)
+    return kept, sum(s.tokens for s in merged) - sum(s.tokens for s in kept)

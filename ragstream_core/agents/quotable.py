@@ -1,0 +1,172 @@
+"""Which sentences of a chunk can be quoted as facts: prose, list items and table rows, verbatim.
+
+Headings, code, markup, link lists, boilerplate, questions and fragments are left out; headings and
+the sentence before stay as context, because a good sentence often names its subject there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ragstream_core.agents.sentences import Block, blocks, sentence_spans
+from ragstream_core.records import Chunk
+
+MIN_WORDS = 5
+MAX_WORDS = 60
+MAX_ITEM_WORDS = 45
+MAX_HEADING = 60
+Terms = Callable[[str], list[str]]
+
+_RULE_ROW = re.compile(r"[|\s:-]+$")
+_CODE = re.compile(r"[{}<>;=]|\w\(|\)\.|->|::|\\\w|^\s*(?:from|import|def|class|return|\$|>>>) ")
+_INLINE_CODE = re.compile(r"`[^`\n]{1,200}`")
+_LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
+_TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>")
+_BOILERPLATE = re.compile(
+    r"^(?:see (?:also|the|our|this|an?|\[)|read more|click here|next steps?|learn more|check out"
+    r"|for more|for (?:further |more )?details|refer to|table of contents|on this page|was this"
+    r"|copyright|all rights|edit this|last updated|in this (?:section|guide|page|tutorial|chapter)"
+    r"|here(?:'s| is| are) (?:an?|the|some) (?:\w{1,30} ){0,2}examples?)",
+    re.IGNORECASE,
+)
+_ENDS_WELL = re.compile(r"[.!:;)\]`\"”’*_|…]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One quotable sentence.
+
+    Attributes:
+        chunk_id: The chunk it stands in.
+        source: Path of the chunk.
+        rank: 0-based rank of the chunk.
+        span: Offsets in the chunk's snippet.
+        text: ``snippet[span]``, white space collapsed, links shown by their text.
+        heading: The heading above it, cut at 60 characters.
+        terms: Its stemmed terms in order.
+        context: Terms of the headings, the path and the sentence before.
+    """
+
+    chunk_id: str
+    source: str
+    rank: int
+    span: tuple[int, int]
+    text: str
+    heading: str
+    terms: tuple[str, ...]
+    context: frozenset[str]
+
+
+def readable(text: str) -> str:
+    """Collapse white space, show links by their text, drop tags: the form that is compared."""
+    linked = _LINK.sub(lambda m: m.group(1) or m.group(), text)
+    return " ".join(_TAG.sub("", linked).split())
+
+
+def looks_like_code(text: str) -> bool:
+    """Say whether a text is code rather than prose, quoted `identifiers` not counted."""
+    bare = _LINK.sub(r"\1", _INLINE_CODE.sub("", text))
+    return len(_CODE.findall(bare)) >= max(2, len(bare.split()) // 6)
+
+
+def is_quotable(text: str) -> bool:
+    """Say whether a sentence can stand alone as a fact."""
+    words = _LINK.sub(r"\1", text).split()
+    visible = [word for word in words if any(c.isalnum() for c in word)]
+    if not MIN_WORDS <= len(visible) <= MAX_WORDS:
+        return False
+    links = [len(m.group(1) or "") + 1 for m in _LINK.finditer(text)]
+    share = sum(links) / max(1, len(" ".join(words)))
+    if share > 0.6 or (len(links) > 2 and share > 0.35):
+        return False
+    return not (text.endswith("?") or _BOILERPLATE.match(text) or looks_like_code(text))
+
+
+def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the spans to try for block ``at`` and the number of blocks they use up."""
+    block = found[at]
+    if block.kind == "row":
+        return [(block.start, block.end)], 1
+    spans = sentence_spans(text, block.start, block.end)
+    if block.kind == "item":
+        whole = len(text[block.start : block.end].split()) <= MAX_ITEM_WORDS
+        return ([(block.start, block.end)] if whole else spans), 1
+    items = 1
+    while at + items < len(found) and found[at + items].kind == "item":
+        items += 1
+    last = found[at + items - 1]
+    if items > 1 and spans and text[spans[-1][1] - 1] == ":":
+        lead = (spans[-1][0], last.end)
+        if len(text[slice(*lead)].split()) <= MAX_WORDS:  # lead-in and list read as one sentence
+            return [*spans[:-1], lead], items
+        return spans[:-1], 1
+    return spans, 1
+
+
+def _is_header_row(text: str, found: list[Block], at: int) -> bool:
+    block = found[at]
+    if _RULE_ROW.match(text[block.start : block.end]):
+        return True
+    following = found[at + 1] if at + 1 < len(found) else block
+    is_rule = _RULE_ROW.match(text[following.start : following.end]) is not None
+    return following is not block and following.kind == "row" and is_rule
+
+
+def _is_fragment(text: str, block: Block, span: tuple[int, int]) -> bool:
+    """Say whether a chunk's border cut a sentence: a lower-case start, or prose without an end."""
+    begins = span[0] == block.start and not text[: block.start].strip()
+    cut_front = begins and block.kind == "prose" and text[span[0]].islower()
+    finishes = not text[span[1] :].strip()
+    return cut_front or (
+        finishes and block.kind == "prose" and not _ENDS_WELL.search(text[slice(*span)])
+    )
+
+
+def _tidy(text: str, kind: str) -> str:
+    said = readable(text)
+    return said.strip("| ") if kind == "row" else said
+
+
+def quotes_of(chunk: Chunk, rank: int, terms: Terms) -> list[Quote]:
+    """Return the quotable sentences of a chunk in order.
+
+    Args:
+        chunk: The chunk.
+        rank: Its 0-based rank.
+        terms: Stems a text.
+    """
+    text, found = chunk.snippet, blocks(chunk.snippet)
+    heading = str(chunk.meta.get("heading") or "")
+    around = frozenset(terms(f"{chunk.source.rsplit('.', 1)[0]} {heading}"))
+    local: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
+    quotes: list[Quote] = []
+    at = 0
+    while at < len(found):
+        block, used = found[at], 1
+        if block.kind == "heading":
+            heading = text[block.start : block.end].split("\n")[0].strip("# \t")
+            local, before = frozenset(terms(heading)), frozenset()
+        elif block.kind in ("prose", "item") or (
+            block.kind == "row" and not _is_header_row(text, found, at)
+        ):
+            spans, used = _spans(text, found, at)
+            for span in spans:
+                said = _tidy(text[slice(*span)], block.kind)
+                stems = tuple(terms(said))
+                if is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span):
+                    quotes.append(
+                        Quote(chunk.id, chunk.source, rank, span, said, _last(heading), stems,
+                              around | local | before)
+                    )  # fmt: skip
+                before = frozenset(stems)
+        at += used
+    return quotes
+
+
+def _last(heading: str) -> str:
+    for separator in (" > ", " › ", " / ", "\n"):
+        heading = heading.rsplit(separator, 1)[-1]
+    return heading.replace("\\", "").strip("*_`: ")[:MAX_HEADING]

@@ -1,0 +1,77 @@
+"""Retrieval: the query pieces against every chunk of the Eligibility Pool.
+
+Reads ``extras["query_pieces"]`` and ``extras["pool"]`` (off, lock). Writes the view ``retrieval``,
+``base_context_chunks`` (the kept candidates' chunks, unique), ``extras["scores"]`` (absolute and
+scaled scores of the kept ones) and one decision a candidate. The only stage that searches vectors.
+Locked, or nothing eligible: an empty view and the reason; the embedder is not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from ragstream_core.agents.trail import advance, pass_number, pieces_of, put_decisions, put_notes
+from ragstream_core.records import Chunk, Decision, Hit, SuperPrompt
+
+STAGE = "retrieval"
+OP = "retrieval"
+Search = Callable[[str, Sequence[str], Collection[str]], list[Hit]]
+"""(whole query, query pieces, ``project/path`` of files switched off) → ranked candidates."""
+
+
+@dataclass(frozen=True)
+class RetrievalStage:
+    """Stage ``retrieval``.
+
+    Attributes:
+        search: Ranks the candidates of the pinned generations.
+        load: Loads chunks by id, in the order asked for.
+        top_k: Candidates that go on.
+        min_score: Least absolute LogAvgExp cosine in [-1, 1] of a candidate that goes on.
+    """
+
+    search: Search
+    load: Callable[[Sequence[str]], list[Chunk]]
+    top_k: int = 50
+    min_score: float = -1.0
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Find the candidates."""
+        result = advance(prompt, STAGE)
+        pool = prompt.extras.get("pool", {})
+        pieces = pieces_of(prompt)
+        hits = (
+            [] if pool.get("lock") else self.search(" ".join(pieces), pieces, pool.get("off", ()))
+        )
+        rows = [self._decide(hit, rank, pass_number(prompt)) for rank, hit in enumerate(hits, 1)]
+        kept = [hit for hit, row in zip(hits, rows, strict=True) if row.kept]
+        ids = [hit.chunk_id for hit in kept]
+        result.base_context_chunks = self.load(ids)
+        result.views_by_stage[STAGE] = ids
+        result.extras["scores"] = {hit.chunk_id: _scores(hit) for hit in kept}
+        put_decisions(result, STAGE, rows)
+        event = "locked" if pool.get("lock") else f"{len(hits)} candidates, {len(kept)} go on"
+        put_notes(result, OP, events=[event])
+        return result
+
+    def _decide(self, hit: Hit, rank: int, pass_no: int) -> Decision:
+        kept, rule, reason = True, "top_k", f"rank {rank} of the first {self.top_k}"
+        if rank > self.top_k:
+            kept, reason = False, f"rank {rank} is behind the first {self.top_k}"
+        elif hit.cosine < self.min_score:
+            kept, rule = False, "min_score"
+            reason = f"cosine {hit.cosine:.3f} is below {self.min_score:.3f}"
+        return Decision(
+            STAGE, hit.chunk_id, rank, hit.score, kept, rule, reason, 0, pass_no, _scores(hit)
+        )
+
+
+def _scores(hit: Hit) -> dict[str, float]:
+    return {
+        "score": hit.score,
+        "cosine": hit.cosine,
+        "best_cosine": hit.best_cosine,
+        "bm25": hit.bm25,
+        **hit.scores,
+    }

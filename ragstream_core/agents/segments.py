@@ -1,0 +1,189 @@
+"""Tasks 1 to 3 of seed 001 §7: format, headers and bodies with exact spans, the segment table.
+
+Nothing is classified while a section is found (Task 1); names get their meaning afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ragstream_core.agents.aliases import CONTENT, META, normalise_header
+from ragstream_core.agents.sentences import is_filler, trim
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t])")
+MAX_NAME = 200
+_LABEL = re.compile(
+    r"\s{0,3}(?:\*\*|__)?([A-Za-zÀ-ÿ][\w À-ÿ-]{0,40}?)(?:\*\*|__)?:(?:\*\*|__)?(?=\s|$)"
+)
+_FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
+_MARKUP = re.compile(
+    r"^(?: {0,3}#{1,6} |\s{0,3}(?:```|~~~)|\s{0,3}\*\*[^*\n]{1,60}\*\*)", re.MULTILINE
+)
+_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+PREAMBLE = "preamble"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A header and its body.
+
+    Attributes:
+        name: The header as written; empty for text before the first one.
+        canon: Canonical header, or empty where the alias table does not know the name.
+        text: The body; for JSON the decoded string.
+        span: The body in the raw text; ``raw[span[0]:span[1]] == text`` unless JSON escapes it.
+        offsets: For a JSON string, the raw offset of each decoded character and of its end.
+        level: Depth of the heading; labels are deepest.
+    """
+
+    name: str
+    canon: str
+    text: str
+    span: tuple[int, int]
+    offsets: tuple[int, ...] = ()
+    level: int = 9
+
+    def raw_span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where ``text[start:end]`` stands in the raw prompt."""
+        if self.offsets:
+            return self.offsets[start], self.offsets[end]
+        return self.span[0] + start, self.span[0] + end
+
+
+def detect_format(raw: str) -> str:
+    """Return ``json``, ``markdown`` or ``plain`` (Task 1)."""
+    stripped = raw.strip()
+    if stripped.startswith("{") and stripped.endswith("}") and _json_sections(raw) is not None:
+        return "json"
+    return "markdown" if _MARKUP.search(raw) else "plain"
+
+
+def find_sections(raw: str, aliases: Mapping[str, str]) -> tuple[str, list[Section]]:
+    """Find format, headers and bodies.
+
+    Args:
+        raw: The prompt.
+        aliases: Folded name → canonical header.
+
+    Returns:
+        (format, sections in order). Empty bodies are left out.
+    """
+    kind = detect_format(raw)
+    found = _json_sections(raw) if kind == "json" else _text_sections(raw, aliases)
+    named = [replace(s, canon=aliases.get(normalise_header(s.name), "")) for s in found or []]
+    return kind, [s for s in named if s.text.strip()]
+
+
+def _decode_string(raw: str, start: int) -> tuple[str, tuple[int, ...], int]:
+    """Decode the JSON string whose quote stands at ``start``; one raw offset a character."""
+    match = _STRING.match(raw, start)
+    if match is None:
+        raise ValueError("no string")
+    text: list[str] = []
+    offsets: list[int] = []
+    at = start + 1
+    while at < match.end() - 1:
+        step = 1 if raw[at] != "\\" else 6 if raw[at + 1] == "u" else 2
+        step = 12 if step == 6 and _PAIR.match(raw, at) else step
+        for char in json.loads(f'"{raw[at : at + step]}"', strict=False):
+            text.append(char)
+            offsets.append(at)
+        at += step
+    return "".join(text), (*offsets, at), match.end()
+
+
+def _skip(raw: str, at: int, chars: str) -> int:
+    while at < len(raw) and raw[at] in chars:
+        at += 1
+    return at
+
+
+def _json_value(name: str, raw: str, at: int) -> tuple[Section, int]:
+    if raw.startswith('"', at):
+        text, offsets, end = _decode_string(raw, at)
+        plain = raw[at + 1 : end - 1] == text
+        return Section(name, "", text, (at + 1, end - 1), () if plain else offsets), end
+    _, end = json.JSONDecoder().raw_decode(raw, at)
+    return Section(name, "", raw[at:end], (at, end)), end
+
+
+def _json_sections(raw: str) -> list[Section] | None:
+    """Read the members of a JSON-like object; None where it is not one. Trailing commas pass."""
+    blank = " \t\r\n"
+    sections: list[Section] = []
+    at = _skip(raw, _skip(raw, 0, blank) + 1, blank)
+    try:
+        while raw[at] != "}":
+            name, _, at = _decode_string(raw, at)
+            at = _skip(raw, at, blank)
+            if raw[at] != ":":
+                return None
+            section, at = _json_value(name, raw, _skip(raw, at + 1, blank))
+            sections.append(section)
+            at = _skip(raw, at, blank + ",")
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return sections or None
+
+
+def _headers(raw: str, aliases: Mapping[str, str]) -> list[tuple[str, int, int, int]]:
+    """Return (name, level, header start, body start) of each header outside of code fences."""
+    found: list[tuple[str, int, int, int]] = []
+    at, fenced, inside = 0, False, 0
+    for line in raw.split("\n"):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and (match := _ATX.match(line)):
+            name, level = line[match.end() :].strip("#*_: \t\r")[:MAX_NAME], len(match[1])
+            known = normalise_header(name) in aliases
+            if known or not inside or level <= inside:  # a deeper unknown one belongs to its body
+                found.append((name, level, at, at + len(line)))
+                meta = aliases.get(normalise_header(name)) in META
+                inside = 9 if meta else level  # … but nothing belongs to a FORMAT or TONE
+        elif not fenced and (match := _LABEL.match(line)) and normalise_header(match[1]) in aliases:
+            found.append((match[1], 9, at, at + match.end()))
+            inside = inside or 9
+        at += len(line) + 1
+    return found
+
+
+def _text_sections(raw: str, aliases: Mapping[str, str]) -> list[Section]:
+    headers = _headers(raw, aliases)
+    starts = [start for _, _, start, _ in headers] + [len(raw)]
+    bodies = [("", 9, 0, starts[0])]
+    bodies += [
+        (name, level, body, starts[i + 1]) for i, (name, level, _, body) in enumerate(headers)
+    ]
+    sections = []
+    for name, level, begin, finish in bodies:
+        start, end = trim(raw, begin, finish)
+        sections.append(Section(name, "", raw[start:end], (start, end), (), level))
+    return sections
+
+
+def guarantee_task(raw: str, sections: list[Section]) -> tuple[list[Section], str]:
+    """Give the prompt a TASK (Task 2): the header, else the first that stands in for it.
+
+    Fallbacks in order: text before the first header (unless it is a greeting), USER_PROMPT,
+    PURPOSE, the whole prompt.
+
+    Returns:
+        (sections, where TASK came from). A preamble beside a TASK becomes USER_PROMPT.
+    """
+    if any(s.canon == "TASK" for s in sections):
+        return [s if s.name else replace(s, canon="USER_PROMPT") for s in sections], "TASK"
+    for rule, fits in (
+        (PREAMBLE, lambda s: not s.name and not is_filler(s.text)),
+        ("USER_PROMPT", lambda s: s.canon == "USER_PROMPT"),
+        ("PURPOSE", lambda s: s.canon == "PURPOSE"),
+    ):
+        chosen = next((s for s in sections if fits(s)), None)
+        if chosen is not None:
+            return [replace(s, canon="TASK") if s is chosen else s for s in sections], rule
+    start, end = trim(raw, 0, len(raw))
+    kept = [s for s in sections if s.canon and s.canon not in CONTENT]
+    return [Section("", "TASK", raw[start:end], (start, end)), *kept], "whole prompt"

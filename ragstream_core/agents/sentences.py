@@ -1,0 +1,147 @@
+"""Blocks of a text and their sentences, with exact character spans; linear time, no model.
+
+``text[start:end]`` of every span is what the span stands for. Used on prompts (query pieces) and
+on chunks (facts).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ragstream_core.chunking import sentences as chunking_sentences
+
+_FENCE = re.compile(r"\s{0,12}(?:```|~~~)")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
+_MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")
+_ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s{1,8}(?:\[[ xX]\] )?")
+# Whole sentences that ask nothing; each alternative is anchored and holds no nested quantifier.
+_FILLER = re.compile(
+    r"(?:(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
+    r"(?: (?:there|all|everyone|everybody|team|folks|guys|friends|sir|madam))?"
+    r"|(?:many |kind |best )?(?:thanks|thank you|thx|cheers|regards|best|please)"
+    r"(?: (?:so much|very much|a lot|again|in advance|everyone|all))?"
+    r"(?: for (?:your|the|any|all) (?:kind )?(?:help|time|support|answer|answers|patience))?"
+    r"(?: in advance)?"
+    r"|(?:i )?hope (?:you are|you're|this finds you|all is|everyone is)(?: all)?(?: doing)?"
+    r" (?:well|fine|good|great)(?: today)?"
+    r"|(?:please )?(?:can|could|would) (?:you|someone|anyone) (?:please )?help(?: me)?(?: out)?"
+    r"|please help(?: me)?(?: out)?|i (?:have|got) (?:a|one) (?:quick |short )?question"
+    r"|i need (?:some |your )?help|any help (?:is|would be) (?:much |greatly )?appreciated)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of lines of one kind.
+
+    Attributes:
+        kind: ``prose``, ``item``, ``row``, ``heading``, ``code`` or ``markup``.
+        start: Offset of its first character; behind the bullet for an item.
+        end: Offset behind its last character, the line end not included.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+class _Blocks:
+    """Collects blocks line by line."""
+
+    def __init__(self) -> None:
+        self.done: list[Block] = []
+        self.kind = ""
+        self.start = 0
+        self.end = 0
+        self.lines = 0
+
+    def close(self) -> None:
+        if self.kind and self.end > self.start:
+            self.done.append(Block(self.kind, self.start, self.end))
+        self.kind = ""
+
+    def open(self, kind: str, start: int, end: int) -> None:
+        self.close()
+        self.kind, self.start, self.end, self.lines = kind, start, end, 1
+
+    def extend(self, end: int) -> None:
+        self.end = end
+        self.lines += 1
+
+    def single(self, kind: str, start: int, end: int) -> None:
+        self.open(kind, start, end)
+        self.close()
+
+    def line(self, line: str, at: int) -> None:
+        end = at + len(line.rstrip())
+        if _FENCE.match(line):
+            if self.kind == "code":
+                self.extend(end)
+                self.close()
+            else:
+                self.open("code", at, end)
+        elif self.kind == "code":
+            self.extend(end)
+        elif not line.strip():
+            self.close()
+        else:
+            self._text_line(line, at, end)
+
+    def _text_line(self, line: str, at: int, end: int) -> None:
+        if self.kind == "prose" and self.lines == 1 and _UNDERLINE.match(line):
+            self.kind = "heading"
+            self.extend(end)
+            self.close()
+        elif _HEADING.match(line):
+            self.single("heading", at, end)
+        elif _MARKUP.match(line) or _UNDERLINE.match(line):
+            self.single("markup", at, end)
+        elif line.lstrip().startswith("|"):
+            self.single("row", at + len(line) - len(line.lstrip()), end)
+        elif item := _ITEM.match(line):
+            self.open("item", at + item.end(), end)
+        elif self.kind in ("prose", "item"):
+            self.extend(end)
+        elif line.startswith(("    ", "\t")):
+            self.single("code", at, end)
+        else:
+            self.open("prose", at + len(line) - len(line.lstrip()), end)
+
+
+def blocks(text: str) -> list[Block]:
+    """Cut a text into blocks, in order; empty lines belong to none."""
+    collector = _Blocks()
+    at = 0
+    for line in text.split("\n"):
+        collector.line(line, at)
+        at += len(line) + 1
+    collector.close()
+    return collector.done
+
+
+def sentence_spans(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """Return the spans of the sentences of one block, white space not included.
+
+    The rules are `ragstream_core.chunking.sentences`, as at ingestion.
+
+    Args:
+        text: The whole text.
+        start: Where the block begins.
+        end: Where it ends; the end of the text by default.
+    """
+    return [(start + a, start + b) for a, b in chunking_sentences.sentence_spans(text[start:end])]
+
+
+def trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Shrink a span so that it neither begins nor ends with white space."""
+    piece = text[start:end]
+    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def is_filler(sentence: str) -> bool:
+    """Say whether a sentence is a greeting or a politeness and nothing else."""
+    words = " ".join(sentence.split()).strip(" .,;:!?-–—…)(")
+    return not words or _FILLER.fullmatch(words) is not None

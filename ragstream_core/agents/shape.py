@@ -1,0 +1,172 @@
+"""Pure classification of an ask: intent, domain, deliverable, artefacts; the rubric of R-164.
+
+Rules, not a model: the same words give the same shape everywhere, and the shape says which words
+decided. First rule that fits wins, so the order of the tables is part of the rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+UNDETERMINED = "undetermined"
+
+_START = r"(?:^|[.!?:;\n]\s{0,4}|\b(?:please|to|and|you|then|should|must)\s)"
+_INTENTS = (
+    ("compare", r"\b(?:compare|versus|vs\.?|difference between|differ from|better than|or should)\b"
+                r"|\bwhich (?:one|is better|should)\b"),
+    ("review", _START + r"(?:review|audit|critique|assess)\b"),
+    ("fix", r"\b(?:fix|debug|bug|broken|crash(?:es|ed)?|traceback|exception|fails?|failing|failed"
+            r"|stack trace|does(?:n't| not) work|not working|error|stuck|troubleshoot)\b"),
+    ("test", _START + r"(?:test|write (?:\w{1,30} ){0,3}tests?)\b|\bunit tests?\b"),
+    ("plan", r"\b(?:plan|roadmap|migrate|migration|strategy|milestones?|break down)\b"),
+    ("specify", r"\b(?:spec|specification|requirements? for|design document|adr)\b"),
+    ("document", _START + r"(?:document|summari[sz]e)\b|\b(?:readme|changelog|docs page)\b"),
+    ("implement", _START + r"(?:implement|write|create|build|add|code|generate|refactor|port)\b"),
+    ("configure", r"\b(?:configure|config|configuration|set ?up|install|enable|disable|setting"
+                  r"|settings|option|options|environment variable|deploy)\b"),
+    ("locate", r"\b(?:where (?:is|are|does|do|can)|which file|find the|locate|in which)\b"),
+    ("explain", r"\b(?:explain|why|how|what|when|who|does|is|are|can|describe|tell me)\b"),
+)  # fmt: skip
+_DELIVERABLES = (
+    ("tests", r"\b(?:unit tests?|test cases?|write (?:\w{1,30} ){0,3}tests?|test plan)\b"),
+    ("spec", r"\b(?:spec|specification|requirements? document|design document|adr)\b"),
+    ("plan", r"\b(?:plan|roadmap|milestones|steps to migrate|checklist)\b"),
+    ("review", r"\b(?:review|audit|critique)\b"),
+    ("docs", r"\b(?:readme|changelog|documentation page|docs page|docstrings?|tutorial)\b"),
+    ("config", r"\b(?:config(?:uration)? file|ya?ml|toml|dockerfile|workflow file)\b"),
+    ("code", r"\b(?:code|function|class|script|snippet|patch|implement\w*|refactor\w*|fix)\b"),
+)
+_DOMAINS = (
+    ("retrieval", "retriev rerank embed bm25 vector index chunk search semantic rag corpus"),
+    ("orchestration", "dagster pipeline asset sensor schedul job partition airflow workflow"),
+    ("database", "sql sqlite postgres database query schema transaction migration table catalog"),
+    ("security", "secur auth token secret encrypt password permission vulnerab inject csrf"),
+    ("testing", "test pytest hypothesis coverage assert mock fixture"),
+    ("deployment", "deploy docker kubernetes helm container server port install release"),
+    ("frontend", "streamlit page button css html ui browser react widget"),
+    ("machine learning", "model train neural gpu weight tokeniz transformer llm prompt agent"),
+    ("configuration", "config setting environ yaml toml flag option default"),
+    ("storage", "file disk fsync atomic backup snapshot durable directory path"),
+)
+_ROLES = {
+    "compare": "a technical consultant who weighs options evenly",
+    "review": "a careful senior reviewer",
+    "fix": "a debugging engineer who finds the cause before the cure",
+    "test": "a test engineer",
+    "plan": "a technical lead who plans in small steps",
+    "specify": "a systems analyst who writes testable requirements",
+    "document": "a technical writer",
+    "implement": "a senior software engineer",
+    "configure": "an operations engineer who knows this system",
+    "locate": "a maintainer who knows where everything is",
+    "explain": "a maintainer who explains this system to a colleague",
+}
+_FORMATS = {
+    "tests": "test code in one block, then what it covers",
+    "spec": "numbered, testable requirements",
+    "plan": "numbered steps, each with its result",
+    "review": "findings by severity, each with its place and a remedy",
+    "docs": "Markdown ready to be committed",
+    "config": "the file in one code block, then one line a changed key",
+    "code": "code in one block, then a short explanation",
+    "answer": "the direct answer first, then the reasons",
+}
+_SHORT = re.compile(
+    r"\b(?:brief(?:ly)?|short(?:ly)?|concise(?:ly)?|in one sentence|tl;?dr)\b", re.IGNORECASE
+)
+_PATH_CHARS = re.compile(r"[A-Za-z0-9_~.*?\[\]/\\-]+")
+_SUFFIX = re.compile(r"[A-Za-z0-9_*\]-]\.[A-Za-z0-9]{1,8}$")
+MAX_PATH = 200
+MAX_WORDS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is asked for.
+
+    Attributes:
+        intent: ``explain``, ``fix``, ``implement``, ``review``, ``compare``, ``plan``, ….
+        domain: A subject, or ``undetermined``.
+        deliverable: ``answer``, ``code``, ``spec``, ``plan``, ``tests``, ``docs``, ….
+        artefacts: Paths the answer is about, sorted.
+    """
+
+    intent: str
+    domain: str
+    deliverable: str
+    artefacts: tuple[str, ...] = ()
+
+
+def _first(table: Sequence[tuple[str, str]], text: str, default: str) -> str:
+    found = (name for name, pattern in table if re.search(pattern, text, re.IGNORECASE))
+    return next(found, default)
+
+
+def _domain(text: str, least: int = 1) -> str:
+    words = re.findall(r"[a-z0-9]{2,40}", text.lower())[:MAX_WORDS]
+    scores = [
+        (sum(any(w.startswith(stem) for stem in stems.split()) for w in words), -i, name)
+        for i, (name, stems) in enumerate(_DOMAINS)
+    ]
+    best, _, name = max(scores)
+    return name if best >= least else UNDETERMINED
+
+
+def path_tokens(text: str) -> list[str]:
+    """Return what looks like a path or a glob in a text, in order, each once."""
+    found: dict[str, None] = {}
+    for match in _PATH_CHARS.finditer(text):
+        token = match.group().replace("\\", "/").strip("[]").rstrip(".?-").removeprefix("./")
+        inner = "/" in token.strip("/")
+        if len(token) <= MAX_PATH and (inner or _SUFFIX.search(token)) and token.strip("./*?~-"):
+            found[token] = None
+    return list(found)
+
+
+def classify(task: str, anchors: str = "") -> Shape:
+    """Shape an ask.
+
+    Args:
+        task: The person's words.
+        anchors: Project Memory; it may settle the domain where the task does not.
+    """
+    intent = _first(_INTENTS, task, "explain")
+    domain = _domain(task)
+    if domain == UNDETERMINED and anchors.strip():
+        domain = _domain(anchors, least=2)
+    return Shape(
+        intent,
+        domain,
+        _first(_DELIVERABLES, task, "answer") if intent != "explain" else "answer",
+        tuple(sorted(path_tokens(task))),
+    )
+
+
+def propose_headers(shape: Shape, task: str) -> dict[str, str]:
+    """Propose role, format and depth for a shape; the caller fills only what is free."""
+    proposal = {"role": _ROLES[shape.intent], "format": _FORMATS[shape.deliverable]}
+    if _SHORT.search(task):
+        proposal["depth"] = "low"
+    return proposal
+
+
+def shape_from(row: Mapping[str, Any]) -> Shape:
+    """Rebuild a shape from ``extras["shape"]``; further keys are ignored."""
+    return Shape(row["intent"], row["domain"], row["deliverable"], tuple(row["artefacts"]))
+
+
+def shape_row(shape: Shape) -> dict[str, Any]:
+    """Return the JSON form of a shape."""
+    return {**asdict(shape), "artefacts": list(shape.artefacts)}
+
+
+def material_change(before: Shape, after: Shape) -> bool:
+    """Decide whether a change of scope is material (R-164).
+
+    True for another intent, domain, deliverable type, or target artefact set; a change of tone,
+    audience or format never comes here, because a shape does not hold them.
+    """
+    return before != after

@@ -1,0 +1,65 @@
+"""`Chunker`: the text of a document into numbered chunks with spans and heading paths (R-059)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ragstream_core.chunking.headings import HeadingIndex
+from ragstream_core.chunking.profiles import ChunkProfile
+from ragstream_core.chunking.sizes import TokenOffsets
+from ragstream_core.chunking.splitter import split
+from ragstream_core.chunking.words import word_offsets
+
+
+class ChunkPiece(NamedTuple):
+    """One chunk of one text.
+
+    Attributes:
+        chunk_idx: 0…N-1.
+        chunk_text: Equals ``text[start:end]``.
+        start: Character offset.
+        end: Character offset, exclusive.
+        heading: Heading path at its start, or "".
+    """
+
+    chunk_idx: int
+    chunk_text: str
+    start: int
+    end: int
+    heading: str
+
+
+class Chunker:
+    """Cuts documents by one profile.
+
+    Args:
+        profile: Limits, overlap and unit.
+        token_offsets: The model's tokenizer; without it words and signs are counted.
+    """
+
+    def __init__(
+        self, profile: ChunkProfile, *, token_offsets: TokenOffsets = word_offsets
+    ) -> None:
+        self._profile = profile
+        self._token_offsets = token_offsets
+
+    @property
+    def version(self) -> str:
+        """What stands for this chunker in the index fingerprint."""
+        return self._profile.version
+
+    def chunk(self, text: str, *, file_type: str) -> list[ChunkPiece]:
+        """Return the chunks of a text in order; none for a text of white space.
+
+        Args:
+            text: The decoded text of a document.
+            file_type: Extension: Markdown and reStructuredText have headings.
+        """
+        spans = split(
+            text, profile=self._profile, file_type=file_type, token_offsets=self._token_offsets
+        )
+        headings = HeadingIndex(text, file_type=file_type)
+        return [
+            ChunkPiece(i, text[span.start : span.end], *span, headings.path_at(span.start))
+            for i, span in enumerate(spans)
+        ]

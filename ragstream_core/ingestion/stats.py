@@ -1,0 +1,65 @@
+"""`IngestionStats`: what an ingest did, in numbers and paths (R-086, R-087)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+FILE_KEYS = ("scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionStats:
+    """Result of one ingest.
+
+    Attributes:
+        project: Project name.
+        generation: Newest generation afterwards; 0 where nothing was ever committed.
+        committed: Whether this ingest made that generation.
+        files: Counts by `FILE_KEYS`; ``scanned`` is the documents found on disk.
+        changed: Sorted paths of the classes new, updated, touched, deleted.
+        skipped_reasons: (path, reason) of files that were not read or not taken.
+        chunks: ``embedded`` (texts given to the model), ``reused`` (chunks whose text had a
+            vector), ``live``.
+        documents: Documents that are live.
+        dimension: Length of a vector; 0 where no model was needed.
+        long_inputs: Texts over the model's window, embedded in windows.
+        truncated_inputs: Texts cut before embedding; 0 by construction, nothing is ever cut.
+        seconds: Wall time.
+        warnings: What went wrong after the commit, or was left for the next ingest.
+        digest: Digest of the newest generation, or empty.
+    """
+
+    project: str
+    generation: int
+    committed: bool
+    files: dict[str, int]
+    changed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    skipped_reasons: tuple[tuple[str, str], ...] = ()
+    chunks: dict[str, int] = field(default_factory=dict)
+    documents: int = 0
+    dimension: int = 0
+    long_inputs: int = 0
+    truncated_inputs: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    digest: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form: the documented keys first, details after them."""
+        return {
+            "project": self.project,
+            "generation": self.generation,
+            "committed": self.committed,
+            "files": {key: self.files.get(key, 0) for key in FILE_KEYS},
+            "chunks": {key: self.chunks.get(key, 0) for key in ("embedded", "reused", "live")},
+            "seconds": round(self.seconds, 3),
+            "documents": self.documents,
+            "dimension": self.dimension,
+            "long_inputs": self.long_inputs,
+            "truncated_inputs": self.truncated_inputs,
+            "changed": {name: list(paths) for name, paths in self.changed.items()},
+            "skipped_reasons": [list(row) for row in self.skipped_reasons],
+            "warnings": list(self.warnings),
+            "digest": self.digest,
+        }

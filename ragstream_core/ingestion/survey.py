@@ -1,0 +1,130 @@
+"""`survey`: reads what may have changed and says what the index has to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ragstream_core.errors import FileChanging
+from ragstream_core.ingestion.index_store import Change
+from ragstream_core.ingestion.loader import Document, DocumentLoader
+from ragstream_core.ingestion.manifest import FileEntry, classify, same_content
+from ragstream_core.ingestion.scan import Scan, Signature, compare, file_type, under_unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the last ingest left: manifest and signatures by path, and when its scan began."""
+
+    files: Mapping[str, FileEntry]
+    signatures: dict[str, Signature]
+    started_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How much is looked at: ``read_all`` ignores signatures, ``chunk_all`` equal content too."""
+
+    read_all: bool
+    chunk_all: bool
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found.
+
+    Attributes:
+        current: The manifest as it is now; a held file keeps its old row.
+        change: What the store has to do.
+        held: (path, reason) of files that could not be read as one version.
+    """
+
+    current: dict[str, FileEntry] = field(default_factory=dict)
+    change: Change = field(default_factory=Change)
+    held: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyor:
+    """Compares a folder with what was recorded.
+
+    Attributes:
+        loader: Reads files.
+        recorded: What the last ingest left.
+        depth: How much to look at.
+        take: Called with each document whose chunks must be staged.
+        progress: Called with ("read", files done, files to read).
+    """
+
+    loader: DocumentLoader
+    recorded: Recorded
+    depth: Depth
+    take: Callable[[Document], None]
+    progress: Callable[[str, int, int], None]
+
+    def survey(self, found: Scan) -> Survey:
+        """Read what may have changed, once each, and sort it.
+
+        Raises:
+            RagstreamError: Whatever ``take`` raises: staging failed.
+        """
+        result = Survey()
+        to_read = self._to_read(found)
+        old = self.recorded.files
+        result.current = {p: old[p] for p in found.files if p not in to_read}
+        for done, path in enumerate(sorted(to_read)):
+            self._read(path, result)
+            self.progress("read", done + 1, len(to_read))
+        self._gone(found, result)
+        return result
+
+    def _to_read(self, found: Scan) -> set[str]:
+        if self.depth.read_all or self.depth.chunk_all:
+            return set(found.files)
+        changes = compare(found, self.recorded.signatures, last_started_ns=self.recorded.started_ns)
+        unknown = (p for p in found.files if p not in self.recorded.files)
+        return {*changes.new, *changes.changed, *changes.racy, *unknown}
+
+    def _read(self, path: str, result: Survey) -> None:
+        try:
+            document = self.loader.read(path)
+        except FileNotFoundError:
+            return  # deleted since the scan
+        except (FileChanging, OSError) as error:
+            reason = error.message if isinstance(error, FileChanging) else _phrase(error)
+            self._hold(path, reason, result)
+            return
+        entry, old = document.entry, self.recorded.files.get(path)
+        result.current[path] = entry
+        if self.recorded.signatures.get(path) != document.signature:
+            result.change.signatures[path] = document.signature
+        if old is None or self.depth.chunk_all or not same_content(old, entry):
+            if entry.decision == "ingested":
+                self.take(document)
+            result.change.opened.append(entry)
+            if old is not None:
+                result.change.closed.append(path)
+        elif classify(old, entry) == "touched" or old.mtime_ns != entry.mtime_ns:
+            result.change.touched.append(replace(entry, reason=old.reason))
+
+    def _hold(self, path: str, reason: str, result: Survey) -> None:
+        result.held.append((path, reason))
+        result.change.forgotten.append(path)
+        old = self.recorded.files.get(path)
+        result.current[path] = old or FileEntry(path, "", 0, 0, file_type(path), "skipped", reason)
+
+    def _gone(self, found: Scan, result: Survey) -> None:
+        for path in sorted({*self.recorded.files, *self.recorded.signatures}):
+            if path in result.current:
+                continue
+            if path not in found.files and under_unreadable(path, found.unreadable):
+                if path in self.recorded.files:
+                    result.current[path] = self.recorded.files[path]
+                continue
+            result.change.forgotten.append(path)
+            if path in self.recorded.files:
+                result.change.closed.append(path)
+
+
+def _phrase(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"

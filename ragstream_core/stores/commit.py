@@ -1,0 +1,135 @@
+"""The one transaction that makes a generation, and the digest it will have."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ragstream_core.ingestion.index_store import Change, Fingerprints, Generation, ScanStamp
+from ragstream_core.records.identity import generation_digest, multiset_sum
+from ragstream_core.stores.catalog_read import file_crc, latest
+from ragstream_core.stores.schema import CHUNK_CANON, FILE_CANON, transaction
+
+_CLOSING = "to_gen IS NULL AND path IN (SELECT path FROM closing)"
+
+
+def prepare(
+    db: sqlite3.Connection,
+    change: Change,
+    fingerprints: Fingerprints,
+    *,
+    provenance: Mapping[str, str],
+) -> Generation:
+    """Return the generation a commit would make; writes only to temporary tables.
+
+    The digest is the parent's, less the rows that end, plus the staged ones.
+    """
+    _fill_temporary(db, change)
+    parent = latest(db)
+    total = multiset_sum(
+        parent.row_sum if parent else 0,
+        _texts(db, f"SELECT {CHUNK_CANON} FROM staged c"),
+        removed=_texts(db, f"SELECT {CHUNK_CANON} FROM chunks c WHERE {_CLOSING}"),
+    )
+    total = multiset_sum(
+        total,
+        _texts(db, f"SELECT {FILE_CANON} FROM opening f"),
+        removed=_texts(db, f"SELECT {FILE_CANON} FROM files f WHERE {_CLOSING}"),
+    )
+    return Generation(
+        n=parent.n + 1 if parent else 1,
+        digest=generation_digest(total, fingerprints.index_fp, fingerprints.embed_fp),
+        row_sum=total,
+        parent=parent.n if parent else 0,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        index_fp=fingerprints.index_fp,
+        embed_fp=fingerprints.embed_fp,
+        counts=_counts(db, parent),
+        provenance=dict(provenance),
+    )
+
+
+def _texts(db: sqlite3.Connection, query: str) -> Iterable[str]:
+    return (str(canon) for (canon,) in db.execute(query))
+
+
+def _count(db: sqlite3.Connection, query: str) -> int:
+    return int(db.execute(f"SELECT count(*) FROM {query}").fetchone()[0])
+
+
+def _counts(db: sqlite3.Connection, parent: Generation | None) -> dict[str, int]:
+    before = parent.counts if parent else {}
+    ingested = "decision = 'ingested'"
+    return {
+        "files": before.get("files", 0)
+        + _count(db, f"opening WHERE {ingested}")
+        - _count(db, f"files WHERE {ingested} AND {_CLOSING}"),
+        "chunks": before.get("chunks", 0)
+        + _count(db, "staged")
+        - _count(db, f"chunks WHERE {_CLOSING}"),
+    }
+
+
+def _fill_temporary(db: sqlite3.Connection, change: Change) -> None:
+    db.execute("DELETE FROM opening")
+    db.execute("DELETE FROM closing")
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO closing VALUES(?)", ((p,) for p in change.closed))
+    db.executemany(
+        "INSERT INTO opening VALUES(?,?,?,?,?,?,?,?)",
+        ((e.path, e.sha256, e.size, e.mtime_ns, e.type, e.decision, e.reason, file_crc(e))
+         for e in change.opened),
+    )  # fmt: skip
+    db.execute("COMMIT")
+
+
+def commit(
+    db: sqlite3.Connection, path: Path, made: Generation, change: Change, *, stamp: ScanStamp
+) -> None:
+    """Commit a prepared generation: end the replaced rows, add the staged ones, record the scan.
+
+    Raises:
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full; nothing was committed.
+    """
+    with transaction(db, path):
+        for table in ("chunks", "files"):
+            db.execute(f"UPDATE {table} SET to_gen = :n WHERE {_CLOSING}", {"n": made.n})
+        db.execute("INSERT INTO chunks SELECT *, ?, NULL FROM staged ORDER BY chunk_id", (made.n,))
+        db.execute("INSERT INTO files SELECT *, ?, NULL FROM opening", (made.n,))
+        _record_scan(db, change, stamp)
+        db.execute(
+            "INSERT INTO generations VALUES(?,?,?,?,?,?,?,?,?)",
+            (made.n, made.digest, f"{made.row_sum:064x}", made.parent, made.created, made.index_fp,
+             made.embed_fp, json.dumps(dict(made.counts)), json.dumps(dict(made.provenance))),
+        )  # fmt: skip
+
+
+def note_scan(db: sqlite3.Connection, path: Path, change: Change, *, stamp: ScanStamp) -> None:
+    """Record a scan that changed no content.
+
+    Raises:
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full; nothing was recorded.
+    """
+    with transaction(db, path):
+        _record_scan(db, change, stamp)
+
+
+def _record_scan(db: sqlite3.Connection, change: Change, stamp: ScanStamp) -> None:
+    db.executemany(
+        "UPDATE files SET size = ?, mtime_ns = ?, crc = ? WHERE path = ? AND to_gen IS NULL",
+        ((e.size, e.mtime_ns, file_crc(e), e.path) for e in change.touched),
+    )
+    db.executemany("DELETE FROM signatures WHERE path = ?", ((p,) for p in change.forgotten))
+    db.executemany(
+        "INSERT OR REPLACE INTO signatures VALUES(?,?,?,?,?)",
+        ((path, *signature) for path, signature in change.signatures.items()),
+    )
+    db.executemany(
+        "INSERT OR REPLACE INTO meta VALUES(?,?)",
+        [("scan_started_ns", str(stamp.started_ns)), ("scan_fp", stamp.scan_fp)],
+    )

@@ -1,0 +1,150 @@
+"""What is derived from a committed generation: lexical arrays and the manifest, each stamped."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.atomic import replace_bytes
+from ragstream_core.errors import IntegrityError
+from ragstream_core.ingestion.index_store import Generation
+from ragstream_core.ingestion.manifest import (
+    MANIFEST_NAME,
+    manifest_is,
+    manifest_stamp,
+    write_manifest,
+)
+from ragstream_core.stores.catalog_read import live_files, meta
+from ragstream_core.stores.schema import CATALOG_NAME, LIVE, rebuild_hint, transaction
+
+if TYPE_CHECKING:
+    from ragstream_core.lexical import LexicalArrays
+
+LEXICAL_FILE = Path("lexical-latest", "arrays.bin")
+_TERMS = (
+    "SELECT c.heading_terms, c.heading_crc, t.terms, t.terms_crc FROM chunks c "
+    f"LEFT JOIN texts t ON t.text_hash = c.text_hash WHERE {LIVE} ORDER BY c.chunk_id"
+)
+
+
+def lexical_from_catalog(db: sqlite3.Connection, index_dir: Path, n: int) -> LexicalArrays:
+    """Build the term arrays of generation ``n`` from the stored terms, rows by chunk id.
+
+    Raises:
+        IntegrityError: Terms are missing or damaged.
+    """
+    from ragstream_core.lexical import build_lexical
+
+    blobs = []
+    for heading, heading_crc, terms, terms_crc in db.execute(_TERMS, {"n": n}):
+        whole = isinstance(terms, bytes) and isinstance(heading, bytes)
+        if not (whole and zlib.crc32(heading) == heading_crc and zlib.crc32(terms) == terms_crc):
+            raise IntegrityError(
+                f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
+                hint=rebuild_hint(index_dir),
+            )
+        blobs.append((heading, terms))
+    return build_lexical(blobs)
+
+
+def load_lexical(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> LexicalArrays:
+    """Return the term arrays of a generation: the published ones where they are its own.
+
+    Raises:
+        IntegrityError: The catalog's terms are damaged.
+    """
+    from ragstream_core.lexical import lexical_from_bytes
+
+    try:
+        stamp, _, body = (index_dir / LEXICAL_FILE).read_bytes().partition(b"\n")
+        if stamp == lexical_stamp(wanted):
+            return lexical_from_bytes(body)
+    except (OSError, IntegrityError):
+        pass  # derived: missing or damaged arrays are built again
+    return lexical_from_catalog(db, index_dir, wanted.n)
+
+
+def lexical_stamp(made_for: Generation) -> bytes:
+    """Return the first line of an arrays file."""
+    from ragstream_core.lexical import LEXICAL_VERSION
+
+    return json.dumps({"digest": made_for.digest, "lexical": LEXICAL_VERSION}).encode()
+
+
+def publish_lexical(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
+    """Write ``lexical-latest`` where it is not that of the newest generation.
+
+    Raises:
+        IntegrityError: The catalog's terms are damaged.
+        OSError: Disk full; the old file is untouched.
+    """
+    path, stamp = index_dir / LEXICAL_FILE, lexical_stamp(newest)
+    try:
+        with path.open("rb") as handle:
+            if handle.readline().rstrip(b"\n") == stamp:
+                return
+    except OSError:
+        pass
+    arrays = lexical_from_catalog(db, index_dir, newest.n)
+    replace_bytes(path, stamp + b"\n" + arrays.to_bytes())
+
+
+def publish_manifest(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    newest: Generation,
+    *,
+    refused: Sequence[tuple[str, str]],
+    force: bool,
+) -> None:
+    """Write ``file_manifest.json`` where it is not that of the newest generation, or when forced.
+
+    Raises:
+        OSError: Disk full; the old file is untouched.
+    """
+    stamp = manifest_stamp(newest.n, newest.digest)
+    path = index_dir / MANIFEST_NAME
+    if force or not manifest_is(path, stamp):
+        write_manifest(path, live_files(db, newest.n).values(), refused, stamp=stamp)
+
+
+def is_published(index_dir: Path, newest: Generation) -> bool:
+    """Say whether what is derived is that of a generation; reads two first lines, no more."""
+    if not manifest_is(index_dir / MANIFEST_NAME, manifest_stamp(newest.n, newest.digest)):
+        return False
+    try:
+        with (index_dir / LEXICAL_FILE).open("rb") as handle:
+            return newest.digest.encode() in handle.readline()
+    except OSError:
+        return False
+
+
+def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
+    """Derive the stored terms again after the rules for terms changed.
+
+    Raises:
+        OperationFailed: The catalog could not be written.
+        IntegrityError: The catalog is damaged.
+    """
+    from ragstream_core.lexical import LEXICAL_VERSION, term_blob
+
+    if meta(db, "lexical_version") == LEXICAL_VERSION:
+        return
+    with transaction(db, path):
+        for text_hash, text in db.execute("SELECT text_hash, text FROM texts").fetchall():
+            terms = term_blob(text)
+            db.execute(
+                "UPDATE texts SET terms = ?, terms_crc = ? WHERE text_hash = ?",
+                (terms, zlib.crc32(terms), text_hash),
+            )
+        for (heading,) in db.execute("SELECT DISTINCT heading FROM chunks").fetchall():
+            terms = term_blob(heading) if heading else b""
+            db.execute(
+                "UPDATE chunks SET heading_terms = ?, heading_crc = ? WHERE heading = ?",
+                (terms, zlib.crc32(terms), heading),
+            )
+        db.execute("INSERT OR REPLACE INTO meta VALUES('lexical_version', ?)", (LEXICAL_VERSION,))

@@ -1,0 +1,167 @@
+"""Append-only float32 rows on disk, one file a model and epoch.
+
+Rows are written at row × 4·d from the committed count on, synced, and only then named by the
+catalog. A file is never truncated or replaced, so readers may map exactly the committed shape; a
+torn tail behind it is harmless and overwritten by the next writer. The crc of a row covers its
+text's hash too: a row that was swapped for another one is found.
+"""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ragstream_core.atomic import pwrite_durable
+from ragstream_core.errors import EmbeddingFailed, IntegrityError, OperationFailed
+from ragstream_core.stores.schema import rebuild_hint
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ragstream_core.ports import F32
+
+FLOAT_BYTES = 4
+UNIT_TOLERANCE = 1e-4
+
+
+def vector_path(index_dir: Path, embed_fp: str, epoch: int) -> Path:
+    """Return the file of a model's vectors in one epoch."""
+    return index_dir / f"vectors-{quote(embed_fp, safe='')}-{epoch}.f32"
+
+
+def free_epoch(index_dir: Path, embed_fp: str) -> int:
+    """Return the first epoch above all files of a model: a name in use is never written again."""
+    prefix = f"vectors-{quote(embed_fp, safe='')}-"
+    names = (p.name for p in index_dir.iterdir() if p.suffix == ".f32")
+    taken = (n.removeprefix(prefix).removesuffix(".f32") for n in names if n.startswith(prefix))
+    return max((int(epoch) for epoch in taken if epoch.isdigit()), default=0) + 1
+
+
+def names_row(epoch: object, row: object, *, in_epoch: int, rows: int) -> bool:
+    """Say whether what a catalog row holds names one of the committed rows of an epoch."""
+    return epoch == in_epoch and isinstance(row, int) and 0 <= row < rows
+
+
+def row_crc(text_hash: str, row: bytes | memoryview) -> int:
+    """Return the crc32 of a text's hash followed by the bytes of its vector."""
+    return zlib.crc32(row, zlib.crc32(text_hash.encode()))
+
+
+def check_vectors(vectors: F32, *, count: int, dimension: int) -> F32:
+    """Return the vectors as contiguous little-endian float32 rows, or refuse them all.
+
+    Raises:
+        EmbeddingFailed: Wrong shape, a non-finite value, or a row whose length is not 1.
+    """
+    import numpy as np
+
+    rows = np.ascontiguousarray(vectors, dtype="<f4")
+    if rows.shape != (count, dimension):
+        raise EmbeddingFailed(
+            f"embedder returned shape {rows.shape}, expected {(count, dimension)}",
+            hint="run `ragstream doctor`; the files stay pending",
+        )
+    bad = np.flatnonzero(~unit_rows(rows))
+    if len(bad):
+        raise EmbeddingFailed(
+            f"embedder returned {len(bad)} of {count} vectors that are not finite unit vectors",
+            hint="run `ragstream doctor`; the files stay pending",
+        )
+    return rows
+
+
+def unit_rows(rows: F32) -> npt.NDArray[np.bool_]:
+    """Say of each row whether it is finite and of length 1 ± 1e-4; shape (rows,)."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        return np.asarray(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)
+
+
+def append_rows(
+    path: Path, vectors: F32, text_hashes: Sequence[str], *, first_row: int
+) -> list[int]:
+    """Write rows from ``first_row`` on and sync them; naming them is the caller's commit.
+
+    Args:
+        path: The vector file; created when missing.
+        vectors: Contiguous float32, as from `check_vectors`.
+        text_hashes: One a row.
+        first_row: The committed row count.
+
+    Returns:
+        The crc of each row.
+
+    Raises:
+        IntegrityError: The file is shorter than what was committed: rows after a hole would
+            hide that.
+        OperationFailed: Disk full; nothing that was committed changed.
+    """
+    data = vectors.tobytes()
+    stride = vectors.shape[1] * FLOAT_BYTES
+    _require_length(path, first_row * stride)
+    try:
+        pwrite_durable(path, data, offset=first_row * stride)
+    except OSError as error:
+        free = shutil.disk_usage(path.parent).free
+        raise OperationFailed(
+            f"{path}: {error.strerror}; {len(data)} bytes to write, {free} free",
+            hint="free disk space and run the command again; what was embedded so far is kept",
+        ) from error
+    view = memoryview(data)
+    return [
+        row_crc(text_hash, view[i * stride : (i + 1) * stride])
+        for i, text_hash in enumerate(text_hashes)
+    ]
+
+
+def map_rows(path: Path, *, rows: int, dimension: int) -> F32:
+    """Map exactly the committed shape, read-only.
+
+    Raises:
+        IntegrityError: The file is shorter than what was committed.
+        FileNotFoundError: It is gone: compacted since, or lost.
+    """
+    import numpy as np
+
+    if rows == 0:
+        return np.zeros((0, dimension), dtype="<f4")
+    path.stat()
+    _require_length(path, rows * dimension * FLOAT_BYTES)
+    return np.memmap(path, dtype="<f4", mode="r", shape=(rows, dimension))
+
+
+def _require_length(path: Path, committed: int) -> None:
+    have = path.stat().st_size if path.exists() else 0
+    if have < committed:
+        raise IntegrityError(
+            f"{path} holds {have} bytes, {committed} were committed",
+            hint=rebuild_hint(path.parent),
+        )
+
+
+def intact(rows: F32, text_hashes: Sequence[str], crcs: Sequence[int]) -> list[bool]:
+    """Say of each row (contiguous, in memory) whether it has its crc."""
+    view = memoryview(rows.data).cast("B") if rows.size else memoryview(b"")
+    stride = rows.shape[1] * FLOAT_BYTES
+    return [
+        row_crc(text_hash, view[i * stride : (i + 1) * stride]) == crc
+        for i, (text_hash, crc) in enumerate(zip(text_hashes, crcs, strict=True))
+    ]
+
+
+def pad_rows(path: Path, *, rows: int, dimension: int) -> None:
+    """Lengthen a file that lost its tail to the committed size; the lost rows fail their crc.
+
+    Raises:
+        OSError: Disk full.
+    """
+    stride = dimension * FLOAT_BYTES
+    if rows and (not path.exists() or path.stat().st_size < rows * stride):
+        pwrite_durable(path, bytes(stride), offset=(rows - 1) * stride)

@@ -1,0 +1,190 @@
+"""`CatalogView`: one committed generation, loaded in one short read transaction and then pinned.
+
+What is loaded is checked: the generation's digest over every live row, and the crc of every
+vector. Views are shared within a process, so both happen once a generation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import GenerationGone, OperationFailed
+from ragstream_core.stores import catalog_read, derived
+from ragstream_core.stores.rescue import recover
+from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.stores.view_load import Loaded, load_chunks, load_rows
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.lexical import LexicalArrays
+    from ragstream_core.ports import F32
+    from ragstream_core.records import Chunk
+
+CACHED_VIEWS = 8
+_cache: OrderedDict[tuple[str, int, str], CatalogView] = OrderedDict()
+_cache_lock = threading.Lock()
+
+
+@dataclass(slots=True)
+class CatalogView:
+    """A pinned generation; implements `ragstream_core.ports.IndexView`.
+
+    Attributes:
+        index_dir: The project's folder below the index root.
+        project: Project name.
+        pinned: The generation.
+        loaded: Its rows, sorted by chunk id.
+    """
+
+    index_dir: Path
+    project: str
+    pinned: Generation
+    loaded: Loaded
+    _lexical: LexicalArrays | None = field(default=None, repr=False)
+
+    @property
+    def generation(self) -> int:
+        """Generation number, ≥ 1."""
+        return self.pinned.n
+
+    @property
+    def digest(self) -> str:
+        """Digest of the live rows and both fingerprints, 64 hex digits."""
+        return self.pinned.digest
+
+    @property
+    def embed_fp(self) -> str:
+        """Fingerprint of the model that made `vectors`."""
+        return self.pinned.embed_fp
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """Ids of the live chunks, sorted."""
+        return self.loaded.chunk_ids
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Source path of each row."""
+        return self.loaded.paths
+
+    @property
+    def vectors(self) -> F32:
+        """Shape (rows, dimension), float32 unit rows, read-only."""
+        return self.loaded.vectors
+
+    @property
+    def lexical(self) -> LexicalArrays:
+        """Term arrays of the rows; loaded at first use.
+
+        Raises:
+            IntegrityError: The stored terms are damaged.
+            GenerationGone: The generation was dropped meanwhile.
+            OperationFailed: The catalog cannot be read.
+        """
+        if self._lexical is None:
+            with guard(self.index_dir / CATALOG_NAME):
+                db = connect_reader(self.index_dir)
+                try:
+                    db.execute("BEGIN")
+                    arrays = derived.load_lexical(db, self.index_dir, self.pinned)
+                    if len(arrays.lengths) != len(self.loaded.chunk_ids):
+                        raise _gone(self.project, self.generation)
+                    self._lexical = arrays
+                finally:
+                    db.close()
+        return self._lexical
+
+    def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
+        """Load chunks with their texts, in the order asked for.
+
+        Raises:
+            IntegrityError: A stored text does not have its hash.
+            KeyError: An id is not live in this generation.
+            GenerationGone: The generation was dropped meanwhile.
+            OperationFailed: The catalog cannot be read.
+        """
+        wanted = list(chunk_ids)
+        for chunk_id in wanted:
+            if chunk_id not in self.loaded.row_of:
+                raise KeyError(chunk_id)
+        with guard(self.index_dir / CATALOG_NAME):
+            db = connect_reader(self.index_dir)
+            try:
+                db.execute("BEGIN")
+                found = load_chunks(
+                    db,
+                    self.index_dir,
+                    project=self.project,
+                    pinned=self.pinned,
+                    chunk_ids=wanted,
+                )
+                if len(found) < len(set(wanted)):
+                    raise _gone(self.project, self.generation)
+            finally:
+                db.close()
+        return [found[chunk_id] for chunk_id in wanted]
+
+
+def _gone(project: str, n: int | None) -> GenerationGone:
+    what = "has no generation yet" if n is None else f"no longer keeps generation {n}"
+    return GenerationGone(f"project {project} {what}", hint=f"ragstream ingest {project}")
+
+
+def open_view(index_dir: Path, *, project: str, generation: int | None = None) -> CatalogView:
+    """Open one generation for reading; the same view is shared within the process.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        project: Project name.
+        generation: Its number; None for the newest.
+
+    Raises:
+        GenerationGone: There is no such generation, or none at all.
+        IntegrityError: The catalog or the vectors are not what was committed.
+        OperationFailed: The catalog cannot be read.
+    """
+    path = index_dir / CATALOG_NAME
+    if not path.exists():
+        raise _gone(project, None)
+    try:
+        return _open(index_dir, project, generation)
+    except OperationFailed:
+        if not recover(index_dir):
+            raise
+        return _open(index_dir, project, generation)
+    except FileNotFoundError:  # compacted between the catalog's answer and the map
+        return _open(index_dir, project, generation)
+
+
+def _open(index_dir: Path, project: str, n: int | None) -> CatalogView:
+    with guard(index_dir / CATALOG_NAME):
+        db = connect_reader(index_dir)
+        try:
+            db.execute("BEGIN")
+            found = catalog_read.latest(db) if n is None else catalog_read.generation(db, n)
+            if found is None:
+                raise _gone(project, n)
+            key = (str(index_dir.resolve()), found.n, found.digest)
+            with _cache_lock:
+                if key in _cache:
+                    _cache.move_to_end(key)
+                    return _cache[key]
+            view = CatalogView(index_dir, project, found, load_rows(db, index_dir, found))
+        finally:
+            db.close()
+    with _cache_lock:
+        _cache[key] = view
+        while len(_cache) > CACHED_VIEWS:
+            _cache.popitem(last=False)
+    return view
+
+
+def forget_views() -> None:
+    """Empty the process-wide cache; the next view is loaded and checked anew."""
+    with _cache_lock:
+        _cache.clear()

@@ -1,0 +1,159 @@
+"""Loads the rows of one generation and checks them: digest, vectors present, crc."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.ingestion.index_store import Generation
+from ragstream_core.records import Chunk
+from ragstream_core.records.identity import multiset_sum, sha256_hex
+from ragstream_core.stores import vector_file
+from ragstream_core.stores.catalog_read import checked_entry, digest_matches
+from ragstream_core.stores.schema import (
+    CATALOG_NAME,
+    CHUNK_CANON,
+    FILE_CANON,
+    LIVE,
+    rebuild_hint,
+)
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32
+
+_ROWS = (
+    f"SELECT c.chunk_id, c.path, c.text_hash, v.epoch, v.row, v.crc32, {CHUNK_CANON} "
+    "FROM chunks c LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash "
+    f"WHERE {LIVE} ORDER BY c.chunk_id"
+)
+_CHUNK = (
+    "SELECT c.chunk_id, c.path, c.sha256, c.chunk_idx, c.start, c.end, c.page, c.heading, "
+    "c.text_hash, t.text, f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason, "
+    "f.crc FROM chunks c "
+    "LEFT JOIN texts t ON t.text_hash = c.text_hash "
+    "LEFT JOIN files f ON f.path = c.path AND f.from_gen <= :n "
+    "AND (f.to_gen IS NULL OR f.to_gen > :n) "
+    "WHERE c.chunk_id = :id AND c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The rows of a generation, aligned and sorted by chunk id.
+
+    Attributes:
+        chunk_ids: Ids, sorted.
+        paths: Source path of each.
+        vectors: Shape (rows, dimension), float32, read-only.
+        row_of: Row number by chunk id.
+    """
+
+    chunk_ids: tuple[str, ...]
+    paths: tuple[str, ...]
+    vectors: F32
+    row_of: dict[str, int]
+
+
+def damaged(index_dir: Path, detail: str) -> IntegrityError:
+    """Return the error for a catalog or vector file that is not what was committed."""
+    return IntegrityError(f"{index_dir / CATALOG_NAME}: {detail}", hint=rebuild_hint(index_dir))
+
+
+def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Loaded:
+    """Load and check one generation; the caller holds a read transaction.
+
+    Raises:
+        IntegrityError: The rows do not have the generation's digest, or a vector is missing or
+            damaged.
+        FileNotFoundError: The vector file was compacted away meanwhile, or is lost.
+    """
+    rows = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n}).fetchall()
+    files = db.execute(f"SELECT {FILE_CANON} FROM files f WHERE {LIVE}", {"n": wanted.n})
+    total = multiset_sum(0, (str(row[6]) for row in rows))
+    total = multiset_sum(total, (str(canon) for (canon,) in files))
+    if not digest_matches(wanted, total):
+        raise damaged(index_dir, f"the rows of generation {wanted.n} do not have its digest")
+    chunk_ids = tuple(row[0] for row in rows)
+    return Loaded(
+        chunk_ids,
+        tuple(row[1] for row in rows),
+        _vectors(db, index_dir, wanted, rows),
+        {chunk_id: i for i, chunk_id in enumerate(chunk_ids)},
+    )
+
+
+def _vectors(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    wanted: Generation,
+    rows: Sequence[tuple[str, str, str, int, int, int, str]],
+) -> F32:
+    shape = db.execute(
+        "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (wanted.embed_fp,)
+    ).fetchone()
+    epoch, count, dimension = shape or (0, 0, 0)
+    if not all(vector_file.names_row(row[3], row[4], in_epoch=epoch, rows=count) for row in rows):
+        raise damaged(index_dir, f"generation {wanted.n} has chunks without vectors")
+    path = vector_file.vector_path(index_dir, wanted.embed_fp, epoch)
+    try:
+        mapped = vector_file.map_rows(path, rows=count if rows else 0, dimension=dimension)
+    except FileNotFoundError:
+        if _epoch_now(db, wanted.embed_fp) != epoch:
+            raise
+        raise damaged(index_dir, f"{path.name} is missing") from None
+    gathered = mapped[[row[4] for row in rows]]
+    whole = vector_file.intact(gathered, [row[2] for row in rows], [row[5] for row in rows])
+    if not all(whole):
+        raise damaged(index_dir, f"{whole.count(False)} vectors in {path.name} fail their crc")
+    gathered.flags.writeable = False
+    return gathered
+
+
+def _epoch_now(db: sqlite3.Connection, embed_fp: str) -> int | None:
+    """Return the epoch outside of the read transaction that was being held."""
+    db.execute("ROLLBACK")
+    row = db.execute("SELECT epoch FROM vector_files WHERE embed_fp = ?", (embed_fp,)).fetchone()
+    return row[0] if row else None
+
+
+def load_chunks(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    *,
+    project: str,
+    pinned: Generation,
+    chunk_ids: Sequence[str],
+) -> dict[str, Chunk]:
+    """Load chunks with texts; ids that are gone are left out.
+
+    Raises:
+        IntegrityError: A text is missing or does not have its hash.
+    """
+    found = {}
+    for chunk_id in set(chunk_ids):
+        row = db.execute(_CHUNK, {"id": chunk_id, "n": pinned.n}).fetchone()
+        if row is None:
+            continue
+        *columns, text_hash, text = row[:10]
+        entry = checked_entry(row[10:])
+        if not isinstance(text, str) or sha256_hex(text) != text_hash:
+            raise damaged(index_dir, f"the text of {chunk_id} does not have its hash")
+        identifier, path, sha256, idx, start, end, page, heading = columns
+        meta = {
+            "path": path,
+            "source": path.rpartition("/")[2],
+            "sha256": sha256,
+            "mtime": entry.mtime_ns / 1e9,
+            "file_type": entry.type,
+            "chunk_index": idx,
+            "page_number": page,
+            "heading": heading,
+            "generation": pinned.n,
+            "project": project,
+        }
+        found[identifier] = Chunk(identifier, path, text, (start, end), meta)
+    return found

@@ -1,0 +1,138 @@
+"""Laws of the candidate lists: pools, projects, pure modes, ties."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.errors import ModelMismatch
+from ragstream_core.lexical import LexicalArrays, build_lexical, term_blob
+from ragstream_core.retrieval.retriever import Fusion, Retriever
+
+EMBEDDER = HashedEmbedder()
+WORDS = "catalog vector file gate ledger replay budget citation fence prompt chunk journal".split()
+
+
+@dataclass
+class View:
+    project: str
+    texts: dict[str, str]
+    embed_fp: str = EMBEDDER.fingerprint
+    generation: int = 1
+    digest: str = "d"
+    chunk_ids: list = field(default_factory=list)
+    paths: list = field(default_factory=list)
+    vectors: np.ndarray = None
+    lexical: LexicalArrays = None
+
+    def __post_init__(self):
+        self.chunk_ids = sorted(self.texts)
+        self.paths = [i.split("::")[0] for i in self.chunk_ids]
+        bodies = [self.texts[i] for i in self.chunk_ids]
+        self.vectors = EMBEDDER.embed_documents(bodies)
+        self.lexical = build_lexical([[term_blob(b)] for b in bodies])
+
+
+def corpus(n, seed=3):
+    rng = np.random.default_rng(seed)
+    return {f"f{i:03d}.md::{i}": " ".join(rng.choice(WORDS, size=12)) for i in range(n)}
+
+
+def search(views, text, *, off=(), fusion=Fusion(), pieces=None):
+    return Retriever(EMBEDDER, fusion).search(views, text, pieces=pieces or [text], off=off)
+
+
+def test_scores_are_independent_of_how_rows_are_split_over_projects():
+    texts = corpus(160)
+    ids = sorted(texts)
+    one = search([View("one", texts)], "catalog and replay of a prompt")
+    two = search(
+        [View("a", {i: texts[i] for i in ids[::2]}), View("b", {i: texts[i] for i in ids[1::2]})],
+        "catalog and replay of a prompt",
+    )
+    assert one == two
+
+
+def test_a_chunk_that_two_projects_hold_comes_once():
+    texts = corpus(5)
+    hits = search([View("a", texts), View("b", texts)], "catalog")
+    assert len(hits) == len({hit.chunk_id for hit in hits})
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_small_pools_keep_the_scale_of_the_whole(left):
+    texts = corpus(150)
+    view = View("p", texts)
+    whole = {h.chunk_id: h for h in search([view], "catalog replay")}
+    names = sorted(whole, key=lambda i: -whole[i].score)
+    off = {f"p/{i.split('::')[0]}" for i in texts if i not in names[60 : 60 + left]}
+    hits = search([view], "catalog replay", off=off)
+    assert {h.chunk_id for h in hits} <= set(names[60 : 60 + left])
+    for hit in hits:  # a pool of one must not score 1.0 for being alone
+        assert hit.score == pytest.approx(whole[hit.chunk_id].score, abs=1e-6)
+        assert hit.cosine == whole[hit.chunk_id].cosine
+
+
+def test_the_slider_ends_are_the_pure_rankings():
+    view = View("p", corpus(140))
+    dense = search([view], "catalog replay gate", fusion=Fusion(dense_weight=1.0))
+    assert [h.cosine for h in dense] == sorted((h.cosine for h in dense), reverse=True)
+    lexical = search([view], "catalog replay gate", fusion=Fusion(dense_weight=0.0))
+    assert [h.bm25 for h in lexical] == sorted((h.bm25 for h in lexical), reverse=True)
+    assert all(h.bm25 > 0 for h in lexical)
+
+
+def test_several_pieces_are_mixed_and_one_piece_is_the_plain_hybrid():
+    view = View("p", corpus(120))
+    single = search([view], "catalog replay")
+    assert all("b" not in hit.scores for hit in single)
+    several = search([view], "catalog replay gate", pieces=["catalog replay", "gate"])
+    assert all({"a", "b"} <= set(hit.scores) for hit in several)
+    assert all(0 <= hit.score <= 1 for hit in several)
+
+
+def test_rrf_ranks_what_both_lists_like_first():
+    view = View("p", corpus(120))
+    fused = search([view], "catalog replay", fusion=Fusion(method="rrf"))
+    best = fused[0]
+    assert best.score == max(hit.score for hit in fused)
+    assert best.bm25 > 0
+
+
+def test_a_store_of_another_model_is_refused_with_the_command():
+    view = View("p", corpus(3), embed_fp="f" * 64)
+    with pytest.raises(ModelMismatch, match="rebuild"):
+        search([view], "catalog")
+
+
+def test_an_empty_pool_asks_no_embedder():
+    class Silent(HashedEmbedder):
+        def embed_queries(self, texts):
+            raise AssertionError("called")
+
+    view = View("p", corpus(2))
+    off = {f"p/{path}" for path in view.paths}
+    assert Retriever(Silent()).search([view], "x", pieces=["x"], off=off) == []
+    assert Retriever(Silent()).search([], "x", pieces=["x"]) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.data())
+def test_a_pool_never_lets_a_closed_file_through_and_never_moves_a_cosine(seed, data):
+    texts = corpus(40, seed)
+    view = View("p", texts)
+    whole = {h.chunk_id: h for h in search([view], "gate budget")}
+    paths = sorted({i.split("::")[0] for i in texts})
+    closed = data.draw(st.sets(st.sampled_from(paths)))
+    hits = search([view], "gate budget", off={f"p/{path}" for path in closed})
+    assert not {h.chunk_id.split("::")[0] for h in hits} & closed
+    assert all(h.cosine == whole[h.chunk_id].cosine for h in hits if h.chunk_id in whole)
+
+
+def test_more_rows_than_the_margin_tie_and_ids_decide():
+    same = {f"f{i:03d}.md::{i}": "catalog replay" for i in range(150)}
+    hits = search([View("p", same)], "catalog replay")
+    assert [h.chunk_id for h in hits] == sorted(same)[:100]

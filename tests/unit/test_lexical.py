@@ -1,0 +1,86 @@
+"""BM25 against bm25s, and the term arrays' life on disk."""
+
+import bm25s
+import numpy as np
+import pytest
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.lexical import (
+    B,
+    K1,
+    bm25_scores,
+    build_lexical,
+    lexical_from_bytes,
+    term_blob,
+    terms,
+    words,
+)
+
+TEXTS = [
+    "The catalog is the truth; the vector file follows the catalog.",
+    "A vector file is append only. Readers map the vector file.",
+    "Retrieval fuses BM25 and dense vectors.",
+    "",
+    "The gate drops candidates that are not relevant to the question.",
+]
+QUERIES = ["vector file", "what is the catalog?", "relevant candidates", "nothing of the kind", "the"]
+
+
+def arrays(texts):
+    return build_lexical([[term_blob(text)] for text in texts])
+
+
+def test_words_take_camel_and_snake_case_apart():
+    assert words("dense_weight IngestionManager v2.18") == [
+        "dense", "weight", "ingestionmanager", "ingestion", "manager", "v2", "18",
+    ]  # fmt: skip
+
+
+def test_terms_are_stemmed_and_without_stop_words():
+    assert terms("The readers are reading") == ["reader", "read"]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_scores_equal_the_oracle(query):
+    corpus = [terms(text) for text in TEXTS]
+    oracle = bm25s.BM25(k1=K1, b=B, method="lucene")
+    oracle.index(corpus, show_progress=False)
+    asked = sorted(set(terms(query)))
+    known = [t for t in asked if any(t in doc for doc in corpus)]
+    expected = oracle.get_scores(known) * (K1 + 1) if known else np.zeros(len(TEXTS))
+    (found,) = bm25_scores([arrays(TEXTS)], asked)
+    assert np.allclose(found, expected, atol=1e-4)
+
+
+def test_two_indexes_score_as_their_union():
+    (whole,) = bm25_scores([arrays(TEXTS)], terms("vector catalog gate"))
+    parts = bm25_scores([arrays(TEXTS[:2]), arrays(TEXTS[2:])], terms("vector catalog gate"))
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_a_heading_counts_as_part_of_the_text():
+    joined = arrays(["vector catalog"])
+    apart = build_lexical([[term_blob("vector"), term_blob("catalog")]])
+    assert joined.to_bytes() == apart.to_bytes()
+    twice = build_lexical([[term_blob("vector"), term_blob("vector")]])
+    assert twice.counts.tolist() == [2]
+    assert twice.lengths.tolist() == [2]
+
+
+def test_no_row_and_no_term_are_no_error():
+    assert bm25_scores([arrays([])], ["vector"])[0].tolist() == []
+    assert bm25_scores([arrays(["", ""])], ["vector"])[0].tolist() == [0, 0]
+
+
+def test_bytes_round_trip_and_every_flip_is_noticed():
+    data = arrays(TEXTS).to_bytes()
+    back = lexical_from_bytes(data)
+    assert back.to_bytes() == data
+    for at in range(0, len(data), 7):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        with pytest.raises(IntegrityError):
+            lexical_from_bytes(bytes(damaged))
+    for cut in range(0, len(data), 11):
+        with pytest.raises(IntegrityError):
+            lexical_from_bytes(data[:cut])
