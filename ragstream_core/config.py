@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import (
@@ -67,8 +67,8 @@ class AppConfig(BaseModel):
     settings: Settings
     tasks: dict[str, Layer]
     origin: dict[str, str]
-    base: tuple[tuple[str, Layer], ...] = ()
-    explicit: dict[str, Any] = {}
+    base: tuple[tuple[str, Layer], ...] = Field((), repr=False)  # may hold a key in the clear
+    explicit: dict[str, Any] = Field({}, repr=False)
 
     @classmethod
     def load(

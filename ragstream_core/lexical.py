@@ -176,9 +176,10 @@ def words(text: str) -> list[str]:
     for match in _WORD.finditer(text):
         word = match.group()
         found.append(word.lower())
-        parts = _CAMEL.split(word)
-        if len(parts) > 1:
-            found.extend(part.lower() for part in parts)
+        if not (word.islower() or word.istitle()):
+            parts = _CAMEL.split(word)
+            if len(parts) > 1:
+                found.extend(part.lower() for part in parts)
     return found
 
 

@@ -166,11 +166,23 @@ def step(make: StageFactory, op: str, prompt: SuperPrompt) -> SuperPrompt:
     Returns:
         The new record; ``extras["trail"]`` holds ``[op, digest]`` of every op so far.
     """
-    trail = list(prompt.extras.get("trail", []))
+    trail = prompt.extras.get("trail", [])
     result = make(op, prompt)(prompt)
-    bare = {key: value for key, value in result.extras.items() if key != "trail"}
-    digest = digest_of(to_json(evolve(result, extras=bare)))
-    return evolve(result, extras={**bare, "trail": [*trail, [op, digest]]})
+    result.extras["trail"] = [*trail, [op, state_digest(result)]]
+    return result
+
+
+def state_digest(prompt: SuperPrompt) -> str:
+    """Return the digest of what a prompt has become: everything but what earlier ops settled.
+
+    Left out are the pinned inputs, the trail itself, ledger rows of other stages, and the texts of
+    candidates, which their ids stand for.
+    """
+    left_out = ("inputs", "trail", "decisions")
+    extras = {key: value for key, value in prompt.extras.items() if key not in left_out}
+    rows = [r for r in prompt.extras.get("decisions", []) if r["stage"] == prompt.stage]
+    state = to_json(evolve(prompt, base_context_chunks=[], extras={**extras, "rows": rows}))
+    return digest_of([state, [chunk.id for chunk in prompt.base_context_chunks]])
 
 
 def _run(make: StageFactory, op: str, prompt: SuperPrompt, observe: Observer | None) -> SuperPrompt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -38,7 +38,8 @@ class Decision:
 
 def decision_row(decision: Decision) -> dict[str, Any]:
     """Return the JSON form of a ledger row."""
-    return {**asdict(decision), "scores": dict(decision.scores)}
+    row = {name: getattr(decision, name) for name in Decision.__slots__}
+    return {**row, "scores": dict(decision.scores)}
 
 
 def decision_from(row: Mapping[str, Any]) -> Decision:

@@ -17,6 +17,7 @@ class Hit:
         best_cosine: Largest cosine over the query pieces in [-1, 1]; what the gate looks at.
         bm25: Absolute BM25 score of the whole query, ≥ 0.
         scores: Scaled parts, e.g. ``dense``, ``lexical``, ``a``, ``b``.
+        piece_cosines: Cosine with each query piece, in their order.
     """
 
     chunk_id: str
@@ -25,6 +26,7 @@ class Hit:
     best_cosine: float
     bm25: float
     scores: Mapping[str, float] = field(default_factory=dict)
+    piece_cosines: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ class Retriever:
                 best_cosine=float(cosines[i].max()),
                 bm25=float(signals.bm25[candidates[i]]),
                 scores={name: round(float(part[i]), DIGITS) for name, part in parts.items()},
+                piece_cosines=tuple(cosines[i].tolist()),
             )
             for i in order
         ]

@@ -1,0 +1,101 @@
+"""The chain: order, ways through it, the audit's one re-run, and what a step notes."""
+
+import pytest
+
+from ragstream_core.errors import EmptyPrompt, UsageError
+from ragstream_core.orchestration.chain import (
+    BUTTONS,
+    CHAIN,
+    OPS,
+    RERUN,
+    last_op,
+    ops_of,
+    run_chain,
+)
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
+
+
+def request(text="How are the signals added, and who may write?", **more):
+    return PromptRequest(text=text, projects=("demo",), **more)
+
+
+def test_the_buttons_are_those_of_the_seed_in_its_order():
+    assert BUTTONS == (
+        "PreProcessing", "A2 PromptShaper", "Retrieval", "ReRanker",
+        "A3 NLI Gate", "A4 Condenser", "A5 Format Enforcer", "Prompt Builder",
+    )  # fmt: skip
+    assert tuple(op for button in BUTTONS for op in ops_of(button)) == OPS
+
+
+def test_a_stage_or_an_op_names_the_last_op_that_makes_it():
+    assert last_op("a2") == "a1_file_injector"
+    assert last_op("reranked") == "reranker"
+    assert last_op("a5") == last_op("prompt_builder") == "prompt_builder"
+    with pytest.raises(UsageError, match="unknown stage"):
+        last_op("a9")
+
+
+def test_the_trail_of_stages_is_the_seeds(workspace):
+    prompt = workspace.run(workspace.pin(request()))
+    assert prompt.history_of_stages == [
+        "raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5",
+    ]  # fmt: skip
+    assert [op for op, _ in prompt.extras["trail"]] == list(OPS)
+    assert set(prompt.views_by_stage) <= {spec.stage for spec in CHAIN}
+    base = {chunk.id for chunk in prompt.base_context_chunks}
+    assert all(set(view) <= base for view in prompt.views_by_stage.values())
+    assert set(prompt.final_selection_ids) <= base
+
+
+def test_stopping_and_going_on_gives_what_running_through_gives(workspace):
+    inputs = workspace.pin(request())
+    whole = workspace.run(inputs)
+    for at in range(1, len(OPS)):
+        half = workspace.run(inputs, through=OPS[at - 1])
+        stored = from_json(to_json(half))
+        rest = run_chain(workspace.stage, stored, first=OPS[at])
+        assert to_json(rest) == to_json(whole)
+
+
+def test_no_stage_changes_what_it_was_given(workspace):
+    import json
+
+    prompt = None
+    from ragstream_core.orchestration.chain import step
+    from ragstream_core.orchestration.inputs import begin
+
+    prompt = begin(workspace.pin(request()))
+    for op in OPS:
+        before = json.dumps(to_json(prompt), sort_keys=True)
+        result = step(workspace.stage, op, prompt)
+        assert json.dumps(to_json(prompt), sort_keys=True) == before, op
+        prompt = result
+
+
+def test_a_rescoped_audit_runs_the_four_ops_once_more():
+    ran = []
+
+    def make(op, prompt):
+        def stage(prompt: SuperPrompt) -> SuperPrompt:
+            ran.append(op)
+            outcome = {"audit": {"outcome": "rescoped"}} if op == "a2_audit" else {}
+            return evolve(prompt, extras={**prompt.extras, **outcome})
+
+        return stage
+
+    done = run_chain(make, SuperPrompt())
+    cut = OPS.index("a2_audit") + 1
+    assert ran == [*OPS[:cut], *RERUN, *OPS[cut:]]
+    assert [op for op, _ in done.extras["trail"]] == ran
+
+
+def test_bad_ways_and_bad_requests_are_refused(workspace):
+    with pytest.raises(UsageError, match="no such way"):
+        run_chain(workspace.stage, SuperPrompt(), first="a5_format_enforcer", through="retrieval")
+    with pytest.raises(EmptyPrompt):
+        request("  \n … ")
+    with pytest.raises(UsageError, match="no project"):
+        PromptRequest(text="x", projects=())
+    with pytest.raises(UsageError, match="one project"):
+        PromptRequest(text="x", projects=("a", "b"), as_of=2)

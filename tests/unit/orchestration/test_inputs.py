@@ -1,0 +1,99 @@
+"""Keys: what changes them, what does not, and settings that change on the way."""
+
+import datetime as dt
+
+import pytest
+
+from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.orchestration.inputs import (
+    PromptRequest,
+    begin,
+    change_settings,
+    inputs_from,
+    inputs_json,
+    inputs_of,
+)
+
+from .conftest import write_docs
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+def key(workspace, now=NOW, **more):
+    request = PromptRequest(**{"text": "Who may write?", "projects": ("demo",), **more})
+    return workspace.pin(request, now).key
+
+
+def test_equal_inputs_have_equal_keys_and_each_input_counts(workspace):
+    first = key(workspace)
+    assert key(workspace) == first
+    others = [
+        key(workspace, text="Who may read?"),
+        key(workspace, lock=True),
+        key(workspace, off=("catalog.md",)),
+        key(workspace, files=("settings.yaml",)),
+        key(workspace, settings={"gate.theta": "0.3"}),
+        key(workspace, task="short"),
+        key(workspace, now=NOW + dt.timedelta(seconds=1)),
+    ]
+    assert len({first, *others}) == len(others) + 1
+
+
+def test_hard_rules_memory_and_documents_are_inputs(workspace, tmp_path):
+    first = key(workspace)
+    rules = tmp_path / "projects" / "demo" / "hard_rules.md"
+    rules.parent.mkdir(parents=True)
+    rules.write_text("Be brief.\n")
+    second = key(workspace)
+    (tmp_path / "doc_raw" / "demo" / "new.md").write_text("# New\n\nA new page about writers.\n")
+    workspace.ingest("demo")
+    third = key(workspace)
+    assert len({first, second, third}) == 3
+
+
+def test_an_mtime_alone_changes_no_key(workspace, tmp_path):
+    import os
+
+    first = key(workspace)
+    for path in (tmp_path / "doc_raw").rglob("*.md"):
+        os.utime(path, (1, 1))
+    assert not workspace.ingest("demo").committed
+    assert key(workspace) == first
+
+
+def test_json_round_trip(workspace):
+    inputs = workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW)
+    assert inputs_from(inputs_json(inputs)) == inputs
+    with pytest.raises(UsageError, match="version"):
+        inputs_from({**inputs_json(inputs), "version": 99})
+
+
+def test_changed_settings_hold_from_their_stage_on(workspace):
+    prompt = begin(workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW))
+    changed = change_settings(prompt, "a3_nli_gate", {"gate.theta": "0.9"})
+    inputs = inputs_of(changed)
+    assert workspace.settings_for(inputs, "retrieval").gate.theta != 0.9
+    assert workspace.settings_for(inputs, "a3_nli_gate").gate.theta == 0.9
+    assert workspace.settings_for(inputs, "prompt_builder").gate.theta == 0.9
+    again = inputs_of(change_settings(changed, "a3_nli_gate", {"gate.theta": "0.1"}))
+    assert workspace.settings_for(again, "a3_nli_gate").gate.theta == 0.1
+    wrong = inputs_of(change_settings(prompt, "retrieval", {"dagster.port": "1"}))
+    with pytest.raises(UnknownSetting, match="not read by the chain"):
+        workspace.settings_for(wrong, "retrieval")
+
+
+def test_task_profiles_and_explicit_settings_reach_the_chain(workspace):
+    inputs = workspace.pin(
+        PromptRequest("Who?", ("demo",), task="chat", settings={"retrieval.depth": "7"}), NOW
+    )
+    assert inputs.settings["retrieval"]["top_k"] == 5
+    assert inputs.settings["retrieval"]["depth"] == 7
+
+
+def test_a_file_of_two_projects_must_say_which(workspace, tmp_path):
+    write_docs(tmp_path, "other")
+    workspace.ingest("other")
+    with pytest.raises(UsageError, match="which project"):
+        workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("catalog.md",)), NOW)
+    inputs = workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("demo/catalog.md",)), NOW)
+    assert inputs.off == ("demo/catalog.md",)

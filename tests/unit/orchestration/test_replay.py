@@ -1,0 +1,135 @@
+"""Replay gives the same bytes, reads neither rendering nor stage JSON, and says what is missing."""
+
+import datetime as dt
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ragstream_core.errors import IntegrityError, UnknownPrompt
+from ragstream_core.orchestration import replay as replaying
+from ragstream_core.orchestration.explain import load_decisions, ways
+from ragstream_core.orchestration.inputs import PromptRequest
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+def made(workspace, text="Who may write, and what is in settings.yaml?", **more):
+    request = PromptRequest(text=text, projects=("demo",), **more)
+    prompt = workspace.run(workspace.pin(request, NOW))
+    return prompt, workspace.finish(prompt)
+
+
+def test_replay_is_identical_without_the_rendering(workspace):
+    _, record = made(workspace)
+    folder = workspace.store.root / record.prompt_key
+    for name in ("super_prompt.md", "decisions.parquet"):
+        (folder / name).unlink()
+    shutil.rmtree(workspace.store.root / "runs", ignore_errors=True)
+    assert workspace.replay(record.prompt_key[:8]).verdict == "identical"
+
+
+def test_replay_is_identical_after_reingestion_and_after_later_generations(workspace, tmp_path):
+    _, record = made(workspace)
+    for path in (tmp_path / "doc_raw").rglob("*.*"):
+        os.utime(path, (5, 5))
+    workspace.ingest("demo")
+    assert workspace.replay(record.prompt_key).verdict == "identical"
+    target = tmp_path / "doc_raw" / "demo"
+    (target / "catalog.md").write_text("# Another catalog\n\nWriters are many now.\n")
+    (target / "settings.yaml").write_text("changed: true\n")
+    (target / "notes" / "limits.txt").unlink()
+    assert workspace.ingest("demo").generation == 2
+    assert workspace.replay(record.prompt_key).verdict == "identical"
+
+
+@pytest.mark.parametrize("extra", [{}, {"TZ": "Asia/Kathmandu"}, {"OPENBLAS_CORETYPE": "Haswell"}])
+def test_replay_in_a_new_process(workspace, tmp_path, extra):
+    _, record = made(workspace)
+    code = (
+        "import sys; from ragstream_core.build.workspace import open_workspace;"
+        "w = open_workspace(sys.argv[1], explicit={'embeddings.backend': 'hashed'});"
+        "print(w.replay(sys.argv[2]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), record.prompt_key],
+        capture_output=True, text=True, env={**os.environ, **extra}, check=True,
+    )  # fmt: skip
+    assert "verdict='identical'" in done.stdout
+
+
+def test_a_missing_generation_and_missing_bytes_are_named(workspace, tmp_path):
+    prompt, record = made(workspace)
+    assert [f["path"] for f in prompt.extras["files"]] == ["settings.yaml"]
+    blob = workspace.store.root / "blobs" / prompt.extras["files"][0]["sha256"]
+    kept = blob.read_bytes()
+    blob.unlink()
+    verdict = workspace.replay(record.prompt_key)
+    assert (verdict.verdict, "injected file" in verdict.reason) == ("input unavailable", True)
+    blob.write_bytes(kept[:-1] + b"?")
+    assert "digest" in workspace.replay(record.prompt_key).reason
+    blob.write_bytes(kept)
+    shutil.rmtree(tmp_path / "index")
+    verdict = workspace.replay(record.prompt_key)
+    assert verdict.verdict == "input unavailable"
+    assert "demo" in verdict.reason
+
+
+def test_other_bytes_are_a_defect_or_a_named_environment(workspace, monkeypatch):
+    _, record = made(workspace)
+    changed = json.loads(json.dumps(record.trail))
+    changed[3][1] = "0" * 64
+    forged = replaying.PromptRecord(
+        **{f: getattr(record, f) for f in record.__slots__} | {"output_sha256": "0" * 64,
+                                                              "trail": changed}
+    )  # fmt: skip
+    from ragstream_core.build import querying
+
+    verdict = replaying.replay(forged, lambda inputs: querying.rerun(workspace, inputs))
+    assert (verdict.verdict, verdict.first_difference) == ("defect", "retrieval")
+    other = replaying.PromptRecord(
+        **{f: getattr(forged, f) for f in forged.__slots__}
+        | {"environment": {**record.environment, "numpy": "0.1"}}
+    )
+    verdict = replaying.replay(other, lambda inputs: querying.rerun(workspace, inputs))
+    assert verdict.verdict == "environment differs"
+    assert "numpy: 0.1 then" in verdict.reason
+
+
+def test_keys_prefixes_and_damage(workspace):
+    _, record = made(workspace)
+    assert workspace.store.find(record.prompt_key[:6]) == record.prompt_key
+    for wrong in ("abc", "0" * 64, record.prompt_key[:5]):
+        with pytest.raises(UnknownPrompt):
+            workspace.store.find(wrong)
+    path = workspace.store.root / record.prompt_key / "record.json"
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "output_sha256": "0" * 64}))
+    with pytest.raises(IntegrityError, match="does not belong"):
+        workspace.store.record(record.prompt_key)
+    path.write_text("{")
+    with pytest.raises(IntegrityError, match="damaged"):
+        workspace.store.record(record.prompt_key)
+
+
+def test_explain_tells_every_candidates_way(workspace):
+    prompt, record = made(workspace)
+    rows = load_decisions(workspace.store.root / record.prompt_key)
+    table = ways(rows)
+    assert {w["chunk_id"] for w in table if w["kept"]} == set(prompt.final_selection_ids)
+    for way in table:
+        stages = [s["stage"] for s in way["steps"]]
+        assert stages[0] == "retrieval"
+        assert len(stages) == len(set(stages))
+        assert all(s["kept"] for s in way["steps"][:-1])
+
+
+def test_two_requests_with_equal_text_share_one_inbox_entry(workspace):
+    request = PromptRequest("Who may write?", ("demo",))
+    assert workspace.store.put_request(request) == workspace.store.put_request(request)
+    assert workspace.store.request(workspace.store.put_request(request)) == request
+    with pytest.raises(UnknownPrompt):
+        workspace.store.request("sha256:" + "0" * 64)
