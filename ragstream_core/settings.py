@@ -107,7 +107,7 @@ class GateConfig(_Section):
     """When a candidate is relevant enough."""
 
     theta: float = Field(
-        0.2, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
+        0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
     )
     keep_top: int = Field(3, ge=0, description="So many best-ranked candidates always stay.")
 

@@ -102,9 +102,10 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         "chunks": newest.counts.get("chunks", 0) if newest else 0,
         "on_disk": len(found.found.files),
         "reason": pending.reason if pending else "",
+        "unsure": len(changes.racy) if changes else 0,
         "pending": {
             "new": list(changes.new),
-            "changed": [*changes.changed, *changes.racy],
+            "changed": list(changes.changed),
             "removed": list(changes.removed),
         }
         if changes

@@ -116,8 +116,10 @@ class Workspace:
         """Return what is indexed and what an ingest would do; light, writes nothing.
 
         Returns:
-            ``project, generation, digest, created, model, files, chunks, pending`` (changed or new
-            paths by signature), ``skipped`` ([path, reason]), ``bytes``.
+            ``project, generation, digest, created, model, files, chunks, on_disk``, ``reason`` (why
+            an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
+            ``unsure`` (files so fresh that only their hash can tell), ``skipped`` ([path, reason]),
+            ``bytes``.
 
         Raises:
             UnknownProject: There is no such folder.
