@@ -59,6 +59,7 @@ class _Found:
     warnings: list[str] = field(default_factory=list)
 
     def token(self, token: str, names: Sequence[str], off: Sequence[str]) -> None:
+        """Take what a word of the prompt means, or say why it is not taken."""
         fits = candidates(token, names)
         globbed = "*" in token or "?" in token
         if len(fits) > 1 and not globbed:
@@ -76,6 +77,11 @@ class _Found:
             self.warnings.append(f"{token!r} fits {len(fits)} files, the first {MAX_GLOB} are in")
 
     def forced(self, token: str, names: Sequence[str]) -> None:
+        """Take what a forced name means.
+
+        Raises:
+            UsageError: It fits no file, or several.
+        """
         fits = candidates(token, names)
         if not fits or (len(fits) > 1 and not ("*" in token or "?" in token)):
             near = fits[:MAX_SHOWN] or get_close_matches(token, names, MAX_SHOWN, 0.5)

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragstream_core.agents.a1_file_injector import candidates
-from ragstream_core.agents.a4_condenser import stemmed_terms
 from ragstream_core.agents.quotable import Terms
+from ragstream_core.agents.reading import stemmed_terms
 from ragstream_core.agents.shape import (
     UNDETERMINED,
     Shape,

@@ -9,23 +9,17 @@ source of facts (C-07). When nothing is relevant, nothing is selected and a warn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from ragstream_core.agents.extract import (
-    Piece,
-    Weights,
-    choose,
-    is_constraint,
-    reading_order,
-)
-from ragstream_core.agents.open_issues import Evidence, conflicts, supported, unanswered
-from ragstream_core.agents.quotable import Quote, Terms, quotes_of
+from ragstream_core.agents.extract import choose, is_constraint, reading_order
+from ragstream_core.agents.open_issues import conflicts, unanswered
+from ragstream_core.agents.quotable import Quote, Terms
+from ragstream_core.agents.reading import Reading, stemmed_terms
 from ragstream_core.agents.selection import Selection, select
 from ragstream_core.agents.trail import advance, latest_view, pass_number, put_decisions, put_notes
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompting.compose import HISTORY_PREFIX, Layout, compose, is_locked
+from ragstream_core.prompting.compose import Layout, compose, is_locked
 from ragstream_core.prompting.render import NOTHING_RELEVANT
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
@@ -33,13 +27,6 @@ from ragstream_core.records.identity import short_ids
 STAGE = "a4"
 OP = "a4_condenser"
 FACT_TOKENS = 50
-
-
-def stemmed_terms(text: str) -> list[str]:
-    """Return the stemmed terms of a text; the lexical module is loaded at first use."""
-    from ragstream_core.lexical import terms
-
-    return terms(text)
 
 
 def empty_s_ctx() -> dict[str, list[dict[str, Any]]]:
@@ -82,7 +69,7 @@ class Condenser:
         """Condense the kept candidates."""
         result = advance(prompt, STAGE)
         kept = self._kept(prompt)
-        reader = _Reader.of(prompt, kept, self.terms)
+        reader = Reading.of(prompt, kept, self.terms)
         nothing = not is_locked(prompt) and not self._any_relevant(reader)
         picked = self._select(prompt, [] if nothing else kept)
         result.final_selection_ids = list(picked.tokens)
@@ -105,7 +92,7 @@ class Condenser:
         view = latest_view(prompt, "a3", "reranked", "retrieval")
         return [] if is_locked(prompt) else [chunks[i] for i in view]
 
-    def _any_relevant(self, reader: _Reader) -> bool:
+    def _any_relevant(self, reader: Reading) -> bool:
         near = max((e.best_cosine for e in reader.evidence), default=-1.0)
         pieces = range(len(reader.pieces))
         return near >= self.relevant_cosine or any(reader.holds(i, 2.0) for i in pieces)
@@ -144,7 +131,7 @@ class Condenser:
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
 
     def _s_ctx(
-        self, prompt: SuperPrompt, reader: _Reader, short: dict[str, str], nothing: bool
+        self, prompt: SuperPrompt, reader: Reading, short: dict[str, str], nothing: bool
     ) -> dict[str, list[dict[str, Any]]]:
         if not self.enabled or is_locked(prompt):
             return empty_s_ctx()
@@ -207,49 +194,3 @@ def citations_of(prompt: SuperPrompt) -> dict[str, dict[str, Any]]:
             "page_number": 0,
         }
     return issued
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """The kept chunks, read once: sentences, weights, evidence."""
-
-    pieces: list[Piece]
-    quotes: list[Quote]
-    evidence: list[Evidence]
-    weight: Weights
-
-    @classmethod
-    def of(cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Callable[[str], list[str]]
-           ) -> _Reader:  # fmt: skip
-        pieces = [
-            Piece(p["id"], p["text"], tuple(terms(p["text"])))
-            for p in prompt.extras.get("query_pieces", [])
-        ]
-        told = [chunk for chunk in kept if not chunk.id.startswith(HISTORY_PREFIX)]
-        quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
-        scores = prompt.extras.get("scores", {})
-        evidence = [_evidence(chunk, scores.get(chunk.id, {}), terms) for chunk in told]
-        return cls(pieces, quotes, evidence, Weights.of(quotes))
-
-    def holds(self, at: int, cosine: float) -> bool:
-        return supported(at, self.pieces, self.evidence, weight=self.weight, cosine=cosine)
-
-    def within(self, picked: Selection) -> _Reader:
-        """Keep what stands in the selection; a cut chunk keeps the part that is shown."""
-        shown = [
-            q
-            for q in self.quotes
-            if q.chunk_id in picked.tokens and q.span[1] <= picked.cuts.get(q.chunk_id, q.span[1])
-        ]
-        evidence = [e for e in self.evidence if e.chunk_id in picked.tokens]
-        return replace(self, quotes=shown, evidence=evidence)
-
-
-def _evidence(chunk: Chunk, score: dict[str, Any], terms: Callable[[str], list[str]]) -> Evidence:
-    named = f"{chunk.source.rsplit('.', 1)[0]} {chunk.meta.get('heading') or ''}"
-    return Evidence(
-        chunk.id,
-        frozenset(terms(f"{named}\n{chunk.snippet}")),
-        float(score.get("best_cosine", 0.0)),
-        tuple(float(x) for x in score.get("piece_cosines", ())),
-    )

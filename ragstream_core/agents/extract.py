@@ -1,25 +1,21 @@
 """Choose facts: idf-weighted term overlap with the query pieces, rank prior, diversity.
 
-coverage(s, p) = Σ_t w(t)·m(t) / Σ_t w(t) over the distinct terms t of piece p, in [0, 1];
-w(t) = ln(1 + (N − df + 0.5)/(df + 0.5)) over the N quotable sentences, 0.3 of it for words that
-say little in a question; m(t) = 1 in the sentence, 0.4 in its context (headings, path, sentence
-before), else 0. score = coverage · (0.7 + 0.3/(1 + rank/5)) · form factor + small bonuses.
+score = coverage · (0.7 + 0.3/(1 + rank/5)) · form factor + small bonuses.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ragstream_core.agents.coverage import Piece, Weights, coverage
 from ragstream_core.agents.quotable import Quote
 
-IN_CONTEXT = 0.4
-VAGUE_WEIGHT = 0.3
 FLOOR = 0.2
-RELATIVE_FLOOR = 0.55
+RELATIVE_FLOOR = 0.5
+CONSTRAINT_EASE = 0.7
 SAME = 0.7
 PER_CHUNK = 3
 PHRASE_BONUS = 0.15
@@ -28,12 +24,6 @@ REDUNDANCY = 0.35
 FADING = 0.6
 LEANING = 0.75
 
-_VAGUE_STEMS = (
-    "use work need want like way good best help know question exampl explain describ mean happen "
-    "get make tell pleas show give thing differ possibl right correct see look find one new "
-    "understand understood ask also even still much mani sever multipl often hold exact actual"
-)
-_VAGUE = frozenset(_VAGUE_STEMS.split())
 _CONSTRAINT = re.compile(
     r"\b(?:must|mustn't|never|only|requires?|required|requirement|cannot|can't|can not|may not"
     r"|shall|at most|at least|no more than|limits?|limited|maximum|minimum|not supported"
@@ -55,58 +45,6 @@ _DEFINES = re.compile(
 def is_constraint(text: str) -> bool:
     """Say whether a sentence limits or demands something (must, never, only, at most, …)."""
     return _CONSTRAINT.search(text) is not None
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A query piece as the extractor sees it.
-
-    Attributes:
-        id: Id of the piece.
-        text: Its words.
-        terms: Its stemmed terms in order.
-    """
-
-    id: str
-    text: str
-    terms: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Term weights over a set of sentences.
-
-    Attributes:
-        documents: Number of sentences.
-        df: Term → number of sentences that hold it.
-    """
-
-    documents: int
-    df: Mapping[str, int]
-
-    @classmethod
-    def of(cls, quotes: Sequence[Quote]) -> Weights:
-        """Count the sentences and their terms."""
-        return cls(len(quotes), Counter(t for q in quotes for t in set(q.terms)))
-
-    def __call__(self, term: str) -> float:
-        """Return the weight of a term, > 0; a term that no sentence holds weighs most."""
-        df = min(self.df.get(term, 0), self.documents)
-        idf = math.log1p((self.documents - df + 0.5) / (df + 0.5))
-        return idf * (VAGUE_WEIGHT if term in _VAGUE else 1.0)
-
-
-def coverage(piece: Piece, held: set[str] | frozenset[str], context: frozenset[str],
-             weight: Callable[[str], float]) -> float:  # fmt: skip
-    """Return the weighted share of a piece's terms that a text holds, in [0, 1]; see above."""
-    distinct = sorted(set(piece.terms))
-    total = sum(weight(t) for t in distinct)
-    if total <= 0:
-        return 0.0
-    hit = sum(
-        weight(t) * (1.0 if t in held else IN_CONTEXT if t in context else 0.0) for t in distinct
-    )
-    return hit / total
 
 
 def _bonus(piece: Piece, quote: Quote) -> float:
@@ -192,6 +130,8 @@ def choose(
 ) -> list[tuple[Quote, list[str], float]]:
     """Choose up to ``limit`` sentences so that each piece gets its best ones.
 
+    A sentence needs 0.2, and half of the best score for the piece; a constraint 0.7 of that.
+
     Args:
         quotes: Candidates in order of rank and position.
         pieces: Query pieces.
@@ -204,7 +144,11 @@ def choose(
     raw = [[relevance(p, q, weight) for p in pieces] for q in quotes]
     best = [max((row[p] for row in raw), default=0.0) for p in range(len(pieces))]
     floors = [max(FLOOR, RELATIVE_FLOOR * top) for top in best]
-    scores = [[s if s >= f else 0.0 for s, f in zip(row, floors, strict=True)] for row in raw]
+    ease = [CONSTRAINT_EASE if is_constraint(q.text) else 1.0 for q in quotes]
+    scores = [
+        [s if s >= f * e else 0.0 for s, f in zip(row, floors, strict=True)]
+        for row, e in zip(raw, ease, strict=True)
+    ]
     state = Choice(quotes, scores, frozenset(t for p in pieces for t in p.terms), weight)
     open_ = {i for i, row in enumerate(scores) if any(row)}
     while open_ and len(state.chosen) < limit:

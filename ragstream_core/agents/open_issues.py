@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ragstream_core.agents.extract import Piece, Weights, coverage
+from ragstream_core.agents.coverage import Piece, Weights, coverage
 from ragstream_core.agents.quotable import Quote, Terms
 
 SENTENCE_SUPPORT = 0.45

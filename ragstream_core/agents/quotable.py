@@ -91,8 +91,10 @@ def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]
         return [(block.start, block.end)], 1
     spans = sentence_spans(text, block.start, block.end)
     if block.kind == "item":
-        whole = len(text[block.start : block.end].split()) <= MAX_ITEM_WORDS
-        return ([(block.start, block.end)] if whole else spans), 1
+        if len(spans) > 1 and text[spans[-1][1] - 1] == ":":
+            spans = spans[:-1]  # "For example:" leads to what is not quoted here
+        whole = (spans[0][0], spans[-1][1])
+        return ([whole] if len(text[slice(*whole)].split()) <= MAX_ITEM_WORDS else spans), 1
     items = 1
     while at + items < len(found) and found[at + items].kind == "item":
         items += 1
@@ -118,7 +120,7 @@ def _is_fragment(text: str, block: Block, span: tuple[int, int]) -> bool:
     """Say whether a chunk's border cut a sentence: a lower-case start, or prose without an end."""
     begins = span[0] == block.start and not text[: block.start].strip()
     cut_front = begins and block.kind == "prose" and text[span[0]].islower()
-    finishes = not text[span[1] :].strip()
+    finishes = span[1] == block.end and not text[span[1] :].strip()
     return cut_front or (
         finishes and block.kind == "prose" and not _ENDS_WELL.search(text[slice(*span)])
     )

@@ -49,7 +49,9 @@ class RetrievalStage:
         ids = [hit.chunk_id for hit in kept]
         result.base_context_chunks = self.load(ids)
         result.views_by_stage[STAGE] = ids
-        result.extras["scores"] = {hit.chunk_id: _scores(hit) for hit in kept}
+        result.extras["scores"] = {
+            hit.chunk_id: {**_scores(hit), "piece_cosines": list(hit.piece_cosines)} for hit in kept
+        }
         put_decisions(result, STAGE, rows)
         event = "locked" if pool.get("lock") else f"{len(hits)} candidates, {len(kept)} go on"
         put_notes(result, OP, events=[event])

@@ -59,23 +59,28 @@ class _Blocks:
         self.lines = 0
 
     def close(self) -> None:
+        """End the open block."""
         if self.kind and self.end > self.start:
             self.done.append(Block(self.kind, self.start, self.end))
         self.kind = ""
 
     def open(self, kind: str, start: int, end: int) -> None:
+        """Begin a block; the one before ends."""
         self.close()
         self.kind, self.start, self.end, self.lines = kind, start, end, 1
 
     def extend(self, end: int) -> None:
+        """Add a line to the open block."""
         self.end = end
         self.lines += 1
 
     def single(self, kind: str, start: int, end: int) -> None:
+        """Add a block of one line."""
         self.open(kind, start, end)
         self.close()
 
     def line(self, line: str, at: int) -> None:
+        """Take the next line, which begins at offset ``at``."""
         end = at + len(line.rstrip())
         if _FENCE.match(line):
             if self.kind == "code":

@@ -1,0 +1,69 @@
+"""The kept chunks, read once for A4: query pieces, quotable sentences, weights, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragstream_core.agents.coverage import Piece, Weights
+from ragstream_core.agents.open_issues import Evidence, supported
+from ragstream_core.agents.quotable import Quote, quotes_of
+from ragstream_core.agents.selection import Selection
+from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.records import Chunk, SuperPrompt
+
+
+def stemmed_terms(text: str) -> list[str]:
+    """Return the stemmed terms of a text; the lexical module is loaded at first use."""
+    from ragstream_core.lexical import terms
+
+    return terms(text)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The kept chunks, read once: sentences, weights, evidence."""
+
+    pieces: list[Piece]
+    quotes: list[Quote]
+    evidence: list[Evidence]
+    weight: Weights
+
+    @classmethod
+    def of(cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Callable[[str], list[str]]
+           ) -> Reading:  # fmt: skip
+        """Read the kept chunks of documents; the conversation is left out (C-07)."""
+        pieces = [
+            Piece(p["id"], p["text"], tuple(terms(p["text"])))
+            for p in prompt.extras.get("query_pieces", [])
+        ]
+        told = [chunk for chunk in kept if not chunk.id.startswith(HISTORY_PREFIX)]
+        quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
+        scores = prompt.extras.get("scores", {})
+        evidence = [_evidence(chunk, scores.get(chunk.id, {}), terms) for chunk in told]
+        return cls(pieces, quotes, evidence, Weights.of(quotes))
+
+    def holds(self, at: int, cosine: float) -> bool:
+        """Say whether a kept chunk speaks to piece ``at``; as `supported`."""
+        return supported(at, self.pieces, self.evidence, weight=self.weight, cosine=cosine)
+
+    def within(self, picked: Selection) -> Reading:
+        """Keep what stands in the selection; a cut chunk keeps the part that is shown."""
+        shown = [
+            q
+            for q in self.quotes
+            if q.chunk_id in picked.tokens and q.span[1] <= picked.cuts.get(q.chunk_id, q.span[1])
+        ]
+        evidence = [e for e in self.evidence if e.chunk_id in picked.tokens]
+        return replace(self, quotes=shown, evidence=evidence)
+
+
+def _evidence(chunk: Chunk, score: dict[str, Any], terms: Callable[[str], list[str]]) -> Evidence:
+    named = f"{chunk.source.rsplit('.', 1)[0]} {chunk.meta.get('heading') or ''}"
+    return Evidence(
+        chunk.id,
+        frozenset(terms(f"{named}\n{chunk.snippet}")),
+        float(score.get("best_cosine", 0.0)),
+        tuple(float(x) for x in score.get("piece_cosines", ())),
+    )

@@ -1,0 +1,199 @@
+"""A0: formats, spans, aliases, the guaranteed task, query pieces."""
+
+import json
+import time
+
+import pytest
+
+from ragstream_core.agents.a0_preprocessing import Preprocessing
+from ragstream_core.agents.aliases import default_alias_text, parse_aliases
+from ragstream_core.agents.pieces import cut_pieces
+from ragstream_core.agents.segments import find_sections
+from ragstream_core.errors import EmptyPrompt, UnknownSetting
+from ragstream_core.records import SuperPrompt, to_json
+
+ALIASES = parse_aliases(default_alias_text())
+
+
+def words(text):
+    return len(text.split())
+
+
+def a0(text, **kwargs):
+    stage = Preprocessing(ALIASES, words, **{"window_tokens": 60, **kwargs})
+    return stage(SuperPrompt(body={"text": text}))
+
+
+MARKDOWN = "Intro line here.\n\n# Goal\nExplain the gate.\n\n## Background\nIt drops chunks.\n"
+LABELS = "Task: Explain the gate.\nContext: It drops chunks.\nFormat: a table"
+JSON = '{"task": "Explain the gate.", "context": "It drops chunks.", "format": "a table"}'
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"), [(MARKDOWN, "markdown"), (LABELS, "plain"), (JSON, "json"), ("why?", "plain")]
+)
+def test_format_and_exact_spans(raw, kind):
+    found, sections = find_sections(raw, ALIASES)
+    assert found == kind
+    assert sections
+    for section in sections:
+        assert raw[slice(*section.span)] == section.text
+
+
+@pytest.mark.parametrize("raw", [MARKDOWN, LABELS, JSON])
+def test_canonical_fields_reach_the_body(raw):
+    body = a0(raw).body
+    assert body["task"] == "Explain the gate."
+    assert body["context"] == "It drops chunks."
+    assert (body["tone"], body["depth"]) == ("neutral", "high")
+
+
+def test_the_preamble_beside_a_task_is_kept_as_text():
+    assert a0(MARKDOWN).body["text"] == "Intro line here."
+
+
+@pytest.mark.parametrize("name", ["Goal", "1. TASK", "to-do", "**Question**", "What I need:"])
+def test_aliases_ignore_case_numbering_and_punctuation(name):
+    assert a0(f"# {name}\nExplain the gate.").body["task"] == "Explain the gate."
+
+
+def test_role_and_tone_go_to_the_body_and_unknown_headers_to_extras():
+    prompt = a0("# Task\nGo.\n# Role\nauditor\n# Tone\ndry\n# Steps\n1. click")
+    assert (prompt.body["role"], prompt.body["tone"]) == ("auditor", "dry")
+    assert [(h["name"], h["text"]) for h in prompt.extras["headers"]] == [("Steps", "1. click")]
+    assert "Steps" not in json.dumps(prompt.body)
+    assert prompt.extras["explicit"] == ["role", "task", "tone"]
+
+
+def test_a_deeper_unknown_header_belongs_to_the_task_but_not_to_a_format():
+    prompt = a0("# Task\nGo.\n## Particulars\nfast\n# Format\na table\n## Log\nboom")
+    assert prompt.body["task"] == "Go.\n## Particulars\nfast"
+    assert prompt.body["format"] == "a table"
+    assert prompt.extras["headers"][0]["name"] == "Log"
+
+
+@pytest.mark.parametrize(
+    ("raw", "task"),
+    [
+        ("How does it work?", "How does it work?"),
+        ("# User prompt\nHow?", "How?"),
+        ("Do this.\n# Context\nthat", "Do this."),
+        ("# Purpose\nto learn", "to learn"),
+        ("# Crash\nIt fails.\n# Log\nboom", "# Crash\nIt fails.\n# Log\nboom"),
+        ("Hello!\n# Crash\nIt fails.", "Hello!\n# Crash\nIt fails."),
+        ('{"a": 1', '{"a": 1'),
+    ],
+)
+def test_every_prompt_gets_a_task(raw, task):
+    assert a0(raw).body["task"] == task
+
+
+@pytest.mark.parametrize("raw", ["", "  \n", "?!…", "# \n"])
+def test_a_prompt_without_a_word_is_refused(raw):
+    with pytest.raises(EmptyPrompt):
+        a0(raw)
+
+
+def test_headers_inside_a_code_fence_are_none():
+    prompt = a0("Explain this file.\n```\n# Task\nnot me\n```")
+    assert prompt.body["task"].startswith("Explain this file.")
+    assert prompt.extras["headers"] == []
+
+
+def test_segments_have_the_documented_schema():
+    prompt = a0(MARKDOWN + "# Format\ntable\n")
+    assert [s["canon_type"] for s in prompt.extras["segments"]] == [
+        "USER_PROMPT",
+        "TASK",
+        "CONTEXT",
+    ]
+    for segment in prompt.extras["segments"]:
+        assert set(segment) == {"id", "canon_type", "text", "weight", "span", "trace"}
+        assert segment["weight"] == 1.0
+        assert (MARKDOWN + "# Format\ntable\n")[slice(*segment["span"])] == segment["text"]
+
+
+@pytest.mark.parametrize(
+    "raw", [MARKDOWN, LABELS, JSON, "One thing to ask? And another thing here."]
+)
+def test_pieces_trace_to_segment_and_span(raw):
+    prompt = a0(raw)
+    segments = {s["id"]: s for s in prompt.extras["segments"]}
+    for piece in prompt.extras["query_pieces"]:
+        assert raw[slice(*piece["span"])] == piece["text"]
+        assert piece["text"] in segments[piece["segment_id"]]["text"]
+
+
+def test_spans_of_escaped_json_decode_to_the_piece():
+    raw = '{"task": "Why \\"so\\"\\nslow \\u00e9 \\ud83d\\ude00 today?"}'
+    (piece,) = a0(raw).extras["query_pieces"]
+    assert (
+        json.loads(f'"{raw[slice(*piece["span"])]}"')
+        == piece["text"]
+        == 'Why "so"\nslow é 😀 today?'
+    )
+
+
+def test_short_sentences_join_a_neighbour_and_a_short_prompt_gives_one():
+    texts = [
+        p["text"]
+        for p in a0("Tell me about gates. Why so? Explain all of them.").extras["query_pieces"]
+    ]
+    assert texts == ["Tell me about gates. Why so?", "Explain all of them."]
+    assert len(a0("gates").extras["query_pieces"]) == 1
+
+
+def test_politeness_is_no_piece_where_a_question_stands():
+    prompt = a0(
+        "Hello everyone! I hope you are doing well. Which gate drops chunks? Thanks in advance!"
+    )
+    assert [p["text"] for p in prompt.extras["query_pieces"]] == ["Which gate drops chunks?"]
+    assert [p["text"] for p in a0("Hello there!").extras["query_pieces"]] == ["Hello there!"]
+    kept = a0("Thanks to the gate nothing passes.").extras["query_pieces"]
+    assert kept[0]["text"] == "Thanks to the gate nothing passes."
+
+
+def test_a_long_prompt_gives_ten_pieces_and_loses_nothing_that_fits():
+    raw = " ".join(f"Sentence number {i} speaks of topic{i} today." for i in range(40))
+    prompt = a0(raw)
+    joined = " ".join(p["text"] for p in prompt.extras["query_pieces"])
+    assert len(prompt.extras["query_pieces"]) == 10
+    assert all(f"topic{i}" in joined for i in range(40))
+    assert prompt.extras["warnings"] == []
+
+
+def test_a_prompt_above_ten_windows_says_what_it_leaves_out():
+    raw = " ".join(f"Sentence number {i} speaks of topic{i} today." for i in range(400))
+    prompt = a0(raw, window_tokens=12)
+    assert len(prompt.extras["query_pieces"]) == 10
+    assert "too long" in prompt.extras["warnings"][0]["message"]
+
+
+@pytest.mark.parametrize("text", ["a " * 500, "x" * 500, "a. " * 300])
+def test_no_piece_exceeds_the_window(text):
+    spans, _ = cut_pieces([text], limit=10, count=lambda t: len(t) // 2, window=20)
+    assert 1 <= len(spans) <= 10
+    assert all(s.tokens <= 20 for s in spans)
+
+
+@pytest.mark.parametrize("raw", [MARKDOWN, LABELS, JSON, "How?"])
+def test_twice_is_once(raw):
+    once = a0(raw)
+    twice = Preprocessing(ALIASES, words, 60)(once)
+    assert to_json(twice) == to_json(once)
+
+
+@pytest.mark.parametrize(
+    "bad", ["- a", "NEWS: [x]", "TASK: x", "TASK: [why]\nPURPOSE: [why]", "a: ["]
+)
+def test_a_wrong_alias_table_is_refused(bad):
+    with pytest.raises(UnknownSetting):
+        parse_aliases(bad)
+
+
+@pytest.mark.parametrize("attack", ["# a", "**", "a:", '{"', "`", " ", "\n#", "(a.b)"])
+def test_preprocessing_is_linear(attack):
+    raw = "ask " + attack * (100_000 // len(attack))
+    start = time.process_time()
+    a0(raw)
+    assert time.process_time() - start < 3.0

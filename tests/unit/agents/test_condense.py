@@ -1,0 +1,246 @@
+"""A4, A5 and the builder: facts worth reading, cited, within the budget."""
+
+import pytest
+
+from ragstream_core.agents.a4_condenser import Condenser
+from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
+from ragstream_core.agents.prompt_builder import PromptBuilder
+from ragstream_core.agents.quotable import is_quotable, quotes_of, readable
+from ragstream_core.agents.selection import select
+from ragstream_core.agents.sentences import blocks, is_filler
+from ragstream_core.errors import BudgetExceeded, FenceBroken
+from ragstream_core.lexical import terms
+from ragstream_core.prompting.compose import Layout
+from ragstream_core.prompting.render import NOTHING_RELEVANT
+from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.records import Chunk, SuperPrompt, to_json
+
+GATE = """## The gate
+The similarity gate drops a candidate whose best cosine is below theta. It runs after the reranker.
+Theta must lie between minus one and one. See [the handbook](x.md) for more on the similarity gate.
+
+```python
+gate = NliGate(theta=0.3)
+```
+
+The gate keeps these in any case:
+
+- the three candidates ranked best by the reranker
+- chunks that history marks as gold
+"""
+INDEX = "# Index\nThe index writes vectors to a mapped file. A commit inserts a generation row."
+OTHER = "# Gate\nThe default theta of the similarity gate is 0.2 in this release."
+NEWER = "# Gate\nThe default theta of the similarity gate is 0.3 in this release."
+COUNTER = HeuristicTokenCounter()
+
+
+def kept(*texts, question="How does the similarity gate use theta?", cosine=0.7, **extras):
+    prompt = SuperPrompt(body={"task": question})
+    prompt.base_context_chunks = [
+        Chunk(f"d{i}.md::x::0", f"d{i}.md", text, (10, 10 + len(text)), {"sha256": "a" * 64})
+        for i, text in enumerate(texts)
+    ]
+    ids = [c.id for c in prompt.base_context_chunks]
+    prompt.views_by_stage = {"a3": ids}
+    pieces = [{"id": f"q{i}", "text": q} for i, q in enumerate(question.split("|"))]
+    prompt.extras = {
+        "query_pieces": pieces,
+        "scores": {i: {"score": 0.5, "best_cosine": cosine} for i in ids}, **extras,
+    }  # fmt: skip
+    return prompt
+
+
+def texts_of(prompt, part):
+    return [item["text"] for item in prompt.extras["s_ctx"][part]]
+
+
+def test_quotable_sentences_of_a_chunk():
+    said = [q.text for q in quotes_of(Chunk("c", "a.md", GATE, (0, len(GATE)), {}), 0, terms)]
+    assert said == [
+        "The similarity gate drops a candidate whose best cosine is below theta.",
+        "It runs after the reranker.",
+        "Theta must lie between minus one and one.",
+        "The gate keeps these in any case: - the three candidates ranked best by the reranker "
+        "- chunks that history marks as gold",
+    ]
+    assert all(s in readable(GATE) for s in said)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Too short here.", "word " * 61, "Is this a question about gates?", "See also the other page.",
+     "x = f(a); y = g(b); z = h(c) + {d}", "[One](a) [Two](b) [Three](c) [Four](d) [Five](e)"],
+)  # fmt: skip
+def test_what_is_no_fact(text):
+    assert not is_quotable(text)
+
+
+def test_block_kinds_and_filler():
+    kinds = [b.kind for b in blocks(GATE + "\n| a | b |\n<div>\nTitle\n=====\n")]
+    assert kinds == [
+        "heading",
+        "prose",
+        "code",
+        "prose",
+        "item",
+        "item",
+        "row",
+        "markup",
+        "heading",
+    ]
+    assert is_filler("Thanks a lot!")
+    assert not is_filler("Thanks to caching it is fast.")
+
+
+def test_facts_are_relevant_verbatim_and_cited():
+    prompt = Condenser(COUNTER)(kept(INDEX, GATE))
+    assert texts_of(prompt, "facts")[0].startswith("The similarity gate drops a candidate")
+    assert "Theta must lie between minus one and one." in texts_of(prompt, "constraints")
+    issued = prompt.extras["citations"]
+    for item in prompt.extras["s_ctx"]["facts"] + prompt.extras["s_ctx"]["constraints"]:
+        (citation,) = item["citations"]
+        assert issued[citation["short_id"]]["chunk_id"] == citation["chunk_id"]
+        assert item["text"] in readable(GATE + INDEX)
+    assert not any("mapped file" in fact for fact in texts_of(prompt, "facts"))
+
+
+def test_each_piece_gets_its_facts():
+    prompt = Condenser(COUNTER)(
+        kept(GATE, INDEX, question="What does the similarity gate drop?|Where do vectors go?")
+    )
+    spoken = {p for item in prompt.extras["s_ctx"]["facts"] for p in item["piece_ids"]}
+    assert spoken == {"q0", "q1"}
+
+
+def test_what_nothing_answers_is_an_open_issue():
+    question = "How does the similarity gate use theta?|Which Kafka topic holds the offsets?"
+    prompt = Condenser(COUNTER)(kept(GATE, question=question))
+    (issue,) = prompt.extras["s_ctx"]["open_issues"]
+    assert (issue["kind"], issue["piece_id"]) == ("unsupported", "q1")
+    assert "Kafka" in issue["text"]
+
+
+def test_a_name_that_nothing_mentions_is_an_open_issue():
+    prompt = Condenser(COUNTER)(kept(GATE, question="How does the similarity gate use Kafka?"))
+    assert "Kafka" in " ".join(texts_of(prompt, "open_issues"))
+
+
+def test_files_that_disagree_on_a_number_are_an_open_issue():
+    prompt = Condenser(COUNTER)(kept(OTHER, NEWER, question="default theta of the similarity gate"))
+    conflict = [i for i in prompt.extras["s_ctx"]["open_issues"] if i["kind"] == "conflict"]
+    assert len(conflict) == 1
+    assert {c["source"] for c in conflict[0]["citations"]} == {"d0.md", "d1.md"}
+
+
+def test_nothing_relevant_selects_nothing_and_says_so():
+    prompt = Condenser(COUNTER)(kept(GATE, INDEX, question="Bake sourdough bread", cosine=0.1))
+    assert prompt.final_selection_ids == []
+    assert prompt.extras["nothing_relevant"] is True
+    assert {d["rule"] for d in prompt.extras["decisions"]} == {"nothing_relevant"}
+    built = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt))
+    assert NOTHING_RELEVANT in built.extras["super_prompt"]
+
+
+def test_history_is_never_a_source_of_facts():
+    prompt = kept(GATE)
+    prompt.base_context_chunks = [Chunk("history::1::0", "log", GATE, (0, len(GATE)), {})]
+    prompt.views_by_stage = {"a3": ["history::1::0"]}
+    prompt.extras["scores"] = {"history::1::0": {"best_cosine": 0.9}}
+    done = Condenser(COUNTER)(prompt)
+    assert done.extras["s_ctx"]["facts"] == []
+
+
+def test_the_last_chunk_is_cut_at_a_sentence_end():
+    text = " ".join(f"Sentence number {i} is about the gate." for i in range(40))
+    chunks = [Chunk(f"{i}", "a.md", text, (0, len(text)), {}) for i in range(3)]
+    whole = select(chunks[:1], COUNTER, budget_tokens=10**6, budget_chars=10**6).tokens["0"]
+    picked = select(chunks, COUNTER, budget_tokens=whole * 3 // 2, budget_chars=10**6)
+    assert list(picked.tokens) == ["0", "1"]
+    assert picked.left == ["2"]
+    assert text[: picked.cuts["1"]].endswith("gate.")
+    assert sum(picked.tokens.values()) <= whole * 3 // 2
+    by_chars = select(chunks, COUNTER, budget_tokens=10**6, budget_chars=len(text) + 700)
+    assert 0 < by_chars.cuts["1"] <= 700
+
+
+def test_locked_and_switched_off():
+    locked = Condenser(COUNTER)(kept(GATE, pool={"lock": True}))
+    assert (locked.final_selection_ids, locked.extras["nothing_relevant"]) == ([], False)
+    off = Condenser(COUNTER, enabled=False)(kept(GATE))
+    assert off.final_selection_ids
+    assert off.extras["s_ctx"] == {"facts": [], "constraints": [], "open_issues": []}
+
+
+def test_a5_removes_what_is_not_cited_not_issued_or_not_said():
+    prompt = Condenser(COUNTER)(kept(GATE))
+    good = len(prompt.extras["s_ctx"]["facts"])
+    cited = prompt.extras["s_ctx"]["facts"][0]["citations"]
+    prompt.extras["s_ctx"]["facts"] += [
+        {"text": "No source.", "score": 0.1, "citations": []},
+        {"text": "The moon is made of cheese.", "score": 0.1, "citations": cited},
+        {"text": GATE[12:30], "score": 0.1, "citations": [{**cited[0], "chunk_id": "elsewhere"}]},
+        {"text": GATE[12:30], "score": 0.1, "citations": [{**cited[0], "short_id": "x y"}]},
+    ]
+    done = FormatEnforcer(COUNTER)(prompt)
+    assert len(done.extras["s_ctx"]["facts"]) == good
+    assert len(done.extras["enforced"]["repairs"]) == 4
+
+
+def test_a5_drops_the_lowest_rank_until_the_budget_holds():
+    prompt = Condenser(COUNTER)(kept(GATE, INDEX, OTHER))
+    full = FormatEnforcer(COUNTER)(prompt).extras["enforced"]["total_tokens"]
+    done = FormatEnforcer(COUNTER, budget_tokens=full - 1)(prompt)
+    assert done.extras["enforced"]["total_tokens"] <= full - 1
+    assert done.final_selection_ids == prompt.final_selection_ids[:-1]
+    assert set(done.extras["citations"]) < set(prompt.extras["citations"])
+    assert {d["rule"] for d in done.extras["decisions"] if d["stage"] == "a5"} == {
+        "verified", "over_budget"
+    }  # fmt: skip
+
+
+def test_a5_refuses_when_the_fixed_parts_are_over_the_budget():
+    prompt = Condenser(COUNTER)(kept(GATE))
+    with pytest.raises(BudgetExceeded, match="HARD RULES"):
+        FormatEnforcer(COUNTER, Layout("rule " * 500), 400)(prompt)
+
+
+def test_a_requested_format_becomes_an_instruction():
+    prompt = Condenser(COUNTER)(kept(GATE))
+    prompt.body["format"] = "a JSON object"
+    done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt))
+    assert "one JSON value" in done.extras["enforced"]["format"]["instruction"]
+    assert "one JSON value" in done.System_MD
+
+
+def test_the_builder_writes_the_blocks_and_the_token_tree():
+    done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(Condenser(COUNTER)(kept(GATE))))
+    text = done.extras["super_prompt"]
+    for block in (done.System_MD, done.Prompt_MD, done.S_CTX_MD, done.Attachments_MD):
+        assert block
+        assert block in text
+    tree = done.extras["token_tree"]
+    assert tree["total"] == COUNTER.count(text)
+    assert [b["name"] for b in tree["blocks"]] == ["SYSTEM", "S_CTX", "ATTACHMENTS", "TASK"]
+    assert done.stage == "a5"
+
+
+def test_the_builder_refuses_a_prompt_whose_lines_change_hands(monkeypatch):
+    from ragstream_core.prompting import render
+
+    prompt = FormatEnforcer(COUNTER)(Condenser(COUNTER)(kept(GATE)))
+    monkeypatch.setattr(
+        render, "frame", lambda i, n, *, source, text: [f"<<DOC {i} {n}>>", text, "end"]
+    )
+    with pytest.raises(FenceBroken):
+        PromptBuilder(COUNTER)(prompt)
+
+
+def test_twice_is_once():
+    prompt = kept(GATE, INDEX, OTHER)
+    for stage in (
+        Condenser(COUNTER),
+        FormatEnforcer(COUNTER, budget_tokens=500),
+        PromptBuilder(COUNTER),
+    ):
+        prompt = stage(prompt)
+        assert to_json(stage(prompt)) == to_json(prompt)

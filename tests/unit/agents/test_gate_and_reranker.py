@@ -1,0 +1,128 @@
+"""A3 and the reranker: one decision a candidate, files first, orders and fusions."""
+
+import pytest
+
+from ragstream_core.agents.a3_nli_gate import NliGate
+from ragstream_core.agents.reranker import RerankerStage
+from ragstream_core.records import Chunk, SuperPrompt, to_json
+
+SPACE = {
+    "a": (0.9, 0.8, "Alpha text"), "b": (0.6, 0.1, "Beta text"), "c": (0.5, 0.4, "Gamma text"),
+    "d": (0.3, 0.4, "Alpha   text"), "e": (0.1, 0.2, "Epsilon text"),
+}  # fmt: skip
+
+
+def candidates(**extras):
+    prompt = SuperPrompt(body={"task": "Which text?"})
+    prompt.base_context_chunks = [
+        Chunk(f"{k}.md::x::0", f"{k}.md", text, (0, len(text)), {"project": "demo"})
+        for k, (_, _, text) in SPACE.items()
+    ]
+    ids = [c.id for c in prompt.base_context_chunks]
+    prompt.views_by_stage = {"retrieval": ids}
+    prompt.extras = {
+        "scores": {
+            f"{k}.md::x::0": {"score": s, "best_cosine": c} for k, (s, c, _) in SPACE.items()
+        },
+        "query_pieces": [{"id": "q1", "text": "Which text?"}], **extras,
+    }  # fmt: skip
+    return prompt
+
+
+def letters(ids):
+    return "".join(i[0] for i in ids)
+
+
+def rules(prompt, stage):
+    return {d["chunk_id"][0]: d["rule"] for d in prompt.extras["decisions"] if d["stage"] == stage}
+
+
+def test_the_gate_keeps_by_cosine_or_rank_and_says_why():
+    prompt = NliGate(0.3, keep_top=2)(candidates())
+    assert letters(prompt.views_by_stage["a3"]) == "abc"
+    assert rules(prompt, "a3") == {
+        "a": "similarity_gate", "b": "keep_top", "c": "similarity_gate", "d": "duplicate_text",
+        "e": "similarity_gate",
+    }  # fmt: skip
+    assert all(d["reason"] for d in prompt.extras["decisions"])
+
+
+def test_an_injected_file_suppresses_its_own_chunks_and_history_that_repeats_it():
+    said = "the very long line of configuration that was pasted in the chat before"
+    prompt = candidates(files=[{"path": "a.md", "home": ["demo", "a.md"], "text": f"x\n{said}\ny"}])
+    prompt.base_context_chunks.append(Chunk("history::1::0", "log", said, (0, 9), {}))
+    prompt.views_by_stage["retrieval"].append("history::1::0")
+    done = NliGate(-1.0)(prompt)
+    assert letters(done.views_by_stage["a3"]) == "bcde"
+    assert rules(done, "a3")["a"] == rules(done, "a3")["h"] == "duplicates_files"
+
+
+def test_the_same_path_in_another_project_stays():
+    prompt = candidates(files=[{"path": "a.md", "home": ["other", "a.md"], "text": "zzz"}])
+    assert "a" in letters(NliGate(-1.0)(prompt).views_by_stage["a3"])
+
+
+def test_locked_gives_an_empty_view_and_the_reason():
+    prompt = NliGate(0.0)(candidates(pool={"lock": True}))
+    assert prompt.views_by_stage["a3"] == []
+    assert prompt.extras["events"][0]["message"] == "locked"
+
+
+def test_switched_off_keeps_all_but_duplicates():
+    assert letters(NliGate(0.99, 0, enabled=False)(candidates()).views_by_stage["a3"]) == "abce"
+
+
+def backwards(prompt_md, pieces, passages):
+    return [float(i) for i in range(len(passages))]
+
+
+def test_a_cross_encoder_gives_its_pure_order_of_the_head():
+    spy = []
+
+    def score(prompt_md, pieces, passages):
+        spy.append((prompt_md, list(passages)))
+        return backwards(prompt_md, pieces, passages)
+
+    prompt = RerankerStage(score, "cross_encoder", "ce", top_k=3)(candidates())
+    assert letters(prompt.views_by_stage["reranked"]) == "cbade"
+    assert spy == [("Which text?", ["Alpha text", "Beta text", "Gamma text"])]
+    assert rules(prompt, "reranked")["e"] == "below_head"
+
+
+def test_maxsim_is_fused_half_and_half():
+    prompt = RerankerStage(backwards, "maxsim", "MaxSim", top_k=5)(candidates())
+    scores = {d["chunk_id"][0]: d["score"] for d in prompt.extras["decisions"]}
+    assert scores["a"] == pytest.approx(0.5)
+    assert scores["e"] == pytest.approx(0.5)
+    assert scores["b"] == pytest.approx(0.5 * 0.25 + 0.5 * (0.6 - 0.1) / 0.8)
+    ranked = [d["score"] for d in prompt.extras["decisions"]]
+    assert ranked == sorted(ranked, reverse=True)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_pure_ranking_is_left_alone(weight):
+    stage = RerankerStage(backwards, "maxsim", "MaxSim", dense_weight=weight)
+    assert letters(stage(candidates()).views_by_stage["reranked"]) == "abcde"
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        RerankerStage(None, "none", "none"),
+        RerankerStage(backwards, "maxsim", "MaxSim", top_k=3),
+        NliGate(0.3),
+    ],
+)
+def test_one_decision_a_candidate_and_twice_is_once(stage):
+    once = stage(candidates())
+    ids = [d["chunk_id"] for d in once.extras["decisions"]]
+    assert sorted(ids) == sorted(once.views_by_stage["retrieval"])
+    assert to_json(stage(once)) == to_json(once)
+
+
+def test_no_candidates_no_error():
+    empty = candidates()
+    empty.views_by_stage["retrieval"] = []
+    for stage in (RerankerStage(backwards, "maxsim", "x"), NliGate(0.3)):
+        empty = stage(empty)
+    assert empty.views_by_stage["a3"] == []

@@ -1,0 +1,180 @@
+"""A2 and its audit: classification, the truth table of R-164, one re-run."""
+
+import pytest
+
+from ragstream_core.agents.a2_audit import Audit, dominant_topic, needs_rerun
+from ragstream_core.agents.a2_prompt_shaper import PromptShaper
+from ragstream_core.agents.shape import (
+    Shape,
+    classify,
+    material_change,
+    path_tokens,
+    shape_row,
+)
+from ragstream_core.records import Chunk, SuperPrompt, to_json
+
+
+@pytest.mark.parametrize(
+    ("task", "intent", "deliverable"),
+    [
+        ("How does retrieval work?", "explain", "answer"),
+        ("Fix the crash in loader.py", "fix", "code"),
+        ("Write unit tests for the gate", "test", "tests"),
+        ("Compare FAISS and Chroma", "compare", "answer"),
+        ("Make a plan to migrate to Postgres", "plan", "plan"),
+        ("Review this function", "review", "review"),
+        ("Where is the lock taken?", "locate", "answer"),
+        ("Implement a FAISS store", "implement", "code"),
+        ("How do I configure the port?", "configure", "answer"),
+        ("Write a specification for the gate", "specify", "spec"),
+    ],
+)
+def test_intent_and_deliverable(task, intent, deliverable):
+    shape = classify(task)
+    assert (shape.intent, shape.deliverable) == (intent, deliverable)
+
+
+def test_domain_comes_from_the_task_then_from_project_memory():
+    assert classify("how are embeddings ranked").domain == "retrieval"
+    assert classify("why is it so?").domain == "undetermined"
+    assert (
+        classify("why is it so?", "Dagster assets and sensors run the jobs").domain
+        == "orchestration"
+    )
+
+
+def test_path_tokens():
+    text = "see `src/app.py`, (config.yml) and *.json; e.g. version 1.5.9? what/if? why?"
+    assert {"src/app.py", "config.yml", "*.json", "what/if"} <= set(path_tokens(text))
+    assert "why" not in path_tokens(text)
+
+
+BASE = Shape("explain", "retrieval", "answer", ("a.py",))
+
+
+@pytest.mark.parametrize(
+    ("after", "material"),
+    [
+        (BASE, False),
+        (Shape("fix", "retrieval", "answer", ("a.py",)), True),
+        (Shape("explain", "security", "answer", ("a.py",)), True),
+        (Shape("explain", "retrieval", "spec", ("a.py",)), True),
+        (Shape("explain", "retrieval", "answer", ("a.py", "b.py")), True),
+        (Shape("explain", "retrieval", "answer", ()), True),
+    ],
+)
+def test_material_change_truth_table(after, material):
+    assert material_change(BASE, after) is material
+
+
+def shaped(body, extras=None, **kwargs):
+    prompt = SuperPrompt(body=body)
+    prompt.extras = extras or {}
+    return PromptShaper(**kwargs)(prompt)
+
+
+def test_tone_audience_and_format_are_not_in_a_shape():
+    plain = shaped({"task": "How?"}).extras["shape"]
+    dressed = shaped({"task": "How?", "tone": "dry", "audience": "kids", "format": "table"})
+    keys = ("intent", "domain", "deliverable", "artefacts")
+    assert [plain[k] for k in keys] == [dressed.extras["shape"][k] for k in keys]
+
+
+def test_what_the_person_wrote_is_never_overridden():
+    body = {"task": "Fix it briefly", "role": "poet", "depth": "abyssal", "format": "haiku"}
+    prompt = shaped(body, {"explicit": ["depth", "format", "role", "task"]})
+    assert {k: prompt.body[k] for k in body} == body
+    assert prompt.extras["shape"]["headers"] == {}
+
+
+def test_free_fields_are_filled_and_twice_is_once():
+    once = shaped({"task": "Fix it briefly"})
+    assert "debugging" in once.body["role"]
+    assert once.body["depth"] == "low"
+    assert once.body.get("format", "") == ""
+    assert to_json(PromptShaper()(once)) == to_json(once)
+
+
+def test_switched_off_passes_through_with_an_event():
+    prompt = shaped({"task": "Fix it"}, enabled=False)
+    assert prompt.body.get("role", "") == ""
+    assert prompt.stage == "a2"
+    assert "switched off" in prompt.extras["events"][0]["message"]
+
+
+def audited(shape, *, issues=True, facts=(), headings=("Gate rules",) * 3, pool=None, eligible=()):
+    prompt = SuperPrompt(body={"task": "why is it so strict"})
+    prompt.base_context_chunks = [
+        Chunk(f"{i}.md::x::0", f"{i}.md", "x", (0, 1), {"heading": h})
+        for i, h in enumerate(headings)
+    ]
+    prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
+    issue = {"kind": "unsupported", "text": "?", "piece_id": "q1", "citations": []}
+    prompt.extras = {
+        "shape": {**shape_row(shape), "headers": {}},
+        "query_pieces": [
+            {"id": "q1", "text": "why is it so strict", "segment_id": "s1", "span": [0, 9]}
+        ],
+        "s_ctx": {"facts": [{"text": f, "citations": []} for f in facts], "constraints": [],
+                  "open_issues": [issue] if issues else []},
+        "pool": pool or {},
+    }  # fmt: skip
+    return prompt, Audit(eligible)(prompt)
+
+
+VAGUE = Shape("explain", "undetermined", "answer")
+
+
+def test_a_dominant_topic_settles_the_domain_and_asks_again_once():
+    before, after = audited(VAGUE)
+    assert needs_rerun(before, after)
+    assert after.extras["audit"]["outcome"] == "rescoped"
+    assert after.extras["shape"]["domain"] == "gate"
+    assert after.extras["query_pieces"][0]["text"] == "gate: why is it so strict"
+    again = Audit()(after)
+    assert not needs_rerun(after, again)
+    assert to_json(again) == to_json(after)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"issues": False},
+        {"headings": ("Alpha", "Beta", "Gamma")},
+        {"headings": ()},
+        {"pool": {"lock": True}},
+    ],
+)
+def test_otherwise_the_scope_is_settled(kwargs):
+    before, after = audited(VAGUE, **kwargs)
+    assert not needs_rerun(before, after)
+    assert after.extras["audit"]["outcome"] == "settled"
+    assert to_json(Audit()(after)) == to_json(after)
+
+
+def test_a_determined_domain_stands_and_the_attempt_is_reported():
+    before, after = audited(Shape("explain", "retrieval", "answer"))
+    assert not needs_rerun(before, after)
+    assert any("stays retrieval" in e["message"] for e in after.extras["events"])
+
+
+def test_an_eligible_file_that_a_fact_names_comes_into_scope():
+    shape = Shape("implement", "retrieval", "code")
+    fact = "The gate is configured in gate.yml before use."
+    before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml", "x.py"], issues=False)
+    assert needs_rerun(before, after)
+    assert after.extras["shape"]["artefacts"] == ["conf/gate.yml"]
+    assert after.extras["query_pieces"][-1]["text"].startswith("conf/gate.yml ")
+    off = {"off": ["conf/gate.yml"]}
+    before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml"], issues=False, pool=off)
+    assert not needs_rerun(before, after)
+    assert any("switched OFF" in e["message"] for e in after.extras["events"])
+
+
+def test_dominant_topic_ignores_words_of_the_question():
+    def terms(text):
+        return text.lower().split()
+
+    assert dominant_topic(["Gate rules", "Gate keys"], frozenset(), terms) == "gate"
+    assert dominant_topic(["Gate rules", "Gate keys"], frozenset({"gate"}), terms) == ""
+    assert dominant_topic(["Gate rules"], frozenset(), terms) == ""

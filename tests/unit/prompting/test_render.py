@@ -1,0 +1,129 @@
+"""Blocks: which field goes where, authority order, what is shown when."""
+
+import re
+
+from ragstream_core.prompting.compose import Layout, compose
+from ragstream_core.prompting.pack import number_lines, pack
+from ragstream_core.prompting.parser import verify
+from ragstream_core.prompting.render import (
+    NOTHING_RELEVANT,
+    render_prompt_md,
+    render_s_ctx_md,
+    render_system_md,
+)
+from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.records import Chunk, SuperPrompt
+
+BODY = {
+    "system": "SYS", "role": "ROLE", "tone": "TONE", "depth": "DEPTH", "audience": "AUD",
+    "task": "TASKTEXT", "purpose": "PURP", "context": "SETTING", "format": "as JSON", "text": "TXT",
+}  # fmt: skip
+
+
+def test_fields_go_to_their_blocks():
+    system = render_system_md(BODY, "HARD", "MEMORY")
+    prompt = render_prompt_md(BODY)
+    for word in ("SYS", "ROLE", "TONE", "DEPTH", "AUD", "HARD", "MEMORY"):
+        assert word in system
+        assert word not in prompt
+    for word in ("TASKTEXT", "PURP", "SETTING", "as JSON", "TXT"):
+        assert word in prompt
+        assert word not in system
+    assert system.index("HARD") < system.index("MEMORY") < system.index("ROLE")
+
+
+def test_a_plain_prompt_is_its_own_prompt_md():
+    assert render_prompt_md({"task": "How?", "text": "How?"}) == "How?"
+
+
+def test_the_three_headings_always_stand():
+    text = render_s_ctx_md({}, nonce="0" * 12, warning=NOTHING_RELEVANT)
+    assert re.findall("^### (.*)$", text, re.MULTILINE) == ["Facts", "Constraints", "Open Issues"]
+    assert NOTHING_RELEVANT in text
+
+
+def _prompt(**extras):
+    prompt = SuperPrompt(body={"task": "Do it"})
+    prompt.base_context_chunks = [
+        Chunk("a.md::x::0", "a.md", "Alpha is one.", (5, 18), {"sha256": "c" * 64}),
+        Chunk("history::1::0", "history", "we said beta", (0, 12), {}),
+    ]
+    prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
+    prompt.recentConversation = {"body": "user: hi", "pairs_count": 1, "range": (0, 1)}
+    cited = [{"chunk_id": "a.md::x::0", "short_id": "aaaaaaaa", "source": "a.md"}]
+    fact = {"text": "Alpha is one.", "heading": "", "citations": cited}
+    prompt.extras = {
+        "files": [{"id": "f", "path": "c.yml", "chars": 4, "sha256": "d" * 64, "mode": "FULL",
+                   "text": "k: v"}],
+        "short_ids": {"a.md::x::0": "aaaaaaaa"}, "headers": [{"name": "Log", "text": "boom"}],
+        "s_ctx": {"facts": [fact], "constraints": [], "open_issues": []}, **extras,
+    }  # fmt: skip
+    return prompt
+
+
+def names(composed):
+    return [block.name for block in composed.blocks]
+
+
+def test_authority_order_and_owners():
+    composed = compose(_prompt(), Layout("HARD", "MEMORY"))
+    assert names(composed) == [
+        "HARD RULES", "PROJECT MEMORY", "SYSTEM", "❖ FILES", "S_CTX", "ATTACHMENTS",
+        "RECENT HISTORY (non-authoritative)", "TASK",
+    ]  # fmt: skip
+    verify(composed.text, composed.nonce, composed.owners)
+    assert composed.text.split("\n")[1] == "HARD"
+    assert "| F1. Alpha is one. [source: a.md, chunk: aaaaaaaa]" in composed.text
+    assert 'source="a.md" span="5-18" sha256="cccccccccccc"' in composed.part("ATTACHMENTS")
+    assert "### Log\nboom" in composed.part("TASK")
+
+
+def test_history_is_a_block_of_its_own_with_a_toggle():
+    composed = compose(_prompt(), Layout())
+    assert "beta" not in composed.part("ATTACHMENTS")
+    assert "beta" in composed.part("RECENT HISTORY (non-authoritative)")
+    hidden = compose(_prompt(), Layout(recent_history=False))
+    assert "RECENT HISTORY (non-authoritative)" not in names(hidden)
+    assert "beta" not in hidden.text
+
+
+def test_classic_order_puts_the_task_before_s_ctx():
+    found = names(compose(_prompt(), Layout(block_order="classic")))
+    assert found.index("TASK") < found.index("S_CTX") < found.index("ATTACHMENTS")
+
+
+def test_locked_shows_files_and_task_only():
+    found = names(compose(_prompt(pool={"lock": True}), Layout("HARD")))
+    assert found == ["HARD RULES", "SYSTEM", "❖ FILES", "TASK"]
+
+
+def test_a_cut_excerpt_says_so():
+    composed = compose(_prompt(cuts={"a.md::x::0": 5}), Layout())
+    assert 'span="5-10" sha256="cccccccccccc" mode="CUT"' in composed.text
+
+
+def test_pack_keeps_head_tail_signatures_and_says_what_is_missing():
+    lines = [f"x{i} = {i}" for i in range(200)]
+    lines[100] = "def middle(a):"
+    packed = pack("\n".join(lines), "a.py").split("\n")
+    assert packed[0] == "  1  x0 = 0"
+    assert "101  def middle(a):" in packed
+    assert packed[-1] == "200  x199 = 199"
+    assert "… 70 lines omitted (31-100) …" in packed
+    shown = sum(not line.startswith("…") for line in packed)
+    missing = sum(int(line.split()[1]) for line in packed if line.startswith("…"))
+    assert shown + missing == 200
+
+
+def test_pack_cuts_a_giant_line():
+    assert len(pack("x" * 100_000, "a.json")) < 400
+
+
+def test_line_numbers():
+    assert number_lines("a\nb") == "1  a\n2  b"
+
+
+def test_the_estimate_is_labelled_and_monotone():
+    counter = HeuristicTokenCounter()
+    assert "estimate" in counter.name
+    assert [counter.count("x" * n) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
