@@ -1,4 +1,4 @@
-"""Settings are read once, here, from: defaults < ragstream.yaml < environment/.env < task < explicit.
+"""Settings, read once: defaults < ragstream.yaml < environment, .env < task < explicit.
 
 The only module that reads the environment, and the one that switches off every telemetry.
 """

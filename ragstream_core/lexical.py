@@ -245,11 +245,8 @@ def lexical_from_bytes(data: bytes) -> LexicalArrays:
         IntegrityError: The bytes are torn, damaged or of another format.
     """
     head = len(_MAGIC) + 4
-    body = data[head:]
-    if (
-        data[: len(_MAGIC)] != _MAGIC
-        or zlib.crc32(body).to_bytes(4, "little") != data[head - 4 : head]
-    ):
+    magic, crc, body = data[: len(_MAGIC)], data[len(_MAGIC) : head], data[head:]
+    if magic != _MAGIC or zlib.crc32(body).to_bytes(4, "little") != crc:
         raise IntegrityError("lexical arrays are damaged or of another format")
     n_terms, n_postings, n_rows = (int(x) for x in np.frombuffer(body, "<i8", 3))
     at = 24

@@ -44,7 +44,7 @@ class EmbeddingsConfig(_Section):
 
     backend: str = Field(
         "onnx",
-        description="`onnx`, `sentence_transformers`, `hashed`, a registered name or a dotted path.",
+        description="`onnx`, `sentence_transformers`, `hashed`, a registered name or a path.",
     )
     model: str = Field(MINILM, description="Model name; another one is another vector space.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
@@ -108,6 +108,9 @@ class GateConfig(_Section):
 
     theta: float = Field(
         0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
+    )
+    relative: float = Field(
+        0.3, ge=0, le=1, description="Least retrieval score as a share of the best candidate's."
     )
     keep_top: int = Field(3, ge=0, description="So many best-ranked candidates always stay.")
 

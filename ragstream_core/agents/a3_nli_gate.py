@@ -2,8 +2,9 @@
 
 Reads the view ``reranked``, ``extras["scores"][id]["best_cosine"]`` as retrieval stored it, and
 ❖ FILES. Writes the view ``a3`` and exactly one decision a candidate. A candidate stays when its
-best cosine over the query pieces is ≥ θ or its rank is ≤ ``keep_top``; text that an injected file
-or an earlier candidate already holds is dropped. Locked: an empty view, reason ``locked``. Raising
+best cosine over the query pieces is ≥ θ and its retrieval score is at least a share of the best
+one, or when its rank is ≤ ``keep_top``; text that an injected file or an earlier candidate already
+holds is dropped. Locked: an empty view, reason ``locked``. Raising
 θ never keeps more.
 """
 
@@ -51,23 +52,20 @@ def suppressed_by_files(chunk: Chunk, files: Sequence[dict[str, object]]) -> str
     return ""
 
 
-def passes_gate(best_cosine: float, rank: int, *, theta: float, keep_top: int) -> bool:
-    """Decide the similarity gate: best cosine ≥ θ, or rank ≤ ``keep_top`` (1-based)."""
-    return best_cosine >= theta or rank <= keep_top
-
-
 @dataclass(frozen=True)
 class NliGate:
     """Stage ``a3``.
 
     Attributes:
         theta: Least best cosine in [-1, 1].
-        keep_top: So many best-ranked candidates stay whatever their cosine.
+        keep_top: So many best-ranked candidates stay whatever their scores.
+        relative: Least retrieval score as a share of the best candidate's, in [0, 1].
         enabled: Off: every candidate stays that ❖ FILES does not hold.
     """
 
     theta: float
     keep_top: int = 3
+    relative: float = 0.0
     enabled: bool = True
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
@@ -79,7 +77,7 @@ class NliGate:
         rows: list[Decision] = []
         seen: dict[str, str] = {}
         for rank, chunk_id in enumerate(view, start=1):
-            rows.append(self._decide(prompt, chunks[chunk_id], rank, files, seen))
+            rows.append(self._decide(prompt, chunks[chunk_id], rank, files=files, seen=seen))
         result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
         put_decisions(result, STAGE, rows)
         dropped = sum(not row.kept for row in rows)
@@ -92,10 +90,12 @@ class NliGate:
         prompt: SuperPrompt,
         chunk: Chunk,
         rank: int,
+        *,
         files: Sequence[dict[str, object]],
         seen: dict[str, str],
     ) -> Decision:
-        cosine = float(prompt.extras.get("scores", {}).get(chunk.id, {}).get("best_cosine", 0.0))
+        scores = prompt.extras.get("scores", {})
+        cosine = float(scores.get(chunk.id, {}).get("best_cosine", 0.0))
         owner = suppressed_by_files(chunk, files)
         twin = "" if owner else seen.setdefault(fold(chunk.snippet), chunk.id)
         if owner:
@@ -105,15 +105,21 @@ class NliGate:
         elif not self.enabled:
             kept, rule, reason = True, "pass_through", "the gate is switched off"
         else:
-            kept, rule, reason = self._gate(cosine, rank)
+            best = max((float(s.get("score", 0.0)) for s in scores.values()), default=0.0)
+            share = float(scores.get(chunk.id, {}).get("score", 0.0)) / best if best > 0 else 1.0
+            kept, rule, reason = self._gate(cosine, share, rank)
         return Decision(
             STAGE, chunk.id, rank, round(cosine, 6), kept, rule, reason,
             pass_no=pass_number(prompt), scores={"best_cosine": round(cosine, 6)},
         )  # fmt: skip
 
-    def _gate(self, cosine: float, rank: int) -> tuple[bool, str, str]:
-        kept = passes_gate(cosine, rank, theta=self.theta, keep_top=self.keep_top)
-        if kept and cosine < self.theta:
+    def _gate(self, cosine: float, share: float, rank: int) -> tuple[bool, str, str]:
+        """Decide by the numbers; return kept, rule and reason."""
+        far, weak = cosine < self.theta, share < self.relative
+        if (far or weak) and rank <= self.keep_top:
             return True, "keep_top", f"rank {rank} is among the first {self.keep_top}"
-        sign = "≥" if kept else "<"
-        return kept, "similarity_gate", f"best cosine {cosine:.3f} {sign} θ {self.theta:g}"
+        if weak and not far:
+            reason = f"score is {share:.2f} of the best, below {self.relative:g}"
+            return False, "relative_score", reason
+        sign = "<" if far else "≥"
+        return not far, "similarity_gate", f"best cosine {cosine:.3f} {sign} θ {self.theta:g}"

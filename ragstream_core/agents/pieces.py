@@ -7,6 +7,7 @@ many are merged, neighbours first, so that no content is lost while it fits.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,13 @@ from ragstream_core.agents.sentences import blocks, is_filler, sentence_spans, t
 
 MIN_WORDS = 4
 COARSE_ABOVE = 200
+_JOINT = re.compile(
+    r",? (?:and|but|or) (?=(?:what|how|when|why|where|which|who|can|does|do|is|are|should|will) )",
+    re.IGNORECASE,
+)
+_LEANS = re.compile(
+    r"\b(?:it|its|they|them|their|this|that|these|those|one|he|she|so)\b", re.IGNORECASE
+)
 Count = Callable[[str], int]
 
 
@@ -46,7 +54,26 @@ def sentences_of(text: str) -> list[tuple[int, int]]:
         else:
             spans.append((block.start, block.end))
     asking = [span for span in spans if not is_filler(text[slice(*span)])]
-    return asking or spans or [trim(text, 0, len(text))]
+    clauses = [clause for span in asking for clause in questions_of(text, span)]
+    return clauses or spans or [trim(text, 0, len(text))]
+
+
+def questions_of(text: str, span: tuple[int, int]) -> list[tuple[int, int]]:
+    """Cut a sentence that asks two questions ("how …, and what …?") into its questions.
+
+    Both must have four words, and the second must stand alone: a pronoun keeps them together.
+
+    Args:
+        text: The segment's text.
+        span: A sentence of it.
+    """
+    start, end = span
+    for joint in _JOINT.finditer(text, start, end):
+        first, second = text[start : joint.start()], text[joint.end() : end]
+        long_enough = min(len(first.split()), len(second.split())) >= MIN_WORDS
+        if long_enough and not _LEANS.search(second):
+            return [(start, joint.start()), *questions_of(text, (joint.end(), end))]
+    return [span]
 
 
 def join_short(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

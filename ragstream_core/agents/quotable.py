@@ -6,8 +6,9 @@ the sentence before stay as context, because a good sentence often names its sub
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragstream_core.agents.sentences import Block, blocks, sentence_spans
@@ -17,10 +18,13 @@ MIN_WORDS = 5
 MAX_WORDS = 60
 MAX_ITEM_WORDS = 45
 MAX_HEADING = 60
-Terms = Callable[[str], list[str]]
+_Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str]]
+Terms = Callable[[str], Sequence[str]]
 
 _RULE_ROW = re.compile(r"[|\s:-]+$")
 _CODE = re.compile(r"[{}<>;=]|\w\(|\)\.|->|::|\\\w|^\s*(?:from|import|def|class|return|\$|>>>) ")
+_KEYS = re.compile(r"(?:^|\s)[\w.-]{1,60}: ")
+_MAX_KEYS = 3
 _INLINE_CODE = re.compile(r"`[^`\n]{1,200}`")
 _LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
 _TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>")
@@ -68,6 +72,8 @@ def readable(text: str) -> str:
 def looks_like_code(text: str) -> bool:
     """Say whether a text is code rather than prose, quoted `identifiers` not counted."""
     bare = _LINK.sub(r"\1", _INLINE_CODE.sub("", text))
+    if len(_KEYS.findall(bare)) > _MAX_KEYS:
+        return True  # a mapping that lost its fence to a chunk's border
     return len(_CODE.findall(bare)) >= max(2, len(bare.split()) // 6)
 
 
@@ -139,12 +145,19 @@ def quotes_of(chunk: Chunk, rank: int, terms: Terms) -> list[Quote]:
         rank: Its 0-based rank.
         terms: Stems a text.
     """
-    text, found = chunk.snippet, blocks(chunk.snippet)
     heading = str(chunk.meta.get("heading") or "")
-    around = frozenset(terms(f"{chunk.source.rsplit('.', 1)[0]} {heading}"))
+    read = _read(chunk.source, heading, chunk.snippet, terms)
+    return [Quote(chunk.id, chunk.source, rank, *parts) for parts in read]
+
+
+@functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
+def _read(source: str, heading: str, text: str, terms: Terms) -> list[_Parts]:
+    """Return what a `Quote` holds besides its chunk, for each quotable sentence of a passage."""
+    found = blocks(text)
+    around = frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}"))
     local: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
-    quotes: list[Quote] = []
+    quotes: list[_Parts] = []
     at = 0
     while at < len(found):
         block, used = found[at], 1
@@ -159,10 +172,7 @@ def quotes_of(chunk: Chunk, rank: int, terms: Terms) -> list[Quote]:
                 said = _tidy(text[slice(*span)], block.kind)
                 stems = tuple(terms(said))
                 if is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span):
-                    quotes.append(
-                        Quote(chunk.id, chunk.source, rank, span, said, _last(heading), stems,
-                              around | local | before)
-                    )  # fmt: skip
+                    quotes.append((span, said, _last(heading), stems, around | local | before))
                 before = frozenset(stems)
         at += used
     return quotes

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ragstream_core.agents.coverage import Piece, Weights
 from ragstream_core.agents.open_issues import Evidence, supported
-from ragstream_core.agents.quotable import Quote, quotes_of
+from ragstream_core.agents.quotable import Quote, Terms, quotes_of
 from ragstream_core.agents.selection import Selection
 from ragstream_core.prompting.compose import HISTORY_PREFIX
 from ragstream_core.records import Chunk, SuperPrompt
 
 
-def stemmed_terms(text: str) -> list[str]:
+@functools.lru_cache(maxsize=20_000)
+def stemmed_terms(text: str) -> tuple[str, ...]:
     """Return the stemmed terms of a text; the lexical module is loaded at first use."""
     from ragstream_core.lexical import terms
 
-    return terms(text)
+    return tuple(terms(text))
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Reading:
     weight: Weights
 
     @classmethod
-    def of(cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Callable[[str], list[str]]
+    def of(cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Terms
            ) -> Reading:  # fmt: skip
         """Read the kept chunks of documents; the conversation is left out (C-07)."""
         pieces = [
@@ -59,7 +61,7 @@ class Reading:
         return replace(self, quotes=shown, evidence=evidence)
 
 
-def _evidence(chunk: Chunk, score: dict[str, Any], terms: Callable[[str], list[str]]) -> Evidence:
+def _evidence(chunk: Chunk, score: dict[str, Any], terms: Terms) -> Evidence:
     named = f"{chunk.source.rsplit('.', 1)[0]} {chunk.meta.get('heading') or ''}"
     return Evidence(
         chunk.id,

@@ -121,7 +121,8 @@ def path_tokens(text: str) -> list[str]:
     for match in _PATH_CHARS.finditer(text):
         token = match.group().replace("\\", "/").strip("[]").rstrip(".?-").removeprefix("./")
         inner = "/" in token.strip("/")
-        if len(token) <= MAX_PATH and (inner or _SUFFIX.search(token)) and token.strip("./*?~-"):
+        named = any(c.isalpha() or c in "*?" for c in token.rsplit(".", 1)[0])  # not "1.x"
+        if len(token) <= MAX_PATH and (inner or _SUFFIX.search(token)) and named:
             found[token] = None
     return list(found)
 

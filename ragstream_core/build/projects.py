@@ -11,7 +11,8 @@ from ragstream_core.errors import InvalidName, UnknownProject
 
 FLAT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
-_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(10))})  # fmt: skip
+_PORTS = (f"{port}{number}" for port in ("com", "lpt") for number in range(10))
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *_PORTS})
 
 
 def checked(project: str) -> str:

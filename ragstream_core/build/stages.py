@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -100,10 +101,13 @@ def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
     return [workspace.view(p.project, p.generation) for p in inputs.pins]
 
 
+_aliases = functools.cache(parse_aliases)
+
+
 def _a0(workspace: Workspace, settings: ChainSettings, aliases: str) -> Preprocessing:
     embedder = models.embedder(workspace.config)
     return Preprocessing(
-        parse_aliases(aliases),
+        _aliases(aliases),
         embedder.count,
         window_tokens=embedder.window,
         max_pieces=settings.retrieval.max_pieces,
@@ -222,7 +226,8 @@ def reranker_stage(workspace: Workspace, settings: ChainSettings, cache_dir: Pat
 def _gate(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return NliGate(settings.gate.theta, settings.gate.keep_top, settings.agents.a3)
+    gate = settings.gate
+    return NliGate(gate.theta, gate.keep_top, gate.relative, enabled=settings.agents.a3)
 
 
 def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:

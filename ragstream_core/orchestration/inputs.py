@@ -133,7 +133,7 @@ class PromptInputs:
         return {key: value for at, key, value in self.changes if OPS.index(at) <= position}
 
     def with_changes(self, op: str, changes: Mapping[str, Any]) -> PromptInputs:
-        """Return inputs in which settings change from ``op`` on; earlier ones there are replaced."""
+        """Return inputs in which settings change from ``op`` on, replacing earlier ones there."""
         kept = [c for c in self.changes if not (c[0] == op and c[1] in changes)]
         added = [(op, key, value) for key, value in sorted(changes.items())]
         return replace(self, changes=(*kept, *added))
@@ -194,7 +194,7 @@ def begin(inputs: PromptInputs) -> SuperPrompt:
 
 
 def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Any]) -> SuperPrompt:
-    """Return the prompt with settings that change from ``op`` on; unchanged where there are none."""
+    """Return the prompt with settings that change from ``op`` on."""
     if not changes:
         return prompt
     inputs = inputs_from(prompt.extras["inputs"]).with_changes(op, changes)
