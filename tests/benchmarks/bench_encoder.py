@@ -1,0 +1,62 @@
+"""The encoder beside sentence-transformers: CPU seconds for the same chunks, run in turn.
+
+python -m tests.benchmarks.bench_encoder
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tests.benchmarks.measure import cpu, table
+
+ROOT = Path(__file__).parents[2]
+
+
+def chunks(embedder, limit: int = 60) -> list[str]:
+    """Return chunk texts of the handbook."""
+    from ragstream_core.chunking.profiles import chunk_profile
+    from ragstream_core.ingestion.chunker import Chunker
+
+    chunker = Chunker(chunk_profile("default"), token_offsets=embedder.token_offsets)
+    texts: list[str] = []
+    for path in sorted((ROOT / "data" / "doc_raw" / "handbook").glob("*.md")):
+        texts += [p.chunk_text for p in chunker.chunk(path.read_text(), file_type="md")]
+    return texts[:: max(1, len(texts) // limit)][:limit]
+
+
+def report() -> str:
+    """Measure; return the Markdown section."""
+    from ragstream_core.config import quiet_environment
+    from ragstream_core.embedders.registry import create_embeddings
+
+    quiet_environment()
+    with tempfile.TemporaryDirectory() as folder:
+        onnx = create_embeddings("onnx", models_dir=Path(folder))
+        torch = create_embeddings("sentence_transformers", models_dir=Path(folder), device="cpu")
+        texts = chunks(onnx)
+        ours, theirs, walls = [], [], []
+        for _ in range(3):
+            started = time.perf_counter()
+            ours.append(cpu(lambda: onnx.embed_documents(texts)))
+            walls.append(time.perf_counter() - started)
+            theirs.append(cpu(lambda: torch.embed_documents(texts)))
+        apart = float(np.abs(onnx.embed_documents(texts) - torch.embed_documents(texts)).max())
+    mine, other = statistics.median(ours), statistics.median(theirs)
+    rows = [
+        ["onnxruntime, one text a call", f"{len(texts) / mine:.1f}",
+         f"{len(texts) / statistics.median(walls):.1f}"],
+        ["sentence-transformers", f"{len(texts) / other:.1f}", ""],
+        ["ratio", f"{other / mine:.2f} ×", f"largest difference of a component {apart:.1e}"],
+    ]  # fmt: skip
+    return "## Encoder\n\n" + table(
+        ["backend", "chunks per CPU s", "chunks per s, all cores"], rows
+    )
+
+
+if __name__ == "__main__":
+    print(report())

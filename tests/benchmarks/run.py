@@ -1,0 +1,72 @@
+"""`make bench`: run the benchmarks and write `docs/benchmarks.md`.
+
+    python -m tests.benchmarks.run [--eval DIR]
+
+DIR holds folders with corpus.jsonl, queries.jsonl and qrels.tsv; without it the part on retrieval
+quality stays as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from tests.benchmarks import bench_encoder, bench_noop_ingest, bench_prompt
+from tests.benchmarks.bench_retrieval import report as retrieval_report
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "benchmarks.md"
+START, END = "<!-- retrieval -->", "<!-- /retrieval -->"
+
+
+def heading() -> str:
+    """Return the head of the page: what was measured where."""
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("dagster", "numpy", "onnxruntime", "torch")
+    )
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return (
+        "# Benchmarks\n\nMade by `make bench`. CPU seconds of whole processes or blocks, both "
+        f"sides of a ratio run in turn in one session.\nPython {platform.python_version()}, "
+        f"{platform.machine()}, {versions}; commit {commit}.\n"
+    )
+
+
+def main() -> None:
+    """Run and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--eval", type=Path)
+    parser.add_argument("--only-eval", action="store_true")
+    given = parser.parse_args()
+    old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    quality = old.partition(START)[2].partition(END)[0].strip()
+    if given.eval is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            quality = retrieval_report(given.eval, Path(folder))
+    if given.only_eval:
+        parts = [old.partition(START)[0].rstrip() or heading()]
+    else:
+        parts = [
+            heading(),
+            bench_noop_ingest.report(),
+            bench_prompt.report(),
+            bench_encoder.report(),
+        ]
+    page = "\n\n".join([*parts, f"{START}\n{quality}\n{END}"]) + "\n"
+    PAGE.write_text(page, encoding="utf-8")
+    sys.stdout.write(page)
+
+
+if __name__ == "__main__":
+    main()
