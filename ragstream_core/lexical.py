@@ -250,10 +250,9 @@ def lexical_from_bytes(data: bytes) -> LexicalArrays:
         raise IntegrityError("lexical arrays are damaged or of another format")
     n_terms, n_postings, n_rows = (int(x) for x in np.frombuffer(body, "<i8", 3))
     at = 24
+    counts = (n_terms, n_terms + 1, n_postings, n_postings, n_rows)
     parts = []
-    for count, dtype in (
-        (n_terms, "<i8"), (n_terms + 1, "<i8"), (n_postings, "<i4"), (n_postings, "<i4"), (n_rows, "<i4"),
-    ):  # fmt: skip
+    for count, dtype in zip(counts, ("<i8", "<i8", "<i4", "<i4", "<i4"), strict=True):
         parts.append(np.frombuffer(body, dtype, count, at))
         at += count * np.dtype(dtype).itemsize
     return LexicalArrays(*parts)

@@ -13,11 +13,6 @@ _AMBIGUOUS = re.compile(r"%(?=25|[89A-F][0-9A-F])")
 _ESCAPED = re.compile(r"%(25|[89A-F][0-9A-F])")
 
 
-def needs_encoding(name: str) -> bool:
-    """Say whether a name from the file system may differ from its text; cheap."""
-    return "%" in name or not name.isascii()
-
-
 def encode_name(name: str) -> str:
     """Return the text of a file name as `os.scandir` gives it (undecodable bytes as surrogates)."""
     safe = _AMBIGUOUS.sub("%25", name)

@@ -7,13 +7,12 @@ than their ``stat`` calls. Opens no document. Links, pipes, sockets and devices 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ragstream_core.errors import UnknownProject
-from ragstream_core.ingestion.names import encode_name, needs_encoding
+from ragstream_core.ingestion.names import encode_name
 
 Signature = tuple[int, int, int, int]
 """Size in bytes, mtime_ns, ctime_ns, inode."""
@@ -135,23 +134,28 @@ def _scan_folder(
     files = into.files
     for entry in entries:
         name = entry.name
-        if needs_encoding(name):
+        if "%" in name or not name.isascii():
             name = encode_name(name)
-        if entry.is_dir(follow_symlinks=False):
-            if denied(name):
-                into.refused.append((prefix + name + "/", "on the deny list"))
-            else:
-                stack.append((entry.path, prefix + name + "/"))
-        elif file_type(name) and not denied(name) and entry.is_file(follow_symlinks=False):
+        # the common case first, without a call: a plain suffix, no first letter of a denied name
+        plain = name[name.rfind(".") :] in TYPES and name[0] not in ".iI"
+        if (plain or _is_document(name)) and entry.is_file(follow_symlinks=False):
             try:
                 st = entry.stat(follow_symlinks=False)
             except FileNotFoundError:  # gone since it was listed
                 continue
-            if stat.S_ISREG(st.st_mode):
-                inode = st.st_ino & _INODE_MASK
-                files[prefix + name] = (st.st_size, st.st_mtime_ns, st.st_ctime_ns, inode)
+            inode = st.st_ino & _INODE_MASK
+            files[prefix + name] = (st.st_size, st.st_mtime_ns, st.st_ctime_ns, inode)
+        elif entry.is_dir(follow_symlinks=False):
+            if denied(name):
+                into.refused.append((prefix + name + "/", "on the deny list"))
+            else:
+                stack.append((entry.path, prefix + name + "/"))
         else:
             into.refused.append((prefix + name, _refusal(entry, name)))
+
+
+def _is_document(name: str) -> bool:
+    return bool(file_type(name)) and not denied(name)
 
 
 def _apply(rules: ScanRules, result: Scan) -> Scan:

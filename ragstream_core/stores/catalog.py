@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import IntegrityError
 from ragstream_core.ingestion.index_store import (
     Change,
     ChunkRow,
@@ -26,14 +25,13 @@ from ragstream_core.ingestion.index_store import (
 )
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.ingestion.scan import Signature
-from ragstream_core.stores import catalog_read, commit, derived, retention, vector_file
+from ragstream_core.stores import catalog_read, commit, derived, recording, retention
 from ragstream_core.stores.lock import project_lock
 from ragstream_core.stores.rescue import lengthen_vector_files, put_damaged_aside
 from ragstream_core.stores.schema import (
     CATALOG_NAME,
     connect_writer,
     guard,
-    rebuild_hint,
     transaction,
 )
 from ragstream_core.stores.vector_check import broken_vectors
@@ -127,45 +125,7 @@ class Catalog:
             IntegrityError: The model's dimension is not that of its stored vectors.
             OperationFailed: Vector file or catalog could not be written; nothing was recorded.
         """
-        dimension = int(vectors.shape[-1])
-        checked = vector_file.check_vectors(vectors, count=len(rows), dimension=dimension)
-        epoch, first = self._vector_file(embed_fp, dimension)
-        hashes = [row.text_hash for row in rows]
-        path = vector_file.vector_path(self.index_dir, embed_fp, epoch)
-        crcs = vector_file.append_rows(path, checked, hashes, first_row=first)
-        with transaction(self._db, self.path):
-            self._db.executemany(
-                "INSERT OR REPLACE INTO texts VALUES(?,?,?,?,?)",
-                ((*row, zlib.crc32(row.terms)) for row in rows),
-            )
-            self._db.executemany(
-                "INSERT OR REPLACE INTO vectors VALUES(?,?,?,?,?)",
-                ((embed_fp, text_hash, epoch, first + i, crc)
-                 for i, (text_hash, crc) in enumerate(zip(hashes, crcs, strict=True))),
-            )  # fmt: skip
-            self._db.execute("DELETE FROM vector_files WHERE embed_fp = ?", (embed_fp,))
-            self._db.execute(
-                "INSERT INTO vector_files VALUES(?,?,?,?)",
-                (embed_fp, epoch, first + len(rows), dimension),
-            )
-
-    def _vector_file(self, embed_fp: str, dimension: int) -> tuple[int, int]:
-        """Return epoch and committed row count of the file to write to."""
-        row = self._db.execute(
-            "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (embed_fp,)
-        ).fetchone()
-        if row is None:
-            return vector_file.free_epoch(self.index_dir, embed_fp), 0
-        if row[2] == dimension:
-            return int(row[0]), int(row[1])
-        named = self._db.execute("SELECT 1 FROM vectors WHERE embed_fp = ?", (embed_fp,))
-        if named.fetchone() is None:  # all of them failed their checks
-            return vector_file.free_epoch(self.index_dir, embed_fp), 0
-        raise IntegrityError(
-            f"{self.path}: model {embed_fp} has {dimension} dimensions, its stored vectors "
-            f"{row[2]}",
-            hint=rebuild_hint(self.index_dir),
-        )
+        recording.record_texts(self._db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp)
 
     def stage(self, rows: Iterable[ChunkRow]) -> None:
         """Put chunk rows aside in a temporary table."""

@@ -17,6 +17,7 @@ from ragstream_core.errors import IntegrityError, OperationFailed
 
 CATALOG_NAME = "catalog.sqlite"
 SCHEMA_VERSION = 1
+_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read over and over
 BUSY_TIMEOUT_S = 10.0
 
 DDL = """
@@ -38,9 +39,10 @@ CREATE TABLE chunks(
 CREATE INDEX chunks_path ON chunks(path) WHERE to_gen IS NULL;
 CREATE INDEX chunks_text ON chunks(text_hash);
 CREATE INDEX chunks_dead ON chunks(to_gen) WHERE to_gen IS NOT NULL;
+-- the text comes last: what is before it is read without its overflow pages
 CREATE TABLE texts(
-    text_hash TEXT PRIMARY KEY, text TEXT NOT NULL, tokens INTEGER NOT NULL, terms BLOB NOT NULL,
-    terms_crc INTEGER NOT NULL) WITHOUT ROWID;
+    text_hash TEXT PRIMARY KEY, tokens INTEGER NOT NULL, terms BLOB NOT NULL,
+    terms_crc INTEGER NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE vectors(
     embed_fp TEXT NOT NULL, text_hash TEXT NOT NULL, epoch INTEGER NOT NULL, row INTEGER NOT NULL,
     crc32 INTEGER NOT NULL, PRIMARY KEY(embed_fp, text_hash)) WITHOUT ROWID;
@@ -127,7 +129,8 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
             path.chmod(0o600)
             for pragma in (
                 "journal_mode=DELETE", "synchronous=EXTRA", "secure_delete=ON",
-                "cache_spill=OFF", "temp_store=FILE", "trusted_schema=OFF", "cell_size_check=ON",
+                "cache_spill=OFF", "temp_store=FILE", f"cache_size={_CACHE_KIB}",
+                "trusted_schema=OFF", "cell_size_check=ON",
             ):  # fmt: skip
                 db.execute(f"PRAGMA {pragma}")
             if db.execute("PRAGMA user_version").fetchone()[0] == 0 and _is_empty(db):
@@ -157,6 +160,7 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
         )
         try:
             db.execute("PRAGMA query_only=ON")
+            db.execute(f"PRAGMA cache_size={_CACHE_KIB}")
             _check_version(db, path)
         except BaseException:
             db.close()

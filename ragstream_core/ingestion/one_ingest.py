@@ -1,0 +1,179 @@
+"""One ingest between lock and release: scan, read once, diff, stage, verify, commit, derive.
+
+Nothing is marked before it is stored and nothing old goes before the new is committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragstream_core.errors import ModelMismatch, RagstreamError
+from ragstream_core.ingestion.index_store import (
+    Fingerprints,
+    Generation,
+    IndexStore,
+    ScanStamp,
+)
+from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.loader import DocumentLoader
+from ragstream_core.ingestion.manifest import ManifestDiff, diff
+from ragstream_core.ingestion.scan import Scan, scan
+from ragstream_core.ingestion.staging import PhaseProgress, Stager
+from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one ingest came to.
+
+    Attributes:
+        found: The scan.
+        survey: What was read.
+        diff: The manifest against the one before.
+        newest: The newest generation afterwards.
+        committed: Whether this ingest made it.
+        warnings: What went wrong after the commit.
+    """
+
+    found: Scan
+    survey: Survey
+    diff: ManifestDiff
+    newest: Generation
+    committed: bool
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """One ingest, with its store open and locked.
+
+    Attributes:
+        project: Project name.
+        store: The project's storage.
+        loader: Reads files.
+        config: Settings.
+        stager: Embeds and stages chunks.
+        fingerprints: What the rows are made with.
+        progress: Called with (phase, done, total).
+    """
+
+    project: str
+    store: IndexStore
+    loader: DocumentLoader
+    config: IngestionConfig
+    stager: Stager
+    fingerprints: Fingerprints
+    progress: PhaseProgress
+
+    def run(self, started_ns: int) -> Outcome:
+        """Do it, in the order that is law.
+
+        Args:
+            started_ns: Now, ns since the epoch: the scan begins no earlier.
+
+        Raises:
+            ModelMismatch: The store was built by another model and ``rebuild`` is off.
+            RagstreamError: Staging, verification or the commit failed; nothing was committed.
+        """
+        newest = self.store.latest()
+        self._refuse_other_model(newest)
+        found = scan(self.loader.folder, self.config.rules)
+        last = self.store.last_scan()
+        recorded = Recorded(self.store.live_files(), self.store.signatures(), last.started_ns)
+        seen = Surveyor(
+            self.loader,
+            recorded,
+            self._depth(newest, last),
+            take=self.stager.add,
+            progress=self.progress,
+        ).survey(found)
+        self.stager.finish()
+        self.progress("verify", 0, self.stager.staged)
+        thorough = self.config.verify or self.config.rebuild
+        repaired = self.stager.verify(everything=thorough)
+        stamp = ScanStamp(started_ns, self.config.scan_fp)
+        made, committed = self._commit(newest, seen, stamp)
+        warnings = [f"{repaired} damaged vectors were made anew"] if repaired else []
+        rewrite = committed or bool(seen.change.touched)
+        warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
+        return Outcome(found, seen, diff(recorded.files, seen.current), made, committed, warnings)
+
+    def _refuse_other_model(self, newest: Generation | None) -> None:
+        wanted = self.fingerprints.embed_fp
+        if newest is not None and newest.embed_fp != wanted and not self.config.rebuild:
+            project = self.project
+            raise ModelMismatch(
+                f"the index of {project} was built by model {newest.embed_fp}, "
+                f"the settings name {wanted}",
+                hint=f"ragstream ingest {project} --rebuild",
+            )
+
+    def _depth(self, newest: Generation | None, last: ScanStamp) -> Depth:
+        config = self.config
+        other_rows = newest is None or newest.index_fp != self.fingerprints.index_fp
+        return Depth(
+            read_all=config.verify or last.scan_fp != config.scan_fp,
+            chunk_all=config.rebuild or other_rows,
+        )
+
+    def _commit(
+        self, newest: Generation | None, seen: Survey, stamp: ScanStamp
+    ) -> tuple[Generation, bool]:
+        self.progress("commit", 0, self.stager.staged)
+        made = self.store.prepare(seen.change, self.fingerprints, provenance=self.config.provenance)
+        if newest is not None and made.digest == newest.digest:
+            self.store.note_scan(seen.change, stamp=stamp)
+            return newest, False
+        self.store.commit(made, seen.change, stamp=stamp)
+        return made, True
+
+    def _derive(self, refused: list[tuple[str, str]], *, rewrite: bool) -> list[str]:
+        """Do what comes after the commit; a failure is reported and healed by the next run."""
+        self.progress("publish", 0, 0)
+        warnings = []
+        try:
+            self.store.retain(self.config.kept_generations)
+        except (RagstreamError, OSError) as error:
+            warnings.append(f"old generations were not dropped: {error}")
+        try:
+            self.store.publish(refused, rewrite_manifest=rewrite)
+        except (RagstreamError, OSError) as error:
+            warnings.append(f"derived files are behind: {error}")
+        return warnings
+
+
+def stats_of(
+    project: str, outcome: Outcome, *, stager: Stager, dimension: int, seconds: float
+) -> IngestionStats:
+    """Return the numbers of one ingest."""
+    found, seen, change = outcome.found, outcome.survey, outcome.diff
+    classes = {
+        "new": change.new,
+        "updated": change.updated,
+        "touched": change.touched,
+        "deleted": change.deleted,
+    }
+    held = [row for row in seen.held if row not in change.skipped]
+    unreadable = [(path or ".", reason) for path, reason in found.unreadable]
+    files = {name: len(paths) for name, paths in classes.items()}
+    files |= {"scanned": len(found.files), "unchanged": len(change.unchanged)}
+    return IngestionStats(
+        project,
+        outcome.newest.n,
+        committed=outcome.committed,
+        files=files | {"skipped": len(change.skipped)},
+        changed=classes,
+        skipped_reasons=(*change.skipped, *held, *found.refused, *unreadable),
+        chunks={
+            "embedded": stager.embedded,
+            "reused": stager.reused,
+            "live": outcome.newest.counts.get("chunks", 0),
+        },
+        documents=outcome.newest.counts.get("files", 0),
+        dimension=dimension,
+        long_inputs=stager.long_inputs,
+        seconds=seconds,
+        warnings=(*outcome.warnings, *(f"{path}: {reason}" for path, reason in held)),
+        digest=outcome.newest.digest,
+    )

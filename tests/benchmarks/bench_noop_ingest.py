@@ -1,0 +1,183 @@
+"""What an ingest costs without the model: no-op, 1 % changed, 1 % deleted, and the first one.
+
+CPU seconds of whole processes, user and system, each side run in turn; ratios, no thresholds.
+
+    python tests/benchmarks/bench_noop_ingest.py [--files 10000] [--repeat 7]
+
+The peer of the no-op is a bare Python process that calls scandir and stat on the same files. The
+embedder is a fixed vector a text, so that what is measured is everything but the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+WORDS = ["index", "chunk", "vector", "catalog", "file", "text", "query", "score", "prompt", "model"]
+
+BARE = """
+import os, sys
+def walk(folder):
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            walk(entry.path)
+        else:
+            entry.stat(follow_symlinks=False)
+walk(sys.argv[1])
+"""
+
+IMPORTS = """
+import ragstream_core.stores.pending
+import ragstream_core.ingestion.ingestion_config
+"""
+
+NO_OP = """
+import sys
+from pathlib import Path
+from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.stores.pending import pending
+due = pending(Path(sys.argv[2]), Path(sys.argv[1]), scan_fp=IngestionConfig().scan_fp)
+if due is not None:
+    sys.exit(f"not a no-op: {due.reason}")
+"""
+
+INGEST = """
+import json, resource, sys, time, zlib
+from pathlib import Path
+import numpy as np
+from ragstream_core.ingestion.chunker import ChunkPiece
+from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.ingestion_manager import IngestionManager
+from ragstream_core.stores.catalog import store_opener
+
+class Fixed:
+    name, fingerprint, dimension, window = "fixed", "f" * 64, 384, 256
+    def count(self, text):
+        return len(text) // 4
+    def embed_documents(self, texts, *, progress=None):
+        rows = np.zeros((len(texts), 384), dtype=np.float32)
+        for row, text in zip(rows, texts):
+            row[zlib.crc32(text.encode()) % 384] = 1
+        return rows
+
+class Simple:
+    version = "simple-1000"
+    def chunk(self, text, *, file_type):
+        return [ChunkPiece(i, text[at : at + 1000], at, min(at + 1000, len(text)), "")
+                for i, at in enumerate(range(0, len(text), 1000))]
+
+docs = Path(sys.argv[1])
+late = int(sys.argv[3])  # far from any mtime: nothing is racy afterwards
+manager = IngestionManager(docs.parent, store_opener(Path(sys.argv[2]).parent), embedder=Fixed(),
+                           chunkers=lambda name: Simple(), clock=lambda: time.time_ns() + late)
+began = time.process_time()
+stats = manager.run(docs.name, IngestionConfig()).to_json()
+use = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"cpu": time.process_time() - began, "peak_mib": use.ru_maxrss / 1024,
+                  "wall": stats["seconds"], "files": stats["files"], "chunks": stats["chunks"]}))
+"""
+
+LOAD = """
+import sys, time
+from pathlib import Path
+import numpy, ragstream_core.lexical
+from ragstream_core.stores.view import open_view
+began = time.process_time()
+view = open_view(Path(sys.argv[2]), project="bench")
+loaded = time.process_time() - began
+view.lexical
+arrays = time.process_time() - began - loaded
+view.chunks(view.chunk_ids[::1000])
+print(f"{len(view.chunk_ids)} rows: load and check {loaded * 1e3:.0f} ms CPU, "
+      f"lexical arrays {arrays * 1e3:.0f} ms, some chunks "
+      f"{(time.process_time() - began - loaded - arrays) * 1e3:.1f} ms")
+"""
+
+
+def process(script: str, *args: object) -> tuple[float, str]:
+    """Run a script in a process of its own; return its CPU seconds and output."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer = subprocess.run(
+        [sys.executable, "-c", script, *map(str, args)],
+        capture_output=True, text=True, env=ENV, check=False,
+    )  # fmt: skip
+    if answer.returncode:
+        sys.exit(answer.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, answer.stdout
+
+
+def corpus(docs: Path, files: int) -> None:
+    """Write Markdown files of about 4 KB in folders of 100."""
+    rng = random.Random(0)
+    for n in range(files):
+        folder = docs / f"{n // 100:03}"
+        folder.mkdir(parents=True, exist_ok=True)
+        body = " ".join(rng.choices(WORDS, k=620))
+        (folder / f"{n:05}.md").write_text(f"# File {n}\n\n{body} {n}\n", encoding="utf-8")
+
+
+def in_turn(repeat: int, **scripts: tuple[str, tuple[object, ...]]) -> dict[str, float]:
+    """Return the median CPU seconds of each script, run in turn."""
+    times: dict[str, list[float]] = {name: [] for name in scripts}
+    for _ in range(repeat):
+        for name, (script, args) in scripts.items():
+            times[name].append(process(script, *args)[0])
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def ingest(docs: Path, index: Path, what: str) -> None:
+    """Ingest once and print what it cost."""
+    found = json.loads(process(INGEST, docs, index, 10**11)[1])
+    print(f"{what}: {found['cpu']:.3f} s CPU, {found['wall']:.3f} s wall, peak "
+          f"{found['peak_mib']:.0f} MiB, {found['chunks']}, {found['files']}")  # fmt: skip
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--repeat", type=int, default=7)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        docs, index = Path(folder, "docs", "bench"), Path(folder, "index", "bench")
+        corpus(docs, given.files)
+        ingest(docs, index, "first ingest")
+        found = in_turn(
+            given.repeat,
+            bare=(BARE, (docs,)),
+            no_op=(NO_OP, (docs, index)),
+            imports=(IMPORTS, ()),
+            python=("pass", ()),
+        )
+        own = found["no_op"] - found["imports"]
+        whole, alone = found["no_op"] / found["bare"], own / (found["bare"] - found["python"])
+        print(f"no-op: {found['no_op']:.4f} s CPU (of it imports {found['imports']:.4f}), bare "
+              f"scandir+stat {found['bare']:.4f} s; whole process {whole:.2f} ×, scan and compare "
+              f"{alone:.2f} ×")  # fmt: skip
+        print(process(LOAD, docs, index)[1].strip())
+        paths = sorted(docs.rglob("*.md"))
+        for path in paths[:: max(1, len(paths) // (given.files // 100 or 1))]:
+            path.write_text(path.read_text(encoding="utf-8").replace("index", "INDEX", 1), "utf-8")
+        ingest(docs, index, "1 % changed")
+        for path in paths[1 :: max(1, len(paths) // (given.files // 100 or 1))]:
+            path.unlink()
+        ingest(docs, index, "1 % deleted")
+        paths[2].write_text("one small change " * 20, encoding="utf-8")
+        time.sleep(0.01)
+        ingest(docs, index, "one file changed")
+
+
+if __name__ == "__main__":
+    main()

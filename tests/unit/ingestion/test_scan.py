@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from ragstream_core.errors import UnknownProject
+from ragstream_core.ingestion.scan import Changes, Scan, ScanRules, compare, file_type, scan
+
+S = (1, 2, 3, 4)
+LATE = 10**19
+
+
+def test_takes_every_supported_type_in_any_case(tmp_path):
+    names = ["a.md", "b.TXT", "c.rst", "d.json", "e.yml", "f.YAML", "g.Md"]
+    for name in names:
+        (tmp_path / name).write_text("x")
+    assert sorted(scan(tmp_path).files) == sorted(names)
+
+
+def test_paths_are_posix_and_relative_and_nested(tmp_path):
+    (tmp_path / "x" / "y").mkdir(parents=True)
+    (tmp_path / "x" / "y" / "z.md").write_text("x")
+    assert list(scan(tmp_path).files) == ["x/y/z.md"]
+
+
+def test_signature_is_the_stat(tmp_path):
+    path = tmp_path / "a.md"
+    path.write_text("hello")
+    st = path.stat()
+    assert scan(tmp_path).files["a.md"] == (5, st.st_mtime_ns, st.st_ctime_ns, st.st_ino)
+
+
+def test_refuses_what_is_no_regular_file_and_says_why(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "real.md").write_text("x")
+    (root / "link.md").symlink_to(outside / "secret.md")
+    (root / "dir").symlink_to(outside)
+    (root / "loop").symlink_to(root)
+    (root / "dangling.md").symlink_to(root / "nothing")
+    os.mkfifo(root / "pipe.md")
+    os.link(root / "real.md", root / "hard.md")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(os.fspath(root / "s.md"))
+    found = scan(root)
+    server.close()
+    assert sorted(found.files) == ["hard.md", "real.md"]
+    reasons = dict(found.refused)
+    assert set(reasons) == {"link.md", "dir", "loop", "dangling.md", "pipe.md", "s.md"}
+    assert "link" in reasons["loop"]
+    assert "regular" in reasons["pipe.md"]
+
+
+@pytest.mark.parametrize(
+    "name", [".env", ".env.md", ".ENV.local.txt", "key.pem", "id_rsa", "id_x.md", ".git/config.md"]
+)
+def test_deny_list(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("x")
+    found = scan(tmp_path)
+    assert not found.files
+    assert "deny" in found.refused[0][1]
+
+
+def test_unsupported_types_have_a_reason(tmp_path):
+    for name in ("a.png", "noext", ".md", "md"):
+        (tmp_path / name).write_text("x")
+    found = scan(tmp_path)
+    assert not found.files
+    assert {reason for _, reason in found.refused} == {"type not supported"}
+
+
+def test_globs_include_and_not_exclude(tmp_path):
+    for name in ("a.md", "drafts/b.md", "drafts/keep/c.md", "d.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    found = scan(tmp_path, ScanRules(("*.md",), ("drafts/",)))
+    assert list(found.files) == ["a.md"]
+    reasons = dict(found.refused)
+    assert "exclude" in reasons["drafts/b.md"]
+    assert "include" in reasons["d.txt"]
+
+
+def test_undecodable_names_are_found_under_a_printable_one(tmp_path):
+    with open(os.path.join(os.fsencode(tmp_path), b"a\xff.md"), "w") as handle:
+        handle.write("x")
+    assert list(scan(tmp_path).files) == ["a%FF.md"]
+
+
+def test_a_project_without_a_folder_is_unknown(tmp_path):
+    with pytest.raises(UnknownProject):
+        scan(tmp_path / "none")
+
+
+def test_file_type():
+    assert [file_type(p) for p in ("a/b.MD", ".md", "x.tar", "noext", "a.b/c")] == [
+        "md", "", "", "", "",
+    ]  # fmt: skip
+
+
+def test_compare_sorts_into_classes():
+    found = Scan({"same": S, "other": (9, 2, 3, 4), "new": S}, [], [])
+    changes = compare(found, {"same": S, "other": S, "gone": S}, last_started_ns=LATE)
+    assert changes == Changes(["new"], ["other"], ["gone"], [])
+
+
+def test_equal_signatures_are_a_no_op():
+    assert not compare(Scan({"a": S}, [], []), {"a": S}, last_started_ns=LATE).any()
+
+
+@pytest.mark.parametrize("late", [(1, LATE, 3, 4), (1, 2, LATE, 4)])
+def test_a_file_written_close_to_the_last_scan_is_racy(late):
+    found = Scan({"a": late}, [], [])
+    assert compare(found, {"a": late}, last_started_ns=LATE).racy == ["a"]
+    assert compare(found, {"a": late}, last_started_ns=LATE + 1_999_999_999).racy == ["a"]
+    assert compare(found, {"a": late}, last_started_ns=LATE + 2_000_000_000).racy == []
+
+
+def test_files_of_a_folder_that_cannot_be_listed_are_not_gone():
+    found = Scan({}, [], [("locked", "Permission denied")])
+    changes = compare(found, {"locked/a": S, "lockedb": S}, last_started_ns=LATE)
+    assert changes.removed == ["lockedb"]
