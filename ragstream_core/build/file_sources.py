@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.build import projects as folders
 from ragstream_core.errors import UnknownPrompt, UsageError
-from ragstream_core.ingestion.scan import denied, scan
+from ragstream_core.ingestion.loader import open_beneath
+from ragstream_core.ingestion.names import decode_name
+from ragstream_core.ingestion.scan import ScanRules, scan
 from ragstream_core.stores.catalog_read import live_files
 from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
 
@@ -27,13 +29,10 @@ def injectable(workspace: Workspace, project: str) -> list[str]:
     Raises:
         UnknownProject: There is no such folder.
     """
-    root = workspace.doc_dir(project)
-    found = scan(root)
+    flat = folders.is_flat(workspace.data_dir, project)
+    found = scan(workspace.doc_dir(project), ScanRules(flat=flat))
     other = [path for path, reason in found.refused if reason == "type not supported"]
-    names = [path for path in (*found.files, *other) if not denied(path.rsplit("/", 1)[-1])]
-    if folders.is_flat(workspace.data_dir, project):
-        names = [name for name in names if "/" not in name]
-    return sorted(names)
+    return sorted([*found.files, *other])
 
 
 def ingested_hashes(workspace: Workspace, pin: Pin, paths: Collection[str]) -> dict[str, str]:
@@ -77,9 +76,8 @@ class LiveFiles:
             UsageError: The file is gone, is a link, or is over 5 MB.
             OSError: The bytes cannot be kept.
         """
-        place = self.workspace.doc_dir(project) / path
         try:
-            fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW)
+            fd = open_beneath(self.workspace.doc_dir(project), decode_name(path))
             with os.fdopen(fd, "rb") as handle:
                 data = handle.read(MAX_INJECTED_BYTES + 1)
         except OSError as error:

@@ -2,7 +2,7 @@
 
 CPU seconds of whole processes, user and system, each side run in turn; ratios, no thresholds.
 
-    python tests/benchmarks/bench_noop_ingest.py [--files 10000] [--repeat 7]
+    python -m tests.benchmarks.bench_noop_ingest [--files 10000] [--repeat 7]
 
 The peer of the no-op is a bare Python process that calls scandir and stat on the same files. The
 embedder is a fixed vector a text, so that what is measured is everything but the model.
@@ -22,6 +22,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.benchmarks.measure import child_cpu, median_of, table
+
+RACY_S = 2.5  # files written this close to a scan are hashed again by the next one
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 WORDS = ["index", "chunk", "vector", "catalog", "file", "text", "query", "score", "prompt", "model"]
@@ -137,46 +140,71 @@ def in_turn(repeat: int, **scripts: tuple[str, tuple[object, ...]]) -> dict[str,
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def ingest(docs: Path, index: Path, what: str) -> None:
-    """Ingest once and print what it cost."""
+def ingest(docs: Path, index: Path, what: str) -> list[object]:
+    """Ingest once; return a row of what it cost."""
     found = json.loads(process(INGEST, docs, index, 10**11)[1])
-    print(f"{what}: {found['cpu']:.3f} s CPU, {found['wall']:.3f} s wall, peak "
-          f"{found['peak_mib']:.0f} MiB, {found['chunks']}, {found['files']}")  # fmt: skip
+    embedded = found["chunks"]["embedded"]
+    return [what, f"{found['cpu']:.2f}", f"{embedded} embedded, peak {found['peak_mib']:.0f} MiB"]
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--repeat", type=int, default=7)
-    given = parser.parse_args()
+def command_line(data: Path, repeat: int) -> float:
+    """Return the CPU seconds of a no-op `ragstream ingest` over the same files."""
+    env = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed"}
+    base = [sys.executable, "-m", "ragstream_app.cli", "--data", str(data), "ingest", "bench"]
+    child_cpu([*base, "--no-record"], env=env)
+    time.sleep(RACY_S)
+    child_cpu([*base, "--no-record"], env=env)
+    return median_of(repeat, lambda: child_cpu(base, env=env))
+
+
+def change(docs: Path, share: int) -> None:
+    """Change one word in every ``share``-th file."""
+    for path in sorted(docs.rglob("*.md"))[::share]:
+        path.write_text(path.read_text(encoding="utf-8").replace("index", "INDEX", 1), "utf-8")
+
+
+def remove(docs: Path, share: int) -> None:
+    """Remove every ``share``-th file."""
+    for path in sorted(docs.rglob("*.md"))[1::share]:
+        path.unlink()
+
+
+def report(files: int = 10_000, repeat: int = 5) -> str:
+    """Measure; return the Markdown section."""
     with tempfile.TemporaryDirectory() as folder:
-        docs, index = Path(folder, "docs", "bench"), Path(folder, "index", "bench")
-        corpus(docs, given.files)
-        ingest(docs, index, "first ingest")
+        data = Path(folder)
+        docs, index = data / "doc_raw" / "bench", data / "bench-index"
+        corpus(docs, files)
+        rows = [ingest(docs, index, "first ingest")]
         found = in_turn(
-            given.repeat,
+            repeat,
             bare=(BARE, (docs,)),
             no_op=(NO_OP, (docs, index)),
             imports=(IMPORTS, ()),
             python=("pass", ()),
         )
-        own = found["no_op"] - found["imports"]
-        whole, alone = found["no_op"] / found["bare"], own / (found["bare"] - found["python"])
-        print(f"no-op: {found['no_op']:.4f} s CPU (of it imports {found['imports']:.4f}), bare "
-              f"scandir+stat {found['bare']:.4f} s; whole process {whole:.2f} ×, scan and compare "
-              f"{alone:.2f} ×")  # fmt: skip
-        print(process(LOAD, docs, index)[1].strip())
-        paths = sorted(docs.rglob("*.md"))
-        for path in paths[:: max(1, len(paths) // (given.files // 100 or 1))]:
-            path.write_text(path.read_text(encoding="utf-8").replace("index", "INDEX", 1), "utf-8")
-        ingest(docs, index, "1 % changed")
-        for path in paths[1 :: max(1, len(paths) // (given.files // 100 or 1))]:
-            path.unlink()
-        ingest(docs, index, "1 % deleted")
-        paths[2].write_text("one small change " * 20, encoding="utf-8")
-        time.sleep(0.01)
-        ingest(docs, index, "one file changed")
+        line = command_line(data, repeat)
+        rows += [["bare scandir + stat, a process", f"{found['bare']:.3f}", "1 ×"]]
+        rows += [["no-op, library alone, a process", f"{found['no_op']:.3f}",
+                  f"{found['no_op'] / found['bare']:.2f} ×"]]  # fmt: skip
+        rows += [["no-op `ragstream ingest`, a process", f"{line:.3f}",
+                  f"{line / found['bare']:.2f} ×"]]  # fmt: skip
+        change(docs, 100)
+        rows.append(ingest(docs, index, "1 % changed"))
+        remove(docs, 100)
+        rows.append(ingest(docs, index, "1 % deleted"))
+    return f"## Ingestion without the model, {files:,} files\n\n" + table(
+        ["what", "CPU s", "beside it"], rows
+    )
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--repeat", type=int, default=5)
+    given = parser.parse_args()
+    print(report(given.files, given.repeat))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""Asset group `documents`: one project's files on their way into its index, partition by project.
+
+The four assets are one function: one ingest in one process under one lock yields all of them. A
+gap between embedding and commit is where indexes become inconsistent.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_assets.failures import short_errors
+from ragstream_assets.outcomes import outcome
+from ragstream_assets.previews import (
+    chunk_metadata,
+    embedding_metadata,
+    file_metadata,
+    index_metadata,
+)
+from ragstream_assets.progress import reporter
+from ragstream_assets.resources import WorkspaceResource
+from ragstream_core.build.workspace import Workspace
+from ragstream_core.errors import RagstreamError
+from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.records import Chunk
+
+GROUP = "documents"
+INGEST_JOB = "ingest_documents"
+CODE_VERSION = "1"
+SAMPLE = 5
+projects = dg.DynamicPartitionsDefinition(name="project")
+
+
+class IngestConfig(dg.Config):
+    """How to ingest."""
+
+    verify: bool = Field(default=False, description="Hash every file, check every vector.")
+    rebuild: bool = Field(
+        default=False, description="Start a new store; after a change of the model, or damage."
+    )
+
+
+def _spec(name: str, description: str, kind: str, *, after: str = "") -> dg.AssetSpec:
+    return dg.AssetSpec(
+        [GROUP, name],
+        description=description,
+        deps=[dg.AssetKey([GROUP, after])] if after else [],
+        group_name=GROUP,
+        kinds={kind},
+        owners=["team:ragstream"],
+        code_version=CODE_VERSION,
+    )
+
+
+FILE_MANIFEST = _spec("file_manifest", "Which files there are, and what became of each.", "file")
+CHUNKS = _spec("chunks", "The pieces they were cut into.", "text", after="file_manifest")
+EMBEDDINGS = _spec("embeddings", "The vectors of these pieces.", "numpy", after="chunks")
+INDEX = _spec("index", "The committed generation.", "sqlite", after="embeddings")
+
+
+@dg.multi_asset(
+    name="ingest",
+    specs=[FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX],
+    can_subset=False,
+    partitions_def=projects,
+)
+def ingest(
+    context: dg.AssetExecutionContext, config: IngestConfig, workspace: WorkspaceResource
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Bring one project's index up to date: scan, chunk, embed what is new, commit."""
+    space, left = workspace.open(), outcome(context.run_id)
+    with short_errors(context.run_id):
+        left.stats = stats = space.ingest(
+            context.partition_key,
+            verify=config.verify,
+            rebuild=config.rebuild,
+            progress=reporter(context.log.info, left.progress),
+            provenance={"run_id": context.run_id},
+        )
+        reported = list(results(stats, sample(space, stats)))
+    yield from reported
+
+
+def results(stats: IngestionStats, chunks: list[Chunk]) -> Iterator[dg.MaterializeResult[None]]:
+    """Yield one result an asset; the generation's digest is the version of all of them."""
+    metadata = (
+        (FILE_MANIFEST, file_metadata(stats)),
+        (CHUNKS, chunk_metadata(stats, chunks)),
+        (EMBEDDINGS, embedding_metadata(stats)),
+        (INDEX, index_metadata(stats)),
+    )
+    version = dg.DataVersion(stats.digest) if stats.digest else None
+    for spec, shown in metadata:
+        yield dg.MaterializeResult(asset_key=spec.key, metadata=shown, data_version=version)
+
+
+def sample(workspace: Workspace, stats: IngestionStats) -> list[Chunk]:
+    """Return the first chunks of files that changed; none where nothing was committed.
+
+    What was committed stays committed when it cannot be shown.
+    """
+    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
+    if not (stats.committed and changed):
+        return []
+    try:
+        view = workspace.view(stats.project, stats.generation)
+        rows = zip(view.chunk_ids, view.paths, strict=True)
+        return view.chunks([i for i, path in rows if path in changed][:SAMPLE])
+    except RagstreamError:
+        return []
+
+
+ingest_documents = dg.define_asset_job(
+    INGEST_JOB,
+    selection=dg.AssetSelection.groups(GROUP),
+    description="Ingest one project; a new generation where anything changed.",
+)

@@ -1,0 +1,34 @@
+"""The error boundary of every op: Dagster stores what passes it, so only our own words may."""
+
+import contextlib
+from collections.abc import Iterator
+
+import dagster as dg
+
+from ragstream_assets.outcomes import outcome
+from ragstream_core.errors import RagstreamError
+
+
+@contextlib.contextmanager
+def short_errors(run_id: str) -> Iterator[None]:
+    """Turn whatever is raised inside into a Dagster failure without foreign text.
+
+    A message from below may quote a prompt or a document, and Dagster would keep it. The error
+    itself stays in this process, for the recorder.
+
+    Raises:
+        Failure: Our message and what to do next, or the bare type of an unexpected error.
+    """
+    try:
+        yield
+    except RagstreamError as error:
+        outcome(run_id).error = error
+        raise dg.Failure(
+            error.message, metadata={"next": error.hint or "-"}, allow_retries=False
+        ) from None
+    except Exception as error:  # the boundary of everything
+        outcome(run_id).error = error
+        raise dg.Failure(
+            f"{type(error).__name__}: unexpected; run it with --set dagster.record=none to see it",
+            allow_retries=False,
+        ) from None

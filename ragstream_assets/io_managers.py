@@ -1,0 +1,73 @@
+"""Stage JSON: each op's SuperPrompt as a file of its run, from which any stage can go on.
+
+    <data>/prompts/runs/<run>/<step>.<output>.json
+
+Derived: replay never reads it. A re-execution loads from the run that really produced an input.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import dagster as dg
+
+from ragstream_core.atomic import replace_bytes
+from ragstream_core.build.workspace import Workspace
+from ragstream_core.records import SuperPrompt, from_json, to_json
+from ragstream_core.records.identity import sha256_hex
+
+STAGE_JSON = "stage_json"
+STAGE_JSON_VERSION = 1
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class StageJsonIOManager(dg.IOManager):
+    """Keeps SuperPrompts between the ops of a run, and for re-executions of it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._runs = workspace.data_dir / "prompts" / "runs"
+
+    def handle_output(self, context: dg.OutputContext, obj: SuperPrompt) -> None:
+        """Write one stage's prompt atomically.
+
+        Raises:
+            OSError: Disk full, permission denied.
+        """
+        data = json.dumps(
+            {"version": STAGE_JSON_VERSION, "step": context.step_key, "prompt": to_json(obj)},
+            ensure_ascii=False,
+        ).encode("utf-8")
+        replace_bytes(self._path(context), data, durable=False)
+        context.add_output_metadata({"bytes": len(data), "sha256": sha256_hex(data)})
+
+    def load_input(self, context: dg.InputContext) -> SuperPrompt:
+        """Load a prompt from the run that produced it.
+
+        Raises:
+            Failure: The file is gone or of another version; the message says where to start.
+        """
+        upstream = context.upstream_output
+        if upstream is None:
+            raise dg.Failure("this input comes from no step", allow_retries=False)
+        path = self._path(upstream)
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if data["version"] == STAGE_JSON_VERSION:
+                return from_json(data["prompt"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        raise dg.Failure(
+            f"the stage JSON {path.parent.name}/{path.name} is gone or cannot be read",
+            metadata={"next": "re-execute all steps of the run"},
+            allow_retries=False,
+        )
+
+    def _path(self, context: dg.OutputContext) -> Path:
+        name = _UNSAFE.sub("_", f"{context.step_key}.{context.name}.json")
+        return self._runs / context.run_id / name
+
+
+@dg.io_manager(required_resource_keys={"workspace"})
+def stage_json(context: dg.InitResourceContext) -> StageJsonIOManager:
+    """Keeps each stage's SuperPrompt as JSON under the data root."""
+    return StageJsonIOManager(context.resources.workspace.open())

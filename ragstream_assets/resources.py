@@ -1,0 +1,61 @@
+"""The workspace as a Dagster resource: it holds settings, the library does the work."""
+
+import json
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_core.build.workspace import Workspace, open_workspace
+from ragstream_core.config import AppConfig, quiet_environment
+
+KEPT_OUT = ("paths.data_dir", "provider.api_key")
+"""Explicit settings that never go into run config: stated otherwise, or secret."""
+
+_Key = tuple[str, tuple[tuple[str, str], ...]]
+_workspaces: dict[_Key, Workspace] = {}
+
+
+class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """One data root with its settings, opened once a process."""
+
+    data_dir: str = Field(
+        default="", description="The data root; empty: as configured, else `./data`."
+    )
+    settings: dict[str, str] = Field(
+        default={}, description="Settings over those of ragstream.yaml, e.g. `chunking.profile`."
+    )
+
+    def open(self) -> Workspace:
+        """Return the workspace; environment and files are read here, at run time.
+
+        Raises:
+            UnknownSetting: A setting that does not exist or has a bad value.
+        """
+        key = _key(self.data_dir, self.settings)
+        if key not in _workspaces:
+            quiet_environment()
+            _workspaces[key] = open_workspace(self.data_dir or None, explicit=dict(self.settings))
+        return _workspaces[key]
+
+
+def adopt(workspace: Workspace) -> dict[str, Any]:
+    """Let runs of this process use an open workspace; return the resource config that names it."""
+    data_dir, settings = str(workspace.data_dir), chosen_settings(workspace.config)
+    _workspaces[_key(data_dir, settings)] = workspace
+    return {"data_dir": data_dir, "settings": settings}
+
+
+def chosen_settings(config: AppConfig) -> dict[str, str]:
+    """Return the settings that no file or environment holds, as run config may carry them."""
+    chosen = {}
+    for key, origin in config.origin.items():
+        if (origin == "explicit" or origin.startswith("task ")) and key not in KEPT_OUT:
+            section, _, name = key.partition(".")
+            value = getattr(getattr(config.settings, section), name)
+            chosen[key] = value if isinstance(value, str) else json.dumps(value)
+    return chosen
+
+
+def _key(data_dir: str, settings: dict[str, str]) -> _Key:
+    return data_dir, tuple(sorted(settings.items()))

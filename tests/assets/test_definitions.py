@@ -1,0 +1,73 @@
+"""The code location: what it holds, and what loading it costs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from ragstream_assets.definitions import defs
+from ragstream_core.orchestration.chain import CHAIN, RERUN
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "chromadb", "onnxruntime", "sentence_transformers", "numpy", "pandas", "pyarrow")
+
+
+def _loaded(code):
+    script = f"{code}\nimport sys, json; print(json.dumps(sorted(sys.modules)))"
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert out.stderr == ""
+    return set(json.loads(out.stdout.splitlines()[-1]))
+
+
+def test_loading_imports_no_engine():
+    assert not _loaded("import ragstream_assets.definitions") & set(HEAVY)
+
+
+def test_the_recorder_imports_dagster_only_when_it_records():
+    assert "dagster" not in _loaded("import ragstream_assets.recorder")
+
+
+def test_asset_graph():
+    graph = defs.resolve_asset_graph()
+    edges = sorted(
+        (parent.to_user_string(), key.to_user_string())
+        for key in graph.get_all_asset_keys()
+        for parent in graph.get(key).parent_keys
+    )
+    assert edges == [
+        ("documents/chunks", "documents/embeddings"),
+        ("documents/embeddings", "documents/index"),
+        ("documents/file_manifest", "documents/chunks"),
+    ]
+    assert sorted((k.asset_key.to_user_string(), k.name) for k in graph.asset_check_keys) == [
+        ("documents/embeddings", "no_truncated_input"),
+        ("documents/embeddings", "vectors_are_finite_and_unit"),
+        ("documents/file_manifest", "manifest_covers_the_folder"),
+        ("documents/index", "ids_are_the_manifests"),
+    ]
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert (node.group_name, node.partitions_def.name) == ("documents", "project")
+        assert node.owners and node.kinds and node.description
+
+
+def test_the_job_is_the_chain():
+    job = defs.resolve_job_def("build_prompt")
+    assert {n for n in job.graph.node_dict if n != "rerun"} == {spec.op for spec in CHAIN}
+    assert tuple(job.graph.node_dict["rerun"].definition.node_dict) == RERUN
+    for spec in CHAIN:
+        assert job.graph.node_named(spec.op).definition.description == spec.summary
+
+
+def test_the_executor_is_in_process_everywhere():
+    for name in ("build_prompt", "ingest_documents"):
+        assert defs.resolve_job_def(name).executor_def.name == "in_process"
+
+
+def test_workspace_yaml_names_the_location():
+    entry = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"][0]["python_module"]
+    assert entry == {"module_name": "ragstream_assets.definitions", "location_name": "ragstream"}

@@ -1,0 +1,140 @@
+"""Ingesting through Dagster: one generation, four materialisations, checks by project."""
+
+import dagster as dg
+import pytest
+
+from ragstream_assets import recorder, upkeep
+from ragstream_assets.definitions import defs
+from ragstream_assets.resources import adopt
+from ragstream_core.errors import UnknownProject
+
+KEYS = [dg.AssetKey(["documents", n]) for n in ("file_manifest", "chunks", "embeddings", "index")]
+
+
+def _materialise(space, home, project="demo"):
+    home.add_dynamic_partitions("project", [project])
+    return defs.resolve_job_def("ingest_documents").execute_in_process(
+        instance=home,
+        partition_key=project,
+        run_config={"resources": {"workspace": {"config": adopt(space)}}},
+    )
+
+
+def _metadata(result, name):
+    (event,) = [
+        e
+        for e in result.get_asset_materialization_events()
+        if e.asset_key == dg.AssetKey(["documents", name])
+    ]
+    return {k: v.value for k, v in event.materialization.metadata.items()}, event
+
+
+def test_materialise_then_no_op(space, home):
+    first = _materialise(space, home)
+    index, event = _metadata(first, "index")
+    assert (index["generation"], index["committed"]) == (1, True)
+    assert event.partition == "demo"
+    assert event.materialization.tags["dagster/data_version"] == index["digest"]
+    files, _ = _metadata(first, "file_manifest")
+    assert (files["new"], files["unchanged"]) == (4, 0)
+    assert {r.data["path"] for r in files["changes"].records} == {
+        "lock.md", "crash.md", "setup.txt", "limits.rst"
+    }  # fmt: skip
+    assert "> # Crashes" in _metadata(first, "chunks")[0]["preview"]
+
+    second = _materialise(space, home)
+    index, _ = _metadata(second, "index")
+    assert (index["generation"], index["committed"]) == (1, False)
+    assert _metadata(second, "embeddings")[0]["embedded"] == 0
+    assert _metadata(second, "file_manifest")[0]["unchanged"] == 4
+
+
+def test_skipped_files_are_listed_with_their_reason(space, home):
+    (space.doc_dir("demo") / "blob.md").write_bytes(b"\0\1\2" * 100)
+    rows = _metadata(_materialise(space, home), "file_manifest")[0]["changes"].records
+    skipped = [r.data for r in rows if r.data["what"] == "skipped"]
+    assert [r["path"] for r in skipped] == ["blob.md"]
+    assert skipped[0]["reason"]
+
+
+def test_checks_pass_and_belong_to_their_project(space, home):
+    result = _materialise(space, home)
+    checks = {e.check_name: e for e in result.get_asset_check_evaluations()}
+    assert set(checks) == {
+        "manifest_covers_the_folder", "ids_are_the_manifests", "vectors_are_finite_and_unit",
+        "no_truncated_input",
+    }  # fmt: skip
+    assert all(e.passed for e in checks.values())
+    assert {e.partition for e in checks.values()} == {"demo"}
+
+
+def test_a_torn_vector_file_and_a_waiting_document_fail_their_checks(ingested):
+    from ragstream_assets.checks import checked
+
+    (ingested.doc_dir("demo") / "late.md").write_text("# Late\n\nNobody has ingested this.\n")
+    vectors = next(ingested.index_dir("demo").glob("vectors-*.f32"))
+    vectors.write_bytes(b"\0" * vectors.stat().st_size)
+    failed = {r.check_name: r for r in checked(ingested, "demo") if not r.passed}
+    assert set(failed) == {"manifest_covers_the_folder", "vectors_are_finite_and_unit"}
+    assert failed["manifest_covers_the_folder"].metadata["findings"].value == 1
+
+
+def test_recorded_ingest(space, home):
+    seen = []
+    stats, run_id = recorder.record_ingest(
+        space, "demo", progress=lambda phase, done, total: seen.append(phase)
+    )
+    assert (stats.generation, stats.committed, stats.warnings) == (1, True, ())
+    run = home.get_run_by_id(run_id)
+    assert run.status is dg.DagsterRunStatus.SUCCESS
+    assert run.tags["ragstream/project"] == run.tags["dagster/partition"] == "demo"
+    assert home.get_dynamic_partitions("project") == ["demo"]
+    assert seen
+    assert all(home.get_materialized_partitions(key) == {"demo"} for key in KEYS)
+
+
+def test_no_op_makes_no_run(ingested, home):
+    stats, run_id = recorder.record_ingest(ingested, "demo")
+    assert (stats.committed, run_id, home.get_runs_count()) == (False, "", 0)
+
+
+def test_a_missed_generation_is_reported_by_the_next_ingest(ingested, home):
+    (ingested.doc_dir("demo") / "late.md").write_text("# Late\n\nSomething new to say.\n")
+    recorder.record_ingest(ingested, "demo")
+    events = home.fetch_materializations(
+        dg.AssetRecordsFilter(KEYS[-1], asset_partitions=["demo"]), limit=9
+    ).records
+    generations = [e.asset_materialization.metadata["generation"].value for e in events]
+    assert generations == [2, 1]
+    assert upkeep.report_missed_generation(home, ingested, "demo") == 0
+
+
+def test_an_unknown_project_is_said_as_such(space):
+    with pytest.raises(UnknownProject, match="no project 'demos'"):
+        recorder.record_ingest(space, "demos")
+
+
+def test_a_refused_ingest_is_raised_as_itself_and_recorded_as_failed(space, home):
+    from ragstream_core.errors import ProjectLocked
+    from ragstream_core.stores.lock import project_lock
+
+    with project_lock(space.index_dir("demo")), pytest.raises(ProjectLocked) as caught:
+        recorder.record_ingest(space, "demo")
+    assert caught.value.hint
+    (run,) = home.get_runs()
+    assert run.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_runs_of_dead_processes_are_failed(space, home):
+    job = defs.resolve_job_def("build_prompt")
+    tags = upkeep.process_tags()
+    mine = home.create_run_for_job(job, tags=tags)
+    dead = home.create_run_for_job(job, tags={**tags, upkeep.PID_TAG: "4194305"})
+    reborn = home.create_run_for_job(job, tags={**tags, upkeep.START_TAG: "1"})
+    elsewhere = home.create_run_for_job(
+        job, tags={**tags, upkeep.HOST_TAG: "x", upkeep.START_TAG: "1"}
+    )
+    assert set(upkeep.mark_stale_runs(home)) == {dead.run_id, reborn.run_id}
+    assert home.get_run_by_id(mine.run_id).status is dg.DagsterRunStatus.NOT_STARTED
+    assert home.get_run_by_id(elsewhere.run_id).status is dg.DagsterRunStatus.NOT_STARTED
+    assert home.get_run_by_id(dead.run_id).status is dg.DagsterRunStatus.FAILURE

@@ -1,0 +1,227 @@
+"""The query job: equal to the plain chain, recorded, and repeatable from any stage."""
+
+import datetime as dt
+import json
+import signal
+from dataclasses import asdict, replace
+
+import dagster as dg
+import pytest
+
+from ragstream_assets import query_job, recorder
+from ragstream_assets.definitions import defs
+from ragstream_assets.resources import adopt
+from ragstream_core.errors import RagstreamError, UnknownProject
+from ragstream_core.orchestration import chain
+from ragstream_core.orchestration.chain import OPS, RERUN, ops_of, run_chain
+from ragstream_core.orchestration.inputs import change_settings
+from ragstream_core.records import evolve, to_json
+from ragstream_core.records.identity import canonical_json
+
+NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=2), "CEST"))
+
+
+def _json(prompt):
+    return canonical_json(to_json(prompt))
+
+
+def _steps(home, run_id, kind=dg.DagsterEventType.STEP_SUCCESS):
+    records = home.get_records_for_run(run_id, of_type=kind).records
+    return [r.event_log_entry.step_key for r in records]
+
+
+class _Rescoping:
+    """Makes the real stages, but an audit that always asks for its re-run."""
+
+    def __init__(self, space):
+        self.real = type(space).stage
+
+    def __call__(self, space, op, prompt, *, files=None):
+        made = self.real(space, op, prompt, files=files)
+        if op != "a2_audit":
+            return made
+
+        def audit(given):
+            audited = made(given)
+            extras = {**audited.extras, "pass_no": 2, "audit": {"outcome": "rescoped"}}
+            return evolve(audited, extras=extras)
+
+        return audit
+
+
+def test_job_equals_chain(ingested, home, request_):
+    recorded = recorder.record_prompt(ingested, request_, now=NOW)
+    plain = ingested.run(ingested.pin(request_, NOW))
+    assert _json(recorded.prompt) == _json(plain)
+    assert recorded.warnings == ()
+    assert _steps(home, recorded.run_id) == list(OPS)
+    assert home.get_run_by_id(recorded.run_id).status is dg.DagsterRunStatus.SUCCESS
+    assert recorded.record.run_id == recorded.run_id
+    kept = ingested.store.record(recorded.record.prompt_key)
+    assert canonical_json(asdict(kept)) == canonical_json(asdict(recorded.record))
+    assert set(recorded.timings_ms) == set(OPS)
+
+
+def test_job_equals_chain_with_the_re_run(ingested, home, request_, monkeypatch):
+    fake = _Rescoping(ingested)
+    monkeypatch.setattr(type(ingested), "stage", lambda s, *a, **k: fake(s, *a, **k))
+    recorded = recorder.record_prompt(ingested, request_, now=NOW)
+    plain = ingested.run(ingested.pin(request_, NOW))
+    assert _json(recorded.prompt) == _json(plain)
+    again = [f"rerun.{op}" for op in RERUN]
+    assert _steps(home, recorded.run_id) == [*OPS[:8], *again, *OPS[8:]]
+    assert [op for op, _ in recorded.prompt.extras["trail"]] == [*OPS[:8], *RERUN, *OPS[8:]]
+
+    # a stage behind the fan-in, alone, on top of that run
+    a5 = recorder.record_stage(ingested, recorded, ("a5_format_enforcer",))
+    assert a5.warnings == ()
+    assert [op for op, _ in a5.prompt.extras["trail"]] == [*OPS[:8], *RERUN, OPS[8]]
+
+
+def test_the_settled_way_skips_the_re_run(ingested, home, request_):
+    run_id = recorder.record_prompt(ingested, request_).run_id
+    assert sorted(_steps(home, run_id, dg.DagsterEventType.STEP_SKIPPED)) == sorted(
+        f"rerun.{op}" for op in RERUN
+    )
+
+
+def test_the_launchpads_default_runs_as_it_stands(space, make_project):
+    make_project("handbook")
+    space.ingest("handbook")
+    result = defs.resolve_job_def("build_prompt").execute_in_process(
+        run_config={"resources": {"workspace": {"config": adopt(space)}}}
+    )
+    assert result.success
+    assert "killed half way" in result.output_for_node("prompt_builder").extras["super_prompt"]
+
+
+def test_stage_by_stage_equals_run_all(ingested, home, request_):
+    whole = recorder.record_prompt(ingested, request_, now=NOW)
+    step = recorder.record_prompt(ingested, request_, through="preprocessed", now=NOW, session="s")
+    assert step.prompt.stage == "preprocessed" and step.record is None
+    runs = [step.run_id]
+    for button in chain.BUTTONS[1:]:
+        step = recorder.record_stage(ingested, step, ops_of(button), session="s")
+        assert step.warnings == ()
+        runs.append(step.run_id)
+    assert _json(step.prompt) == _json(whole.prompt)
+    assert step.record.prompt_key == whole.record.prompt_key
+    tags = [home.get_run_by_id(r).tags for r in runs]
+    assert {t["ragstream/session"] for t in tags} == {"s"}
+    assert [home.get_run_by_id(r).parent_run_id for r in runs] == [None, *runs[:-1]]
+    assert home.get_run_by_id(runs[-1]).root_run_id == runs[0]
+
+
+def test_resume_from_a_middle_stage_with_another_setting(ingested, home, request_):
+    first = recorder.record_prompt(ingested, request_, now=NOW)
+    ops = OPS[OPS.index("a4_condenser") :]
+    changes = {"prompt.max_facts": "1"}
+    second = recorder.record_stage(ingested, first, ops, settings=changes)
+    assert second.warnings == ()
+    assert _steps(home, second.run_id) == list(ops)
+    before = recorder.record_prompt(ingested, request_, now=NOW, through="a3").prompt
+    expected = run_chain(ingested.stage, change_settings(before, ops[0], changes), first=ops[0])
+    assert _json(second.prompt) == _json(expected)
+    assert second.prompt.extras["super_prompt"] != first.prompt.extras["super_prompt"]
+    assert second.record.prompt_key != first.record.prompt_key
+    assert ingested.replay(second.record.prompt_key).verdict == "identical"
+
+    # and back again: what the parent changed does not leak into a run that does not
+    third = recorder.record_stage(ingested, second, ops)
+    assert _json(third.prompt) == _json(first.prompt)
+
+
+def test_config_and_tags_hold_no_prompt(ingested, home, request_):
+    run = home.get_run_by_id(recorder.record_prompt(ingested, request_, session="s").run_id)
+    text = json.dumps([run.run_config, dict(run.tags)])
+    assert "killed ingest" not in text and "sha256:" in text
+    assert run.remote_job_origin.location_name == "ragstream"
+    listed = dg.RunsFilter(tags={".dagster/repository": "__repository__@ragstream"})
+    assert [r.run_id for r in home.get_runs(listed)] == [run.run_id]  # as the job's page asks
+
+
+def test_the_recorded_config_alone_makes_the_same_prompt(ingested, home, request_):
+    first = recorder.record_prompt(ingested, request_, now=NOW)
+    config = home.get_run_by_id(first.run_id).run_config
+    assert config["ops"]["a0_preprocessing"]["config"]["time_zone"] == "CEST"
+    again = defs.resolve_job_def("build_prompt").execute_in_process(run_config=config)
+    assert _json(again.output_for_node("prompt_builder")) == _json(first.prompt)
+
+
+def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
+    real = type(ingested).stage
+
+    def stage(self, op, prompt, *, files=None):
+        if op == "retrieval":
+            signal.raise_signal(signal.SIGINT)
+        return real(self, op, prompt, files=files)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(type(ingested), "stage", stage)
+        recorder.record_prompt(ingested, request_)
+    (run,) = home.get_runs()
+    assert run.is_finished and run.status is not dg.DagsterRunStatus.SUCCESS
+    assert recorder.record_prompt(ingested, request_).run_id
+
+
+def test_a_bad_request_makes_no_run(ingested, home, request_):
+    with pytest.raises(UnknownProject):
+        recorder.record_prompt(ingested, replace(request_, projects=("demos",)))
+    assert home.get_runs_count() == 0
+
+
+class _Refusal(RagstreamError):
+    exit_code = 3
+
+
+def _broken(monkeypatch, space, error, at="a3_nli_gate"):
+    real = type(space).stage
+
+    def stage(self, op, prompt, *, files=None):
+        if op == at:
+            raise error
+        return real(self, op, prompt, files=files)
+
+    monkeypatch.setattr(type(space), "stage", stage)
+
+
+def test_a_stages_own_error_arrives_as_itself(ingested, home, request_, monkeypatch):
+    _broken(monkeypatch, ingested, _Refusal("no more of this", hint="do that"))
+    with pytest.raises(_Refusal) as caught:
+        recorder.record_prompt(ingested, request_)
+    assert (caught.value.message, caught.value.hint) == ("no more of this", "do that")
+    (run,) = home.get_runs()
+    assert run.status is dg.DagsterRunStatus.FAILURE
+    (failure,) = home.get_records_for_run(
+        run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE
+    ).records
+    data = failure.event_log_entry.dagster_event.step_failure_data
+    assert "no more of this" in data.error.to_string()
+    assert data.user_failure_data.metadata["next"].value == "do that"
+
+
+def test_an_unexpected_error_keeps_its_text_out_of_dagster(ingested, home, request_, monkeypatch):
+    _broken(monkeypatch, ingested, KeyError("canary-5d1f"))
+    with pytest.raises(KeyError, match="canary-5d1f"):
+        recorder.record_prompt(ingested, request_)
+    (run,) = home.get_runs()
+    log = [str(r.event_log_entry) for r in home.get_records_for_run(run.run_id).records]
+    assert not any("canary-5d1f" in line for line in log)
+    assert any("KeyError" in line for line in log)
+
+
+def test_missing_stage_json_says_where_to_start(ingested, request_, home):
+    import shutil
+
+    first = recorder.record_prompt(ingested, request_, now=NOW)
+    shutil.rmtree(ingested.data_dir / "prompts" / "runs")
+    again = recorder.record_stage(ingested, first, ("a3_nli_gate",))
+    assert again.run_id == "" and "not recorded" in again.warnings[0]  # and the stage ran anyway
+    assert again.prompt.stage == "a3"
+
+
+def test_steps_of_the_audit_bring_its_re_run_along():
+    assert query_job.steps_of(("retrieval",)) == ["retrieval"]
+    assert query_job.steps_of(ops_of("A4 Condenser")) == [
+        "a4_condenser", "a2_audit", *(f"rerun.{op}" for op in RERUN)
+    ]  # fmt: skip

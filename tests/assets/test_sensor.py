@@ -1,0 +1,106 @@
+"""The folder sensor: asks when there is something to do, and not again."""
+
+import json
+
+import dagster as dg
+
+from ragstream_assets import folder_state, sensors
+from ragstream_assets.definitions import defs
+from ragstream_assets.folder_state import Attempts
+
+
+def _run(home, request, status):
+    run = home.create_run_for_job(
+        defs.resolve_job_def("ingest_documents"),
+        tags={**request.tags, "dagster/run_key": request.run_key},
+    )
+    if status == "failed":
+        home.report_run_failed(run)
+    return run
+
+
+def _tick(space, home, cursor=None):
+    result = sensors.tick(space, home, cursor)
+    for request in result.dynamic_partitions_requests or []:
+        home.add_dynamic_partitions("project", request.partition_keys)
+    return result
+
+
+def test_a_new_folder_is_a_partition_and_a_request(space, home):
+    result = _tick(space, home)
+    (request,) = result.run_requests
+    digest = folder_state.folder_digest(space, "demo")
+    assert request.partition_key == "demo"
+    assert request.run_key == f"demo:{digest}:1"
+    assert request.tags["ragstream/project"] == "demo"
+    assert home.get_dynamic_partitions("project") == ["demo"]
+    assert json.loads(result.cursor) == {"v": 1, "projects": {"demo": digest}}
+
+
+def test_unchanged_is_skipped_with_counts(space, home):
+    again = _tick(space, home, _tick(space, home).cursor)
+    assert not again.run_requests and not again.dynamic_partitions_requests
+    assert again.skip_reason.skip_message == "1 projects, none changed"
+
+
+def test_what_was_ingested_by_hand_is_not_requested(ingested, home):
+    assert not _tick(ingested, home).run_requests
+
+
+def test_a_changed_file_is_requested_once(ingested, home):
+    cursor = _tick(ingested, home).cursor
+    (ingested.doc_dir("demo") / "lock.md").write_text("# Locks\n\nA longer and newer text.\n")
+    changed = _tick(ingested, home, cursor)
+    assert len(changed.run_requests) == 1
+    assert not _tick(ingested, home, changed.cursor).run_requests
+
+
+def test_a_failed_state_is_tried_again_under_another_key(space, home, monkeypatch):
+    first = _tick(space, home)
+    _run(home, first.run_requests[0], "failed")
+    assert not _tick(space, home, first.cursor).run_requests  # not at once
+    now = sensors.time.time()
+    monkeypatch.setattr(sensors.time, "time", lambda: now + 31)
+    (again,) = _tick(space, home, first.cursor).run_requests
+    assert again.run_key == first.run_requests[0].run_key[:-1] + "2"
+    _run(home, again, "failed")
+    monkeypatch.setattr(sensors.time, "time", lambda: now + 62)
+    assert not _tick(space, home, first.cursor).run_requests  # the second pause is longer
+    monkeypatch.setattr(sensors.time, "time", lambda: now + 99)
+    assert _tick(space, home, first.cursor).run_requests[0].run_key.endswith(":3")
+
+
+def test_a_damaged_cursor_costs_one_look(ingested, home):
+    for cursor in ("", "{", "[]", '{"v": 2, "projects": {"demo": "x"}}', '{"v": 1, "projects": 3}'):
+        assert not _tick(ingested, home, cursor).run_requests
+
+
+def test_five_requests_a_tick_and_the_rest_later(space, home, make_project):
+    for n in range(6):
+        make_project(f"project{n}")
+    first = _tick(space, home)
+    second = _tick(space, home, first.cursor)
+    assert (len(first.run_requests), len(second.run_requests)) == (5, 2)
+    keys = {r.run_key for r in [*first.run_requests, *second.run_requests]}
+    assert len(keys) == 7
+    assert len(home.get_dynamic_partitions("project")) == 7
+
+
+def test_pauses_double_up_to_an_hour():
+    assert not Attempts(0, 0, 0.0).due(1e9)
+    assert Attempts(1, 1, 100.0).due(130.0) and not Attempts(1, 1, 100.0).due(129.0)
+    assert Attempts(9, 9, 0.0).due(3600.0) and not Attempts(9, 9, 0.0).due(3599.0)
+    assert not Attempts(3, 0, 0.0).due(1e9)  # the newest one succeeded
+
+
+def test_it_runs_by_default_and_evaluates_with_its_resource(space, home):
+    from ragstream_assets.resources import WorkspaceResource
+
+    sensor = defs.resolve_sensor_def("folder_sensor")
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    resource = WorkspaceResource(
+        data_dir=str(space.data_dir), settings={"embeddings.backend": "hashed"}
+    )
+    context = dg.build_sensor_context(instance=home, definitions=defs)
+    result = sensors.folder_sensor(context, workspace=resource)
+    assert len(result.run_requests) == 1
