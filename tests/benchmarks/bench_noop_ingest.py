@@ -173,7 +173,7 @@ def report(files: int = 10_000, repeat: int = 5) -> str:
     """Measure; return the Markdown section."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
-        docs, index = data / "doc_raw" / "bench", data / "bench-index"
+        docs, index = data / "doc_raw" / "bench", data / "library" / "bench"
         corpus(docs, files)
         rows = [ingest(docs, index, "first ingest")]
         found = in_turn(

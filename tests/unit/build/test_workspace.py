@@ -144,7 +144,7 @@ def test_agents_can_be_switched_off_one_by_one(space):
         prompt = ask(space, "What is in settings.yaml?", settings={f"agents.{agent}": "false"})
         assert prompt.stage == "a5"
         rules = {row["rule"] for row in prompt.extras["decisions"] if row["stage"] == "a3"}
-        assert "switched off" in messages(prompt, "events") or rules == {"pass_through"}
+        assert "switched off" in messages(prompt, "events") or rules <= {"pass_through", "duplicates_files"}
 
 
 def test_another_model_is_refused_and_rebuilt_on_request(space, tmp_path, request):

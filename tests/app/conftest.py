@@ -1,0 +1,116 @@
+"""A small data root, hashed embeddings, no recording: what the faces need to be tried quickly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragstream_core.ingestion.scan import RACY_NS
+
+PAGES = {
+    "guide/locks.md": (
+        "# File lock\n\nThe Exact File Lock restricts a prompt to the files you inject. "
+        "Retrieval is skipped while the lock is on.\n\n## Turning it on\n\n"
+        "Use `--lock` together with `--file`. The lock must not be combined with search.\n"
+    ),
+    "guide/citations.md": (
+        "# Citations\n\nEvery fact carries a citation with a short id. The short id leads to the "
+        "chunk, the file hash and the generation.\n"
+    ),
+    "guide/storage.md": (
+        "# Storage\n\nThe index is a catalog and a vector file. A commit is one transaction. "
+        "Deleted documents leave the newest generation at once.\n"
+    ),
+    "settings.yaml": "retrieval:\n  top_k: 50\n  tau: 9.0\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No settings from outside; hashed vectors; recording off; an own working directory."""
+    for name in list(os.environ):
+        if name.startswith(("RAGSTREAM_", "MEMORY_")):
+            monkeypatch.delenv(name)
+    root = tmp_path / "data"
+    monkeypatch.setenv("RAGSTREAM_DATA_DIR", str(root))
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
+    monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "none")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    return root
+
+
+@pytest.fixture
+def data(environment: Path) -> Path:
+    """A data root with one project of four documents, not ingested."""
+    _write_pages(environment, "manual")
+    return environment
+
+
+@pytest.fixture
+def indexed(data: Path, run) -> Path:
+    """The same, ingested."""
+    code, _, err = run("ingest", "manual")
+    assert code == 0, err
+    return data
+
+
+@pytest.fixture
+def settled(indexed: Path, run) -> Path:
+    """The same, ingested again once no file is too young for its signature to be trusted."""
+    time.sleep(RACY_NS / 1e9 + 0.1)
+    code, _, err = run("ingest", "manual")
+    assert code == 0, err
+    return indexed
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Run a command in this process; return exit code, stdout, stderr."""
+    from ragstream_app.cli import main
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def _write_pages(root: Path, project: str) -> None:
+    for name, text in PAGES.items():
+        path = root / "doc_raw" / project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def write_pages():
+    """Write the sample documents as another project."""
+    return _write_pages
+
+
+@pytest.fixture
+def spawn():
+    """Run the command line, or code, in a process of its own, from the current directory."""
+    python_path = os.pathsep.join(
+        [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    )
+
+    def call(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *(["-c", code] if code else ["-m", "ragstream_app.cli"]), *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "PYTHONPATH": python_path},
+        )
+
+    return call

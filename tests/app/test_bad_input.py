@@ -1,0 +1,194 @@
+"""Every wrong call names the thing and the next step, has its exit code, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+QUESTION = "How does the exact file lock restrict a prompt?"
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {
+        str(p.relative_to(root)): p.read_bytes()
+        for p in sorted(root.rglob("*"))
+        if p.is_file() and p.name != ".lock"
+    }
+
+
+def catalog(root: Path) -> Path:
+    return root / "index" / "manual" / "catalog.sqlite"
+
+
+CASES = [
+    (["ingest", "manul"], 2, "manul", "did you mean manual"),
+    (["ingest", "../manual"], 2, "../manual", "letters, digits"),
+    (["status", "nobody"], 2, "nobody", "known: manual"),
+    (["prompt", "", "-p", "manual"], 2, "empty", "ragstream prompt"),
+    (["prompt", "  …  ", "-p", "manual"], 2, "empty", "ragstream prompt"),
+    (["prompt", QUESTION], 2, "project", "-p PROJECT"),
+    (["prompt", QUESTION, "-p", "nobody"], 2, "nobody", "doc_raw"),
+    (["prompt", QUESTION, "-p", "manual", "--set", "retrieval.topk=3"], 2, "retrieval.topk",
+     "retrieval.top_k"),
+    (["prompt", QUESTION, "-p", "manual", "--set", "retrieval.top_k=many"], 2, "retrieval.top_k",
+     "config show"),
+    (["prompt", QUESTION, "-p", "manual", "--set", "nonsense"], 2, "nonsense", "--set"),
+    (["prompt", QUESTION, "-p", "manual", "--task", "poetry"], 2, "poetry", "long_form"),
+    (["prompt", QUESTION, "-p", "manual", "--through", "a9"], 2, "a9", "retrieval"),
+    (["prompt", QUESTION, "-p", "manual", "--file", "nowhere.py"], 2, "nowhere.py", ""),
+    (["prompt", QUESTION, "-p", "manual", "--as-of", "99"], 1, "99", ""),
+    (["search", "?!", "-p", "manual"], 2, "empty", "ragstream search"),
+    (["explain", "abcdef123"], 2, "abcdef123", "ragstream status"),
+    (["replay", "abcdef123"], 2, "abcdef123", "ragstream status"),
+    (["ingest", "manual", "--verify", "--rebuild"], 2, "--rebuild", ""),
+    (["eval", "retrieval", "--corpus", "no.jsonl", "--queries", "q", "--qrels", "r"], 2,
+     "no.jsonl", "--help"),
+    (["--config", "absent.yaml", "status"], 2, "absent.yaml", ""),
+    (["prompt", QUESTION, "-p", "manual", "--stale", "perhaps"], 2, "perhaps", "--help"),
+    (["nonsense"], 2, "nonsense", "--help"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "code", "named", "hint"), CASES)
+def test_message_names_thing_and_next_step(indexed, run, words, code, named, hint):
+    before = snapshot(indexed)
+    found, out, err = run(*words)
+    assert (found, out) == (code, "")
+    assert named in err and hint in err
+    assert err.startswith("error: ") and "Traceback" not in err
+    assert snapshot(indexed) == before
+
+
+@pytest.mark.parametrize(("words", "code", "named", "hint"), CASES)
+def test_json_errors_are_json_on_stdout(indexed, run, words, code, named, hint):
+    found, out, err = run(*words, "--json")
+    error = json.loads(out)["error"]
+    assert (found, err) == (code, "")
+    assert set(error) == {"type", "message", "hint"}
+    assert named in error["message"] and hint in error["hint"]
+
+
+def test_a_wrong_setting_in_the_environment_is_named(data, run, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_RETRIEVAL__TOPK", "3")
+    code, _, err = run("status")
+    assert code == 2 and "retrieval.topk" in err and "retrieval.top_k" in err
+
+
+def test_an_empty_data_root_says_where_documents_go(environment, run):
+    code, _, err = run("ingest")
+    assert code == 2 and "doc_raw" in err
+
+
+def test_one_bad_file_never_stops_the_others(data, run):
+    folder = data / "doc_raw" / "manual"
+    (folder / "binary.md").write_bytes(b"\x00\x01\x02" * 400)
+    (folder / "broken.json").write_text("{", encoding="utf-8")
+    (folder / "latin.txt").write_bytes(b"caf\xe9 and more words")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    code, out, _ = run("ingest", "manual", "--json")
+    stats = json.loads(out)
+    assert code == 0 and stats["committed"] and stats["files"]["new"] >= 4
+    reasons = dict(stats["skipped_reasons"])
+    assert "binary.md" in reasons and "picture.png" in reasons
+    assert all(reasons.values())
+
+
+def test_one_failing_project_does_not_stop_the_others(data, run):
+    code, out, _ = run("ingest", "nobody", "manual", "--json")
+    first, second = json.loads(out)
+    assert code == 2
+    assert first["project"] == "nobody" and first["error"]["type"] == "UnknownProject"
+    assert second["project"] == "manual" and second["committed"]
+
+
+def test_another_model_is_refused_until_rebuilt(indexed, run, monkeypatch):
+    with sqlite3.connect(catalog(indexed)) as db:
+        column = {row[1] for row in db.execute("PRAGMA table_info(generations)")}
+    assert "embed_fp" in column
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "onnx")
+    code, _, err = run("prompt", QUESTION, "-p", "manual")
+    assert code == 3 and "manual" in err and "--rebuild" in err
+
+
+def test_a_damaged_catalog_is_refused_and_left(indexed, run):
+    path = catalog(indexed)
+    path.write_bytes(b"not a database" * 300)
+    before = snapshot(indexed)
+    code, _, err = run("prompt", QUESTION, "-p", "manual")
+    assert code == 3 and "catalog" in err and "--rebuild" in err
+    assert snapshot(indexed) == before
+
+
+def test_damaged_vectors_are_refused(indexed, run, spawn):
+    path = next((indexed / "index" / "manual").glob("vectors-*.f32"))
+    data = bytearray(path.read_bytes())
+    data[0:64] = bytes(64)
+    path.write_bytes(data)
+    result = spawn("prompt", QUESTION, "-p", "manual")  # a view of this process may be cached
+    assert result.returncode == 3, result.stderr
+    assert "vectors" in result.stderr and "next: " in result.stderr
+
+
+def test_a_locked_project_is_refused_and_the_holder_named(indexed, run, spawn):
+    import fcntl
+
+    lock = indexed / "index" / "manual" / ".lock"
+    (indexed / "doc_raw" / "manual" / "more.md").write_text("# More\n\nAnother page.\n")
+    with lock.open("a+") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        result = spawn("ingest", "manual")
+    assert result.returncode == 3
+    assert "manual is being written by process" in result.stderr and "next: " in result.stderr
+
+
+def test_nothing_is_stale_right_after_an_ingest(indexed, run):
+    code, _, err = run("prompt", QUESTION, "-p", "manual", "--stale", "refuse")
+    assert code == 0, err
+
+
+def test_stale_refuse_leaves_with_3_and_warn_says_so(indexed, run):
+    (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nNobody ingested this.\n")
+    code, out, err = run("prompt", QUESTION, "-p", "manual", "--stale", "refuse")
+    assert (code, out) == (3, "") and "new.md" in err and "ragstream ingest manual" in err
+    code, out, err = run("prompt", QUESTION, "-p", "manual")
+    assert code == 0 and "new.md" in err and "new.md" not in out
+    code, _, err = run("prompt", QUESTION, "-p", "manual", "--stale", "ok")
+    assert code == 0 and "new.md" not in err
+
+
+def test_unexpected_errors_are_one_line_unless_asked(data, run, monkeypatch):
+    from ragstream_core.build.workspace import Workspace
+
+    def explode(self, project):
+        raise ZeroDivisionError("seven\nlines of it")
+
+    monkeypatch.setattr(Workspace, "status", explode)
+    code, _, err = run("status")
+    assert code == 1 and "ZeroDivisionError: seven" in err and "lines of it" not in err
+    assert "Traceback" not in err
+    assert "Traceback" in run("status", "--traceback")[2]
+
+
+def test_interrupt_ends_with_130(data, run, monkeypatch):
+    from ragstream_core.build.workspace import Workspace
+
+    def interrupt(self, project):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workspace, "status", interrupt)
+    code, out, err = run("status")
+    assert (code, out) == (130, "") and "interrupted" in err and "Traceback" not in err
+
+
+def test_files_are_private(data, spawn):
+    old = os.umask(0o022)
+    try:
+        assert spawn("ingest", "manual").returncode == 0
+    finally:
+        os.umask(old)
+    modes = {oct(p.stat().st_mode & 0o077) for p in (data / "index").rglob("*")}
+    assert modes == {"0o0"}

@@ -1,0 +1,217 @@
+"""The documented shapes of --json, and which stream says what."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+QUESTION = "How does the exact file lock restrict a prompt?"
+
+INGEST_FILES = {"scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped"}
+PROMPT = {
+    "prompt_key", "run_id", "stage", "super_prompt", "tokens", "selection", "files", "warnings",
+    "timings_ms",
+}  # fmt: skip
+
+
+def prompt(run, *more: str):
+    code, out, err = run("prompt", QUESTION, "-p", "manual", "--json", *more)
+    assert code == 0, (out, err)
+    return json.loads(out)
+
+
+def test_ingest_prints_an_object_for_one_and_a_list_for_several(data, run, write_pages):
+    write_pages(data, "other")
+    code, out, _ = run("ingest", "manual", "--json")
+    one = json.loads(out)
+    assert code == 0
+    assert {"project", "generation", "committed", "files", "chunks", "seconds"} <= set(one)
+    assert set(one["files"]) == INGEST_FILES
+    assert set(one["chunks"]) == {"embedded", "reused", "live"}
+    assert (one["generation"], one["committed"], one["files"]["new"]) == (1, True, 4)
+    two = json.loads(run("ingest", "--json")[1])
+    assert [row["project"] for row in two] == ["manual", "other"]
+    assert [row["committed"] for row in two] == [False, True]
+    assert two[0]["files"]["unchanged"] == 4 and two[0]["chunks"]["embedded"] == 0
+
+
+def test_status_counts_what_an_ingest_would_do(indexed, run):
+    (indexed / "doc_raw" / "manual" / "extra.md").write_text("# Extra\n\nOne more page.\n")
+    found = json.loads(run("status", "--json")[1])
+    row = found["projects"][0]
+    assert row["pending"]["new"] == ["extra.md"] and row["generation"] == 1
+    code, out, _ = run("status")
+    assert code == 0 and "ragstream ingest manual" in out
+
+
+def test_prompt_has_the_documented_shape_and_explain_and_replay_know_its_key(indexed, run):
+    made = prompt(run)
+    assert set(made) == PROMPT
+    assert made["stage"] == "a5" and made["tokens"] > 0 and made["run_id"] == ""
+    assert len(made["prompt_key"]) == 64 and made["selection"]
+    assert set(made["timings_ms"]) >= {"a0_preprocessing", "retrieval", "prompt_builder"}
+    key = made["prompt_key"]
+    explained = json.loads(run("explain", key[:8], "--json")[1])
+    assert explained["prompt_key"] == key
+    kept = {way["chunk_id"] for way in explained["candidates"] if way["kept"]}
+    assert set(made["selection"]) <= kept
+    one = json.loads(run("explain", key, "--chunk", made["selection"][0], "--json")[1])
+    assert [way["chunk_id"] for way in one["candidates"]] == [made["selection"][0]]
+    code, out, _ = run("replay", key[:8], "--json")
+    assert code == 0 and json.loads(out)["verdict"] == "identical"
+    listed = json.loads(run("status", "--json")[1])["prompts"]
+    assert [row["prompt_key"] for row in listed] == [key]
+
+
+def test_people_get_the_super_prompt_on_stdout_and_the_rest_on_stderr(indexed, run):
+    made = prompt(run)
+    code, out, err = run("prompt", QUESTION, "-p", "manual")
+    assert code == 0
+    assert out.rstrip("\n") == made["super_prompt"].rstrip("\n")
+    assert "ragstream explain" in err and "ragstream replay" in err and "tokens" in err
+
+
+def test_out_writes_the_file_instead(indexed, run, tmp_path):
+    target = tmp_path / "prompt.md"
+    code, out, err = run("prompt", QUESTION, "-p", "manual", "--out", str(target))
+    assert (code, out) == (0, "") and str(target) in err
+    assert target.read_text(encoding="utf-8") == prompt(run)["super_prompt"]
+
+
+def test_through_stops_there_and_keeps_nothing(indexed, run):
+    made = prompt(run, "--through", "retrieval")
+    assert made["stage"] == "retrieval" and made["super_prompt"] == made["prompt_key"] == ""
+    assert "reranker" not in made["timings_ms"]
+    assert json.loads(run("status", "--json")[1])["prompts"] == []
+    code, out, err = run("prompt", QUESTION, "-p", "manual", "--through", "retrieval")
+    assert code == 0 and "RETRIEVED" in out and "stage retrieval" in err
+
+
+def test_lock_injects_the_named_file_and_nothing_else(indexed, run):
+    made = prompt(run, "--file", "settings.yaml", "--lock")
+    assert [row["path"] for row in made["files"]] == ["settings.yaml"]
+    assert made["selection"] == [] and "text" not in made["files"][0]
+
+
+def test_settings_and_off_reach_the_chain(indexed, run):
+    plain = prompt(run)
+    changed = prompt(run, "--set", "prompt.max_facts=1")
+    assert changed["prompt_key"] != plain["prompt_key"]
+    off = prompt(run, "--off", "manual/guide/locks.md")
+    assert not any(c.startswith("guide/locks.md::") for c in off["selection"])
+    assert any(c.startswith("guide/locks.md::") for c in plain["selection"])
+
+
+def test_prompt_reads_stdin(indexed, run, monkeypatch):
+    import io
+    import sys
+
+    text = io.TextIOWrapper(io.BytesIO(QUESTION.encode()))
+    monkeypatch.setattr(sys, "stdin", text)
+    code, out, _ = run("prompt", "-", "-p", "manual", "--json")
+    assert code == 0 and QUESTION in json.loads(out)["super_prompt"]
+
+
+def test_search_ranks(indexed, run):
+    rows = json.loads(run("search", "exact file lock", "-p", "manual", "-k", "2", "--json")[1])
+    assert len(rows) == 2
+    assert set(rows[0]) == {"chunk_id", "source", "score", "dense", "lexical", "snippet"}
+    assert rows[0]["source"] == "guide/locks.md" and rows[0]["score"] >= rows[1]["score"]
+    code, out, _ = run("search", "exact file lock", "-p", "manual")
+    assert code == 0 and "guide/locks.md" in out
+
+
+def test_replay_of_what_cannot_be_made_again_is_3(indexed, run):
+    key = prompt(run, "--file", "settings.yaml")["prompt_key"]
+    for blob in (indexed / "prompts" / "blobs").iterdir():
+        blob.unlink()
+    code, out, _ = run("replay", key, "--json")
+    verdict = json.loads(out)
+    assert code == 3 and verdict["verdict"] == "input unavailable" and verdict["reason"]
+
+
+def test_explain_without_its_derived_file_says_what_to_do(indexed, run):
+    key = prompt(run)["prompt_key"]
+    (indexed / "prompts" / key / "decisions.parquet").unlink()
+    code, _, err = run("explain", key)
+    assert code == 1 and key[:12] in err and "next: " in err
+
+
+def test_explain_shows_every_step_of_one_chunk(indexed, run):
+    made = prompt(run)
+    code, out, err = run("explain", made["prompt_key"])
+    assert code == 0 and "guide/locks.md#0" in out and "--chunk" in err
+    code, out, _ = run("explain", made["prompt_key"], "--chunk", made["selection"][0])
+    stages = [line.split()[0] for line in out.splitlines()[1:]]
+    assert code == 0 and stages == ["retrieval", "reranked", "a3", "a4", "a5"]
+
+
+def test_eval_retrieval_measures_and_writes_a_run_file(data, run, tmp_path):
+    pytest.importorskip("ir_measures")
+    documents = {"a": "Cats sleep on warm roofs.", "b": "Trains leave the station at noon."}
+    rows = [json.dumps({"id": i, "text": t}) for i, t in documents.items()]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(rows))
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"id": "q", "text": "trains at noon"}))
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\tb\t1\n")
+    words = ["eval", "retrieval", "--corpus", "corpus.jsonl", "--queries", "queries.jsonl"]
+    words += ["--qrels", "qrels.tsv", "--run", "run.txt"]
+    code, out, _ = run(*words, "--json")
+    found = json.loads(out)
+    assert code == 0 and found["queries"] == 1 and found["fingerprint"]
+    assert found["metrics"] == {"nDCG@10": 1.0, "R@10": 1.0, "MRR@10": 1.0}
+    assert (tmp_path / "run.txt").read_text().splitlines()[0].split()[:4] == ["q", "Q0", "b", "1"]
+    code, out, _ = run(*words)
+    assert code == 0 and "nDCG@10" in out and "1.0000" in out
+
+
+def test_global_options_may_stand_anywhere(data, run, tmp_path, monkeypatch):
+    monkeypatch.delenv("RAGSTREAM_DATA_DIR")
+    before = json.loads(run("--data", str(data), "status", "--json")[1])
+    after = json.loads(run("status", "--json", "--data", str(data))[1])
+    assert before == after and before["data_dir"] == str(data)
+
+
+def test_words_after_two_dashes_are_text(indexed, run):
+    code, out, _ = run("prompt", "-p", "manual", "--no-record", "--", "--json lock --data")
+    assert code == 0 and "--json lock --data" in out and not out.startswith("{")
+
+
+def test_config_show_says_where_values_come_from_and_hides_secrets(data, run, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", "sk-canary-123")
+    code, out, _ = run("config", "show", "--origin", "--json")
+    found = json.loads(out)
+    assert code == 0 and "canary" not in out
+    assert found["embeddings.backend"] == {"value": "hashed", "origin": "environment"}
+    assert found["retrieval.tau"] == {"value": 9.0, "origin": "default"}
+    assert "canary" not in run("config", "show")[1] and "canary" not in run("doctor")[1]
+
+
+def test_doctor_names_what_is_missing_and_the_next_step(data, run):
+    checks = {row["name"]: row for row in json.loads(run("doctor", "--json")[1])}
+    assert {"python", "packages", "embedding model", "reranker", "data root", "provider"} <= set(
+        checks
+    )
+    assert checks["embedding model"]["level"] == "warn"
+    assert "not contacted" in checks["provider"]["detail"]
+
+
+def test_doctor_fails_without_a_data_root(environment, run):
+    code, out, _ = run("doctor")
+    assert code == 1 and "fail" in out and "mkdir" in out
+
+
+def test_doctor_names_the_command_for_a_better_reranker(data, run, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "auto")
+    monkeypatch.setenv("RAGSTREAM_RERANK__MODEL", "nobody/no-such-model")
+    checks = {row["name"]: row for row in json.loads(run("doctor", "--json")[1])}
+    assert checks["reranker"]["level"] == "warn" and "maxsim" in checks["reranker"]["detail"]
+    assert "nobody/no-such-model" in checks["reranker"]["next_step"]
+
+
+@pytest.mark.parametrize("text", ["\x1b[31mred", "bell\x07", "\u202ereversed"])
+def test_control_characters_do_not_reach_the_terminal(text):
+    from ragstream_app.rendering import printable
+
+    shown = printable(text)
+    assert shown.isprintable() and len(shown) == len(text)

@@ -1,0 +1,255 @@
+"""The page, driven without a browser: eight buttons in order, nothing without a click."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ragstream_app import page_panels as panels
+from ragstream_app import up
+from ragstream_app.page_state import Desk, press
+from ragstream_core.orchestration.chain import BUTTONS, ops_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = str(ROOT / "ragstream_app" / "page.py")
+QUESTION = "How does the exact file lock restrict a prompt?"
+SEED_ORDER = [
+    "PreProcessing", "A2 PromptShaper", "Retrieval", "ReRanker",
+    "A3 NLI Gate", "A4 Condenser", "A5 Format Enforcer", "Prompt Builder",
+]  # fmt: skip
+
+
+@pytest.fixture
+def page(indexed):
+    """The page over a small index, just opened."""
+    import streamlit as st
+    from streamlit import config, logger
+
+    logger.set_log_level("ERROR")
+    config.set_option("server.address", "127.0.0.1")
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    test = AppTest.from_file(PAGE, default_timeout=60).run()
+    assert not test.exception
+    return test
+
+
+def click(page: AppTest, label: str) -> AppTest:
+    next(b for b in page.button if b.label == label).click()
+    page.run()
+    assert not page.exception
+    return page
+
+
+def ask(page: AppTest, text: str = QUESTION) -> AppTest:
+    area(page, "Prompt").set_value(text)
+    return page
+
+
+def area(page: AppTest, label: str):
+    return next(a for a in page.text_area if a.label == label)
+
+
+def desk(page: AppTest) -> Desk:
+    return page.session_state.desk
+
+
+def test_title_and_two_areas(page):
+    assert page.title[0].value == "RAGstream"
+    assert [a.label for a in page.text_area] == ["Prompt", "Super-Prompt"]
+
+
+def test_eight_buttons_in_seed_order(page):
+    assert list(BUTTONS) == SEED_ORDER
+    labels = [b.label for b in page.button]
+    assert labels[:8] == SEED_ORDER and labels[8] == "Run all"
+
+
+def test_nothing_runs_without_a_click(page, indexed):
+    ask(page).run()
+    assert desk(page).steps == {} and area(page, "Super-Prompt").value in ("", None)
+    assert not (indexed / "prompts").exists()
+
+
+def test_each_button_advances_its_own_stage(page):
+    ask(page)
+    for number, button in enumerate(BUTTONS, start=1):
+        click(page, button)
+        found = desk(page)
+        assert list(found.steps) == list(BUTTONS[:number])
+        ran = {op for op, _ in found.last.prompt.extras["trail"]}
+        assert ran == {op for b in BUTTONS[:number] for op in ops_of(b)}
+        assert area(page, "Super-Prompt").value
+    assert desk(page).last.prompt_key
+    assert area(page, "Super-Prompt").value == desk(page).last.prompt.extras["super_prompt"]
+
+
+def test_run_all_equals_the_eight_clicks(page):
+    ask(page)
+    for button in BUTTONS:
+        click(page, button)
+    one_by_one = area(page, "Super-Prompt").value
+    click(page, "Run all")
+    assert area(page, "Super-Prompt").value == one_by_one
+    assert QUESTION in one_by_one
+
+
+def test_the_page_and_the_command_line_agree(page, run):
+    import json
+
+    click(ask(page), "Run all")
+    made = json.loads(run("prompt", QUESTION, "-p", "manual", "--json")[1])
+    assert area(page, "Super-Prompt").value == made["super_prompt"]
+
+
+@pytest.mark.parametrize("button", BUTTONS[1:])
+def test_a_button_out_of_order_names_the_missing_one(page, button):
+    click(ask(page), button)
+    assert desk(page).steps == {}
+    assert len(page.error) == 1
+    assert "needs PreProcessing first" in page.error[0].value
+
+
+def test_pressing_again_replaces_the_step_and_drops_later_ones(page):
+    ask(page)
+    for button in BUTTONS[:5]:
+        click(page, button)
+    before = desk(page).steps["Retrieval"].prompt.extras["trail"]
+    click(page, "Retrieval")
+    assert list(desk(page).steps) == list(BUTTONS[:3])
+    assert desk(page).last.prompt.extras["trail"] == before
+
+
+def test_an_empty_prompt_is_a_message(page):
+    click(page, "PreProcessing")
+    assert "the prompt is empty" in page.error[0].value
+    click(ask(page), "PreProcessing")
+    assert not page.error and desk(page).steps
+
+
+def test_no_project_is_a_message(page):
+    page.multiselect[0].set_value([])
+    click(ask(page), "PreProcessing")
+    assert "no project given" in page.error[0].value
+
+
+def test_an_unexpected_error_is_a_message_without_traceback(page, monkeypatch):
+    from ragstream_core.build.workspace import Workspace
+
+    def explode(self, request, now=None):
+        raise ZeroDivisionError("canary")
+
+    monkeypatch.setattr(Workspace, "pin", explode)
+    click(ask(page), "PreProcessing")
+    assert "ZeroDivisionError: canary" in page.error[0].value
+    assert "Traceback" not in page.error[0].value and desk(page).steps == {}
+
+
+def test_lock_and_injected_file_reach_the_run(page):
+    inject = next(m for m in page.multiselect if m.label.startswith("Inject"))
+    assert "manual/settings.yaml" in inject.options
+    inject.set_value(["manual/settings.yaml"])
+    next(t for t in page.toggle if t.label == "Exact File Lock").set_value(True)
+    click(ask(page), "Run all")
+    prompt = desk(page).last.prompt
+    assert [f["path"] for f in prompt.extras["files"]] == ["settings.yaml"]
+    assert prompt.final_selection_ids == [] and not prompt.views_by_stage.get("retrieval")
+
+
+def test_a_file_switched_off_is_not_retrieved(page):
+    box = next(c for c in page.checkbox if "guide/locks.md" in c.label)
+    box.uncheck().run()
+    click(ask(page), "Run all")
+    ids = desk(page).last.prompt.views_by_stage["retrieval"]
+    assert ids and not any(i.startswith("guide/locks.md::") for i in ids)
+    next(b for b in page.button if b.label == "All ON").click()
+    click(page.run(), "Run all")
+    ids = desk(page).last.prompt.views_by_stage["retrieval"]
+    assert any(i.startswith("guide/locks.md::") for i in ids)
+
+
+def test_a_changed_prompt_is_said_to_be_not_taken_in_yet(page):
+    click(ask(page), "Run all")
+    assert not any("PreProcessing takes" in t.value for t in page.text)
+    ask(page, "Something else entirely").run()
+    assert any("PreProcessing takes" in t.value for t in page.text)
+
+
+def test_the_decision_table_has_a_row_and_a_reason_a_candidate(page):
+    click(ask(page), "Run all")
+    prompt = desk(page).last.prompt
+    rows = panels.last_decisions(prompt)
+    assert {row["chunk_id"] for row in rows} == set(prompt.views_by_stage["retrieval"])
+    assert all(row["rule"] and row["reason"] for row in rows)
+    kept = {row["chunk_id"] for row in rows if row["kept"] == "in"}
+    assert set(prompt.final_selection_ids) <= kept
+    assert list(page.dataframe[0].value["chunk_id"]) == [row["chunk_id"] for row in rows]
+
+
+def test_the_citation_table_leads_from_short_id_to_chunk(page):
+    click(ask(page), "Run all")
+    prompt = desk(page).last.prompt
+    rows = panels.citation_rows(prompt.extras["citations"])
+    assert {row["chunk"] for row in rows} == set(prompt.final_selection_ids)
+    assert all(row["short id"] in prompt.extras["super_prompt"] for row in rows)
+    assert list(page.dataframe[1].value["short id"]) == [row["short id"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "name", ["a.md", "`x`.md", "``", "![i](http://evil/x.png).md", "<img src=x>.md", "a\nb.md"]
+)
+def test_file_names_are_shown_and_not_rendered(name):
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt().parseInline(panels.literal(name))[0].children
+    assert [t.type for t in tokens] == ["code_inline"]
+    assert tokens[0].content == name.replace("\n", "\N{REPLACEMENT CHARACTER}")
+
+
+def test_documents_are_never_rendered():
+    sources = [(ROOT / "ragstream_app" / f"page{part}.py").read_text() for part in ("", "_panels")]
+    for source in sources:
+        for call in ("st.markdown", "st.write", "unsafe_allow_html", "st.caption", "st.latex"):
+            assert call not in source
+
+
+def test_press_leaves_the_desk_alone_on_an_error(indexed):
+    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.errors import UsageError
+    from ragstream_core.orchestration.inputs import PromptRequest
+
+    mine, request = Desk(), PromptRequest(QUESTION, ("manual",))
+    with pytest.raises(UsageError, match="needs PreProcessing first"):
+        press(mine, "Retrieval", request, open_workspace())
+    assert mine == Desk()
+
+
+def test_the_page_s_settings_are_the_same_as_flags_and_as_file():
+    settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
+    flags = dict(flag.removeprefix("--").split("=") for flag in up.PAGE_FLAGS)
+    in_file = {
+        f"{section}.{key}": str(value).lower() if isinstance(value, bool) else str(value)
+        for section, values in settings.items()
+        for key, value in values.items()
+    }
+    assert in_file.pop("server.port") == "8503"
+    assert flags == in_file
+    assert flags["server.address"] == "127.0.0.1" and flags["browser.gatherUsageStats"] == "false"
+
+
+@pytest.mark.parametrize("address", [None, "0.0.0.0", "192.168.1.5"])
+def test_a_page_open_to_the_network_is_refused(page, address):
+    from streamlit import config
+
+    config.set_option("server.address", address)
+    page.run()
+    assert "open to the network" in page.error[0].value and not page.text_area
+
+
+def test_css_hides_the_chrome_and_is_tight():
+    css = (ROOT / "ragstream_app" / "page.css").read_text()
+    assert "stHeader" in css and "display: none" in css and "stToolbar" in css
+    assert "block-container" in css and "gap" in css

@@ -1,0 +1,71 @@
+"""What the light commands import, and what they cost (performance.md G1, G13)."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+
+import pytest
+
+HEAVY = ("dagster", "chromadb", "numpy", "torch", "onnxruntime", "pyarrow", "streamlit", "pandas")
+RUN = f"""
+import json, sys
+from ragstream_app.cli import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(json.dumps([code, [m for m in {HEAVY!r} if m in sys.modules]]), file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def imported(spawn):
+    """Which heavy packages a command imported."""
+
+    def call(*words: str) -> list[str]:
+        result = spawn(*words, code=RUN)
+        code, found = json.loads(result.stderr.strip().splitlines()[-1])
+        assert code == 0, result.stderr
+        return found
+
+    return call
+
+
+@pytest.mark.parametrize("words", [["--help"], ["prompt", "--help"], ["config", "show"]])
+def test_looking_around_imports_nothing_heavy(environment, imported, words):
+    assert imported(*words) == []
+
+
+def test_status_and_a_noop_ingest_import_nothing_heavy(settled, imported, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")  # the default: also then
+    for words in (["status"], ["status", "--json"], ["ingest"], ["ingest", "--json"]):
+        assert imported(*words) == [], words
+
+
+def test_the_probe_itself_can_fail(data, imported):
+    assert "numpy" in imported("ingest")
+
+
+def test_light_commands_are_cheap(settled, spawn):
+    for words in (["--help"], ["status"], ["ingest"]):
+        spawn(*words)  # compiles once
+        costs = []
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            assert spawn(*words).returncode == 0
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        assert min(costs) <= 0.34, f"{words}: {costs} CPU seconds"
+
+
+def test_importing_the_command_line_reads_no_environment(environment, spawn, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_NONSENSE__KEY", "1")
+    result = spawn(code="import ragstream_app.cli, sys; print('numpy' in sys.modules)")
+    assert result.stdout.strip() == "False", result.stderr
+
+
+def test_a_closed_pipe_is_no_traceback(environment, spawn):
+    pipe = f"{sys.executable} -m ragstream_app.cli config reference | head -1"
+    result = spawn(pipe, code="import subprocess, sys; subprocess.run(['sh', '-c', sys.argv[1]])")
+    assert "Settings reference" in result.stdout
+    assert result.stderr == ""

@@ -1,0 +1,47 @@
+"""The chain with a cross-encoder whose weights lie in the data root; a tiny random one."""
+
+import pytest
+
+from ragstream_core.build import models
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import WeightsMissing
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.settings import MS_MARCO
+from tests.unit.models.test_cross_encoder import build
+from tests.unit.orchestration.conftest import write_docs
+
+
+@pytest.fixture
+def space(tmp_path):
+    write_docs(tmp_path)
+    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace.ingest("demo")
+    return workspace
+
+
+def ask(space, **settings):
+    request = PromptRequest("Who may write to the catalog?", ("demo",), settings=settings)
+    return space.run(space.pin(request))
+
+
+def test_without_weights_maxsim_stands_in_and_is_named(space):
+    inputs = space.pin(PromptRequest("Who may write?", ("demo",)))
+    assert inputs.models["reranker"] == "maxsim"
+    rules = {r["rule"] for r in ask(space).extras["decisions"] if r["stage"] == "reranked"}
+    assert rules == {"maxsim"}
+    with pytest.raises(WeightsMissing, match="maxsim"):
+        ask(space, **{"rerank.backend": "cross_encoder"})
+
+
+def test_with_weights_one_pass_orders_by_the_whole_query(space, tmp_path):
+    build(models.models_dir(space.config) / MS_MARCO)
+    prompt = ask(space)
+    rows = [r for r in prompt.extras["decisions"] if r["stage"] == "reranked"]
+    assert {r["rule"] for r in rows} == {"cross_encoder"}
+    assert [r["score"] for r in rows] == sorted((r["score"] for r in rows), reverse=True)
+    assert prompt.views_by_stage["reranked"] == [r["chunk_id"] for r in rows]
+    assert set(prompt.views_by_stage["reranked"]) == set(prompt.views_by_stage["retrieval"])
+    inputs = space.pin(PromptRequest("Who may write?", ("demo",)))
+    assert inputs.models["reranker"] == MS_MARCO
+    record = space.finish(prompt)
+    assert space.replay(record.prompt_key).verdict == "identical"

@@ -1,0 +1,90 @@
+"""`ragstream eval retrieval`: metrics, run file, files that do not fit."""
+
+import json
+
+import pytest
+
+from ragstream_core.build.evaluating import evaluate_retrieval
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.retrieval import measure, read_jsonl, read_qrels, write_run
+
+CORPUS = [
+    {"id": "d1", "title": "Locks", "text": "One writer holds the project lock at a time."},
+    {"id": "d2", "title": "", "text": "The dense signal is a cosine of two unit vectors."},
+    {"id": "d3", "title": "Budget", "text": "A prompt has a token budget of six thousand tokens."},
+]
+QUERIES = [
+    {"id": "q1", "text": "who holds the lock", "meta": {"kind": "short"}},
+    {"id": "q2", "text": "what is the token budget of a prompt", "meta": {"kind": "long"}},
+    {"id": "q3", "text": "not judged"},
+]
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td3\t1\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    corpus, queries, qrels = (tmp_path / n for n in ("corpus.jsonl", "queries.jsonl", "qrels.tsv"))
+    corpus.write_text("\n".join(map(json.dumps, CORPUS)))
+    queries.write_text("\n".join(map(json.dumps, QUERIES)))
+    qrels.write_text(QRELS)
+    return corpus, queries, qrels
+
+
+def evaluated(tmp_path, files, **explicit):
+    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed", **explicit})
+    corpus, queries, qrels = files
+    return evaluate_retrieval(space, corpus, queries=queries, qrels=qrels)
+
+
+def test_the_right_documents_are_found_and_measured(tmp_path, files):
+    result = evaluated(tmp_path, files)
+    assert result.run["q1"][0] == "d1"
+    assert result.run["q2"][0] == "d3"
+    assert result.metrics == {"nDCG@10": 1.0, "R@10": 1.0, "MRR@10": 1.0}
+    assert set(result.by_kind) == {"short", "long"}
+    assert result.queries == 2
+    assert set(result.to_json()) == {"metrics", "by_kind", "queries", "fingerprint", "seconds"}
+
+
+def test_a_second_call_reads_the_vectors_and_gives_the_same(tmp_path, files):
+    first, second = evaluated(tmp_path, files), evaluated(tmp_path, files)
+    assert (first.run, first.metrics) == (second.run, second.metrics)
+    assert list((tmp_path / "evaluation").glob("*.f32"))
+
+
+def test_the_fingerprint_names_the_settings(tmp_path, files):
+    one = evaluated(tmp_path, files).fingerprint
+    assert evaluated(tmp_path, files, **{"retrieval.tau": "5"}).fingerprint != one
+
+
+def test_metrics_follow_our_order_where_scores_tie():
+    qrels = {"q": {"b": 1}}
+    assert measure({"q": ["a", "b"]}, qrels, ["q"])["MRR@10"] == 0.5
+    assert measure({"q": ["b", "a"]}, qrels, ["q"])["MRR@10"] == 1.0
+    assert measure({"q": ["b"]}, qrels, ["q"])["nDCG@10"] == 1.0
+    assert measure({"q": ["a"] + [f"x{i}" for i in range(9)] + ["b"]}, qrels, ["q"])["R@10"] == 0.0
+
+
+def test_a_run_file_has_six_columns(tmp_path):
+    write_run(tmp_path / "run", {"q1": ["d1", "d2"]})
+    assert (tmp_path / "run").read_text().splitlines() == [
+        "q1 Q0 d1 1 1.000000 ragstream",
+        "q1 Q0 d2 2 0.500000 ragstream",
+    ]
+
+
+def test_what_does_not_fit_is_named_with_its_line(tmp_path, files):
+    corpus, queries, qrels = files
+    queries.write_text('{"id": "q1", "text": "x"}\n{"id": 3\n')
+    with pytest.raises(UsageError, match=r"queries\.jsonl:2"):
+        read_jsonl(queries)
+    qrels.write_text("head\nq1 d1 1\n")
+    with pytest.raises(UsageError, match=r"qrels\.tsv:2"):
+        read_qrels(qrels)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_jsonl(tmp_path / "nothing")
+    queries.write_text('{"id": "other", "text": "x"}')
+    qrels.write_text(QRELS)
+    with pytest.raises(UsageError, match="belong together"):
+        evaluated(tmp_path, files)
