@@ -1,0 +1,1 @@
+"""The two faces of RAGstream: the command line and the page."""

@@ -1,0 +1,173 @@
+"""What `ragstream doctor` looks at; each check says ok, warn or fail and the next step.
+
+Nothing here contacts anything: the provider is shown, ports are tried on loopback only.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import RagstreamError, WeightsMismatch, WeightsMissing
+
+if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
+
+PACKAGES = (
+    "dagster", "dagster-webserver", "streamlit", "onnxruntime", "tokenizers", "numpy",
+    "semantic-text-splitter", "PyStemmer", "pyarrow", "torch", "sentence-transformers",
+)  # fmt: skip
+OLDEST = (3, 11)
+LOW_DISK_BYTES = 2_000_000_000
+DOCTOR_SOURCES = ("model.safetensors", "config.json", "tokenizer.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding.
+
+    Attributes:
+        name: What was looked at.
+        level: ``ok``, ``warn`` (works, could be better) or ``fail`` (something will not work).
+        detail: What was found.
+        next_step: What to do about it; empty where nothing is to be done.
+    """
+
+    name: str
+    level: str
+    detail: str
+    next_step: str = ""
+
+
+def examine(config: AppConfig) -> list[Check]:
+    """Run all checks; one that breaks is a finding itself."""
+    checks: list[Check] = []
+    for look in (_python, _packages, _embedder, _reranker, _data_root, _ports, _provider):
+        try:
+            checks += _findings(look, config)
+        except (RagstreamError, OSError) as error:
+            checks.append(Check(look.__name__.strip("_"), "fail", str(error)))
+    return checks
+
+
+def _findings(look: Callable[[AppConfig], Iterator[Check]], config: AppConfig) -> list[Check]:
+    return list(look(config))
+
+
+def _python(_: AppConfig) -> Iterator[Check]:
+    version = platform.python_version()
+    if sys.version_info[:2] < OLDEST:
+        yield Check("python", "fail", version, "install Python 3.11 or newer")
+    else:
+        yield Check("python", "ok", f"{version} on {platform.machine()}, {os.cpu_count()} cores")
+
+
+def _packages(_: AppConfig) -> Iterator[Check]:
+    versions: list[str] = []
+    missing: list[str] = []
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        yield Check("packages", "fail", f"missing: {', '.join(missing)}", "make demo")
+    else:
+        yield Check("packages", "ok", ", ".join(versions))
+
+
+def _embedder(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.embedders import fingerprints, onnx_export, weights
+
+    settings = config.settings.embeddings
+    if settings.backend == "hashed":
+        step = "unset embeddings.backend; hashed vectors know no meaning"
+        yield Check("embedding model", "warn", "hashed: made for tests", step)
+        return
+    if not weights.is_default(settings.model):
+        folder = weights.find_model(settings.model, config.data_dir / "models")
+        yield Check("embedding model", "ok", f"{settings.model} in {folder} (not verified)")
+        return
+    try:
+        folder = weights.find_default()
+        weights.verify_files(folder, DOCTOR_SOURCES)
+    except (WeightsMissing, WeightsMismatch) as error:
+        yield Check("embedding model", "fail", error.message, error.hint)
+        return
+    yield Check("embedding model", "ok", f"{settings.model} in {folder}, sha256 verified")
+    if settings.backend != "onnx":
+        return
+    made = config.data_dir / "models" / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+    if onnx_export.is_intact(made):
+        yield Check("ONNX export", "ok", str(made))
+    elif importlib.util.find_spec("onnx") is None:
+        yield Check(
+            "ONNX export", "fail", "not made yet, and onnx is missing", weights.MISSING_HINT
+        )
+    else:
+        yield Check("ONNX export", "warn", "not made yet; the first ingest makes it (about 13 s)")
+
+
+def _reranker(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build.models import models_dir, reranker_name
+
+    settings = config.settings.rerank
+    name = reranker_name(config, settings)
+    if name == settings.model:
+        yield Check("reranker", "ok", name)
+        return
+    if settings.backend != "auto":
+        yield Check("reranker", "ok", f"{name} (rerank.backend={settings.backend})")
+        return
+    folder = models_dir(config) / settings.model
+    yield Check(
+        "reranker",
+        "warn",
+        f"{name}; the cross-encoder {settings.model} is not on this machine",
+        f"on a machine with network: hf download {settings.model} --local-dir {folder}",
+    )
+
+
+def _data_root(config: AppConfig) -> Iterator[Check]:
+    root = config.data_dir
+    if not root.is_dir():
+        step = f"mkdir -p {root}/doc_raw/PROJECT and put documents there"
+        yield Check("data root", "fail", f"{root} does not exist", step)
+        return
+    if not os.access(root, os.W_OK | os.X_OK):
+        yield Check("data root", "fail", f"{root} is not writable", f"chmod u+wx {root}")
+        return
+    free = shutil.disk_usage(root).free
+    level = "warn" if free < LOW_DISK_BYTES else "ok"
+    step = "free some space; an ingest needs room for new vectors" if level == "warn" else ""
+    yield Check("data root", level, f"{root}, {free / 1e9:.1f} GB free", step)
+    home = root / "dagster_home"
+    recorded = config.settings.dagster.record == "dagster"
+    state = "there" if home.is_dir() else "made by the first recorded run"
+    yield Check("dagster home", "ok", f"{home} ({state if recorded else 'recording is off'})")
+
+
+def _ports(config: AppConfig) -> Iterator[Check]:
+    from ragstream_app.ports import is_free
+
+    wanted = (("Dagster", "--port", config.settings.dagster.port),
+              ("page", "--page-port", config.settings.page.port))  # fmt: skip
+    for name, option, port in wanted:
+        if is_free(port):
+            yield Check(f"port {port}", "ok", f"free for the {name}")
+        else:
+            step = f"fine if `ragstream up` is running; else ragstream up {option} N"
+            yield Check(f"port {port}", "warn", f"in use; the {name} wants it", step)
+
+
+def _provider(config: AppConfig) -> Iterator[Check]:
+    provider = config.settings.provider
+    key = "with a key" if provider.api_key.get_secret_value() else "without a key"
+    yield Check("provider", "ok", f"{provider.model} at {provider.base_url}, {key}; not contacted")

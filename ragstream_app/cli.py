@@ -1,0 +1,151 @@
+"""The command line `ragstream`: the tree of commands and its entry point.
+
+Importing this module loads typer and nothing of the library: each command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragstream_app import cli_ingest, cli_inspect, cli_prompt, up
+from ragstream_app.failures import guarded
+from ragstream_app.session import Session
+
+EPILOG = """**First steps**
+
+ragstream ingest handbook
+
+ragstream prompt "How do I lock the prompt to one file?" -p handbook
+
+ragstream explain KEY
+
+Exit codes: 0 ok, 1 the operation failed, 2 wrong usage, 3 refused."""
+
+WITH_VALUE = ("--data", "--config")
+
+app = typer.Typer(
+    name="ragstream",
+    help="Documents in, cited and replayable Super-Prompts out, as Dagster runs.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+config_app = typer.Typer(help="Show the settings and where they come from.", no_args_is_help=True)
+eval_app = typer.Typer(help="Measure retrieval on your own questions.", no_args_is_help=True)
+
+
+def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: str = "") -> None:
+    """Register a command; its docstring is its help, without the section for programmers."""
+    text = inspect.cleandoc(command.__doc__ or "").partition("\n\nRaises:")[0]
+    group.command(name, help=text, epilog=epilog or None)(command)
+
+
+_add(app, "ingest", cli_ingest.ingest, cli_ingest.INGEST_EPILOG)
+_add(app, "status", cli_ingest.status)
+_add(app, "prompt", cli_prompt.prompt, cli_prompt.PROMPT_EPILOG)
+_add(app, "search", cli_prompt.search)
+_add(app, "explain", cli_inspect.explain)
+_add(app, "replay", cli_inspect.replay)
+_add(app, "up", up.up)
+_add(app, "doctor", cli_inspect.doctor)
+app.add_typer(config_app, name="config")
+app.add_typer(eval_app, name="eval")
+_add(config_app, "show", cli_inspect.config_show)
+_add(config_app, "reference", cli_inspect.config_reference)
+_add(eval_app, "retrieval", cli_inspect.eval_retrieval, cli_inspect.EVAL_EPILOG)
+
+
+def _version(value: bool) -> None:
+    if not value:
+        return
+    from importlib import metadata
+
+    try:
+        typer.echo(f"ragstream {metadata.version('ragstream')}")
+    except metadata.PackageNotFoundError:
+        typer.echo("ragstream, from a source tree that is not installed")
+    raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The data root; default: $RAGSTREAM_DATA_DIR, else data."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A configuration file; default: ragstream.yaml."),
+    ] = None,
+    traceback: Annotated[
+        bool,
+        typer.Option(
+            "--traceback", metavar="", help="Show the traceback of an error, for a report."
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Keep the global options for the command that follows."""
+    ctx.obj = Session(data, config)
+
+
+def global_first(words: list[str]) -> list[str]:
+    """Move the global options to the front, so that people may write them anywhere."""
+    end = words.index("--") if "--" in words else len(words)
+    first: list[str] = []
+    rest: list[str] = []
+    position = 0
+    while position < end:
+        word = words[position]
+        name, sign, _ = word.partition("=")
+        width = 1
+        if name in WITH_VALUE and not sign:
+            width = 2
+        target = first if name in WITH_VALUE or word == "--traceback" else rest
+        target += words[position : min(position + width, end)]
+        position += width
+    return [*first, *rest, *words[end:]]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Its words without the program's name; default: those of this process.
+
+    Returns:
+        The exit code: 0 ok, 1 failed, 2 wrong usage, 3 refused, 130 interrupted.
+    """
+    os.umask(0o077)  # whatever is written belongs to its owner alone
+    words = sys.argv[1:] if argv is None else argv
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")  # file names need not be valid UTF-8
+
+    def run() -> object:
+        if {"--help", "--version"}.isdisjoint(words):
+            from ragstream_core.config import quiet_environment
+
+            quiet_environment()
+        return app(global_first(words), prog_name="ragstream", standalone_mode=False)
+
+    return guarded(run, words)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,203 @@
+"""Commands that look: explain, replay, doctor, config, eval."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragstream_app.session import emit_json, session_of
+from ragstream_core.errors import OperationFailed, UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
+
+REFUSED = 3
+EVAL_EPILOG = """**Files**
+
+corpus.jsonl: one object a line with id, text and, where there is one, title
+
+queries.jsonl: one object a line with id and text
+
+qrels.tsv: a header line, then query-id, corpus-id and score, separated by tabs"""
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+Key = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY", help="A prompt's key or its first 6 digits; `ragstream status` lists them."
+    ),
+]
+
+
+def explain(
+    ctx: typer.Context,
+    key: Key,
+    chunk: Annotated[
+        str,
+        typer.Option(metavar="ID", help="Only this chunk: its id, citation or part of its path."),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Show why each candidate is in a prompt or is not: its way through the stages.
+
+    Raises:
+        UsageError: No such prompt, or no such candidate in it.
+        OperationFailed: Its decisions are not there any more.
+    """
+    from ragstream_core.orchestration.explain import load_decisions, ways
+
+    store = session_of(ctx).workspace().store
+    full_key = store.find(key)
+    decisions = load_decisions(store.root / full_key)
+    if decisions is None:
+        raise OperationFailed(
+            f"the decisions of {full_key[:12]} are not there any more",
+            hint="run the same prompt again; it makes them anew under the same key",
+        )
+    found = [way for way in ways(decisions) if not chunk or _is_meant(way["chunk_id"], chunk)]
+    if chunk and not found:
+        raise UsageError(
+            f"no candidate {chunk!r} in prompt {full_key[:12]}",
+            hint=f"ragstream explain {full_key[:12]} lists them",
+        )
+    if as_json:
+        emit_json({"prompt_key": full_key, "candidates": found})
+        return
+    from ragstream_app.rendering import print_ways
+
+    print_ways(full_key, found, detailed=bool(chunk))
+
+
+def replay(ctx: typer.Context, key: Key, as_json: Json = False) -> None:
+    """Make a kept prompt again from its inputs and compare the bytes; exit code 0 if identical.
+
+    Raises:
+        UnknownPrompt: No such prompt.
+        Exit: With 3, where the bytes are not the same.
+    """
+    workspace = session_of(ctx).workspace()
+    full_key = workspace.store.find(key)
+    verdict = workspace.replay(full_key)
+    identical = verdict.verdict == "identical"
+    if as_json:
+        emit_json({"prompt_key": full_key, **asdict(verdict)})
+    else:
+        first = f", first at {verdict.first_difference}" if verdict.first_difference else ""
+        reason = f": {verdict.reason}{first}" if verdict.reason else ""
+        typer.echo(f"{full_key[:12]} {verdict.verdict}{reason}", err=not identical)
+    if not identical:
+        raise typer.Exit(REFUSED)
+
+
+def doctor(ctx: typer.Context, as_json: Json = False) -> None:
+    """Check Python, packages, models, folders and ports, each with what to do about it.
+
+    Raises:
+        Exit: With 1, where something will not work.
+    """
+    from ragstream_app.checkup import examine
+
+    checks = examine(session_of(ctx).workspace().config)
+    if as_json:
+        emit_json([asdict(check) for check in checks])
+    else:
+        from ragstream_app.rendering import print_checks
+
+        print_checks(checks)
+    if any(check.level == "fail" for check in checks):
+        raise typer.Exit(1)
+
+
+def config_show(
+    ctx: typer.Context,
+    origin: Annotated[
+        bool, typer.Option("--origin", metavar="", help="Say where each value came from.")
+    ] = False,
+    task: Annotated[str, typer.Option(metavar="NAME", help="With this task profile.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Show every setting's value; secrets as asterisks."""
+    rows = _values(session_of(ctx).workspace(task=task).config)
+    if as_json:
+        plain: dict[str, Any] = {key: value for key, value, _ in rows}
+        sourced = {key: {"value": value, "origin": where} for key, value, where in rows}
+        emit_json(sourced if origin else plain)
+        return
+    from ragstream_app.rendering import print_settings
+
+    print_settings(rows, origin=origin)
+
+
+def config_reference() -> None:
+    """Print the settings reference as Markdown, generated from the code."""
+    from ragstream_app.reference import settings_reference
+
+    typer.echo(settings_reference(), nl=False)
+
+
+def eval_retrieval(
+    ctx: typer.Context,
+    corpus: Annotated[Path, typer.Option(metavar="FILE", help="The documents.")],
+    queries: Annotated[Path, typer.Option(metavar="FILE", help="The questions.")],
+    qrels: Annotated[Path, typer.Option(metavar="FILE", help="Which documents answer which.")],
+    run: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the ranking as a TREC run file.")
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure nDCG@10, R@10 and MRR@10 of retrieval with the given settings.
+
+    Raises:
+        UsageError: A file is missing or malformed.
+    """
+    for path in (corpus, queries, qrels):
+        if not path.is_file():
+            raise UsageError(f"no such file: {path}", hint="ragstream eval retrieval --help")
+    from ragstream_app.progress import ingest_progress
+    from ragstream_core.build.evaluating import evaluate_retrieval
+    from ragstream_core.config import parse_assignments
+    from ragstream_core.evaluation.retrieval import write_run
+
+    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    with ingest_progress("eval") as progress:
+        result = evaluate_retrieval(
+            workspace,
+            corpus,
+            queries=queries,
+            qrels=qrels,
+            progress=lambda done, total: progress("texts, then queries", done, total),
+        )
+    if run is not None:
+        write_run(run, result.run)
+    report = result.to_json()
+    if as_json:
+        emit_json(report)
+        return
+    from ragstream_app.rendering import print_metrics
+
+    print_metrics(report)
+
+
+def _is_meant(chunk_id: str, wanted: str) -> bool:
+    from ragstream_core.records.identity import sha256_hex
+
+    return wanted in chunk_id or (
+        len(wanted) >= 8 and sha256_hex(chunk_id).startswith(wanted.lower())
+    )
+
+
+def _values(config: AppConfig) -> list[tuple[str, Any, str]]:
+    from ragstream_core.settings import known_keys
+
+    tree = config.settings.model_dump(mode="json")
+    return [
+        (key, tree[key.split(".")[0]][key.split(".")[1]], config.origin[key])
+        for key in known_keys()
+    ]

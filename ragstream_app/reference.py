@@ -1,0 +1,78 @@
+"""The settings reference, generated from the field descriptions, so that it cannot go stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from ragstream_core.settings import SECTIONS
+
+INTRODUCTION = """# Settings reference
+
+Every setting of RAGstream, generated from the code by `ragstream config reference`. What a layer
+is and which one wins is told in [configuration](configuration.md). In the environment a setting is
+`RAGSTREAM_`, its section, two underscores and its key, all in capitals:
+`RAGSTREAM_RETRIEVAL__TOP_K=80`. On the command line it is `--set retrieval.top_k=80`.
+"""
+_NAMES = (
+    (bool, "true, false"),
+    (int, "integer"),
+    (float, "number"),
+    (str, "text"),
+    (SecretStr, "text"),
+)
+_RULE = "|---|---|---|---|"
+_BOUNDS = (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<"))
+
+
+def settings_reference() -> str:
+    """Return the reference as one Markdown page: a table a section, then the task profiles."""
+    parts = [INTRODUCTION]
+    for section, model in SECTIONS.items():
+        parts.append(f"## {section}\n\n{(model.__doc__ or '').strip()}\n")
+        rows = [
+            f"| `{section}.{key}` | {_default(field)} | {_range(field)} | {field.description} |"
+            for key, field in model.model_fields.items()
+        ]
+        parts.append("\n".join(["| setting | default | values | meaning |", _RULE, *rows, ""]))
+    return "\n".join([*parts, _tasks()])
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if hasattr(value, "get_secret_value"):
+        value = value.get_secret_value()
+    return "(empty)" if value == "" else f"`{json.dumps(value).strip(chr(34))}`"
+
+
+def _range(field: FieldInfo) -> str:
+    choices = getattr(field.annotation, "__args__", ())
+    if choices and all(isinstance(choice, str) for choice in choices):
+        return ", ".join(f"`{choice}`" for choice in choices)
+    name = next((name for kind, name in _NAMES if field.annotation is kind), "list of texts")
+    return " ".join([name, *_bounds(field)])
+
+
+def _bounds(field: FieldInfo) -> Iterator[str]:
+    for limit in field.metadata:
+        for attribute, sign in _BOUNDS:
+            value: Any = getattr(limit, attribute, None)
+            if value is not None:
+                yield f"{sign} {value}"
+
+
+def _tasks() -> str:
+    """Return the shipped task profiles; those of a settings file are somebody's own."""
+    shipped = yaml.safe_load(resources.files("ragstream_core").joinpath("tasks.yaml").read_text())
+    rows = []
+    for name, profile in sorted(shipped.items()):
+        changes = [f"`{s}.{k}={v}`" for s, values in profile.items() for k, v in values.items()]
+        rows.append(f"| `{name}` | {', '.join(changes)} |")
+    head = "## Task profiles\n\n`--task NAME` lays one of these over the settings.\n"
+    return "\n".join([head, "| profile | sets |", "|---|---|", *rows, ""])

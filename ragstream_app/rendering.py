@@ -1,0 +1,196 @@
+"""What people see on a terminal: aligned text, no table library, so that `status` stays light.
+
+Texts of documents and file names go through `printable`: they cannot colour a line or move the
+cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ragstream_app.session import note, pending_paths
+from ragstream_app.stage_text import last_score, stage_text
+from ragstream_core.ingestion.stats import FILE_KEYS
+
+if TYPE_CHECKING:
+    from ragstream_app.asking import Outcome
+    from ragstream_app.checkup import Check
+    from ragstream_core.ingestion.stats import IngestionStats
+
+MAX_SHOWN = 12
+NAMES_SHOWN = 3
+SNIPPET_CHARS = 150
+NAME_WIDTH = 48
+KEY_DIGITS = 12
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters, so that it cannot steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else REPLACEMENT for c in text)
+
+
+def short_id(chunk_id: str) -> str:
+    """Return ``path#chunk_idx`` of a chunk id, for people."""
+    path, _, rest = chunk_id.partition("::")
+    return f"{path}#{rest.rpartition('::')[2]}"
+
+
+def print_ingest(stats: IngestionStats, run_id: str) -> None:
+    """Print the counts of an ingest, what changed, what was skipped and why."""
+    rows = [("", "files", "")]
+    for kind in FILE_KEYS:
+        names = [printable(path) for path in stats.changed.get(kind, ())]
+        rows.append((kind, f"{stats.files.get(kind, 0):,}", _some(names)))
+    rows.append(("", "chunks", ""))
+    rows += [(k, f"{stats.chunks.get(k, 0):,}", "") for k in ("embedded", "reused", "live")]
+    typer.echo(printable(stats.project))
+    _aligned(rows, right=(1,))
+    _list("skipped", [f"{path}: {reason}" for path, reason in stats.skipped_reasons])
+    _list("warning", stats.warnings)
+    embedded = stats.chunks.get("embedded", 0)
+    rate = f", {embedded / stats.seconds:,.0f} chunks/s" if embedded and stats.seconds else ""
+    done = "committed" if stats.committed else "nothing to commit; the newest is"
+    run = f" · Dagster run {run_id[:8]}" if run_id else ""
+    typer.echo(f"{done} generation {stats.generation} in {stats.seconds:.2f} s{rate}{run}")
+
+
+def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, str]]) -> None:
+    """Print a line a project, then the last prompts."""
+    lines = [("project", "gen", "files", "chunks", "to ingest", "skipped", "MB", "made")]
+    lines += [
+        (
+            printable(row["project"]),
+            str(row["generation"] or "–"),
+            f"{row['files']:,}",
+            f"{row['chunks']:,}",
+            f"{len(pending_paths(row)):,}",
+            f"{len(row['skipped']):,}",
+            f"{row['bytes'] / 1e6:,.1f}",
+            str(row["created"] or "")[:16].replace("T", " "),
+        )
+        for row in rows
+    ]
+    _aligned(lines, right=tuple(range(1, 7)))
+    if prompts:
+        typer.echo("last prompts:")
+    for item in prompts:
+        typer.echo(f"  {item['prompt_key'][:KEY_DIGITS]}  {item['when'][:16].replace('T', ' ')}")
+    stale = [row["project"] for row in rows if row["reason"]]
+    if stale:
+        typer.echo(f"next: ragstream ingest {' '.join(stale)}")
+    elif prompts:
+        typer.echo(f"next: ragstream explain {prompts[0]['prompt_key'][:KEY_DIGITS]}")
+
+
+def print_prompt(outcome: Outcome, out: Path | None) -> None:
+    """Print the Super-Prompt on stdout and a short footer on stderr."""
+    if outcome.text and out is None:
+        typer.echo(printable(outcome.text))
+    elif not outcome.text:
+        typer.echo(printable(stage_text(outcome.prompt)))
+    for warning in outcome.warnings:
+        note(f"warning: {printable(warning)}")
+    seconds = sum(outcome.timings_ms.values()) / 1000
+    run = f" · Dagster run {outcome.run_id[:8]}" if outcome.run_id else ""
+    where = f" · written to {out}" if out is not None and outcome.text else ""
+    if not outcome.prompt_key:
+        note(f"stage {outcome.prompt.stage} · {seconds:.2f} s{run}")
+        return
+    key = outcome.prompt_key[:KEY_DIGITS]
+    chunks = len(outcome.prompt.final_selection_ids)
+    note(f"key {key} · {outcome.tokens:,} tokens · {chunks} chunks · {seconds:.2f} s{run}{where}")
+    note(f"next: ragstream explain {key} · ragstream replay {key}")
+
+
+def print_search(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the hits, best first: where each is, its scores, and its first words."""
+    for rank, row in enumerate(rows, start=1):
+        where = printable(short_id(row["chunk_id"]))
+        scores = f"dense {row['dense']:.3f} · lexical {row['lexical']:.2f}"
+        typer.echo(f"{rank:>3}  {row['score']:.3f}  {where}  ({scores})")
+        typer.echo(f"     {printable(' '.join(str(row['snippet']).split()))[:SNIPPET_CHARS]}")
+    if not rows:
+        note("nothing found; `ragstream status` shows what is indexed")
+
+
+def print_ways(key: str, ways: Sequence[Mapping[str, Any]], *, detailed: bool) -> None:
+    """Print each candidate's way: where it ended and why, or every step of it."""
+    if detailed:
+        for way in ways:
+            _print_steps(way)
+        return
+    kept = sum(bool(way["kept"]) for way in ways)
+    typer.echo(f"prompt {key[:KEY_DIGITS]}: {kept} of {len(ways)} candidates are in it")
+    names = [printable(short_id(way["chunk_id"])) for way in ways]
+    width = min(max(map(len, names), default=0), NAME_WIDTH)
+    for way, name in zip(ways, names, strict=True):
+        last = way["steps"][-1]
+        mark = "in " if way["kept"] else "out"
+        where = f"{name:<{width}}  {last['stage']:<9}"
+        typer.echo(f"{mark}  {last_score(way['steps']):.3f}  {where}  {printable(last['reason'])}")
+    if ways:
+        note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
+
+
+def _print_steps(way: Mapping[str, Any]) -> None:
+    state = "in" if way["kept"] else "out"
+    typer.echo(f"{printable(way['chunk_id'])}  ({state})")
+    for step in way["steps"]:
+        again = f" (pass {step['pass']})" if step["pass"] > 1 else ""
+        score = f"{step['score']:.3f}" if step["score"] else "-"
+        why = f"{step['rule']}: {printable(step['reason'])}"
+        typer.echo(f"  {step['stage'] + again:<10} rank {step['rank']:>3}  {score:>6}  {why}")
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print the doctor's findings, each with its next step where it has one."""
+    for check in checks:
+        level = typer.style(f"{check.level:<5}", fg=_LEVEL_COLOURS[check.level])
+        typer.echo(f"{level}{check.name}: {printable(check.detail)}")
+        if check.next_step:
+            typer.echo(f"       next: {check.next_step}")
+
+
+def print_settings(rows: Iterable[tuple[str, Any, str]], *, origin: bool) -> None:
+    """Print a line a setting, with where it came from where that was asked for."""
+    for key, value, where in rows:
+        shown = f"{key} = {value!r}"
+        typer.echo(f"{shown:<60}  {where}" if origin else shown)
+
+
+def print_metrics(report: Mapping[str, Any]) -> None:
+    """Print the metrics of a retrieval evaluation."""
+    _aligned([(name, f"{value:.4f}") for name, value in report["metrics"].items()])
+    typer.echo(
+        f"{report['queries']:,} queries · settings {str(report['fingerprint'])[:KEY_DIGITS]} "
+        f"· {report['seconds']:.1f} s"
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]], *, right: tuple[int, ...] = ()) -> None:
+    """Print rows of cells in columns, two blanks apart; those in ``right`` end in line."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        typer.echo("  ".join(cells).rstrip())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _list(title: str, lines: Sequence[str]) -> None:
+    for line in lines[:MAX_SHOWN]:
+        typer.echo(f"  {title}: {printable(line)}")
+    if len(lines) > MAX_SHOWN:
+        typer.echo(f"  {title}: {len(lines) - MAX_SHOWN:,} more (--json lists all)")

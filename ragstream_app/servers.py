@@ -1,0 +1,89 @@
+"""Child processes that live and die with us, each with all it starts in a group of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+GRACE_S = 10.0
+"""Seconds between asking a server to end and ending it."""
+_POLL_S = 0.1
+_LAST_BYTES = 4_000
+
+
+@dataclass
+class Server:
+    """One child process.
+
+    Attributes:
+        name: For people.
+        command: Its words.
+        url: Address for people, empty where it has none.
+        probe: Address that answers 200 once it is ready, empty where there is none.
+        process: The process once it was started.
+        log: The file its output goes to.
+    """
+
+    name: str
+    command: list[str]
+    url: str = ""
+    probe: str = ""
+    process: subprocess.Popen[bytes] | None = None
+    log: Path = Path(os.devnull)
+
+    def last_words(self) -> str:
+        """Return the last line of its output, empty where there is none."""
+        text = self.log.read_bytes()[-_LAST_BYTES:].decode("utf-8", "replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return lines[-1] if lines else "no output"
+
+
+def start(server: Server, environment: dict[str, str], logs: Path) -> None:
+    """Start a server in a new process group, its output in ``logs/<name>.log``.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    server.log = logs / f"{server.name.lower().replace(' ', '-')}.log"
+    with server.log.open("wb") as output:
+        server.process = subprocess.Popen(
+            server.command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def stop_all(servers: list[Server], *, grace_s: float = GRACE_S) -> None:
+    """Ask every group to end, wait, and end what is left; returns when none is alive."""
+    started = [server.process for server in servers if server.process is not None]
+    for process in started:
+        _signal_group(process, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    while time.monotonic() < deadline and any(_group_lives(process) for process in started):
+        time.sleep(_POLL_S)
+    for process in started:
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        process.poll()
+
+
+def _group_lives(process: subprocess.Popen[bytes]) -> bool:
+    process.poll()  # reaps the leader, which else counts as alive
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
