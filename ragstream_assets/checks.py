@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from ragstream_assets.documents import EMBEDDINGS, FILE_MANIFEST, INDEX, projects
-from ragstream_assets.outcomes import outcome
 from ragstream_assets.previews import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.build.workspace import Workspace
@@ -44,26 +43,25 @@ def index_checks(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> Iterator[dg.AssetCheckResult]:
     """Look the promises of one project's index up again."""
-    yield from checked(workspace.open(), context.partition_key, context.run.run_id)
+    yield from checked(workspace.open(), context.partition_key)
 
 
-def checked(workspace: Workspace, project: str, run_id: str = "") -> Iterator[dg.AssetCheckResult]:
+def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of every check of one project.
 
     Args:
         workspace: The data root.
         project: Its name.
-        run_id: The run, whose ingest counted truncated inputs if it had one.
 
     Raises:
         UnknownProject: There is no such folder.
     """
     findings = check(workspace.index_dir(project), read_texts=False)
     vectors = [f for f in findings if f.check == "vectors"]
-    pending = workspace.status(project)["pending"]
+    state = workspace.status(project)
+    pending = state["pending"]
     waiting = [Finding(what, path) for what in ("new", "removed") for path in pending[what]]
-    stats = outcome(run_id).stats
-    cut = stats.truncated_inputs if stats is not None else 0
+    cut = state["truncated_inputs"]
     truncated = [Finding("texts", f"{cut} texts were cut")] if cut else []
     yield _result(COVERS, FILE_MANIFEST, waiting, severity=dg.AssetCheckSeverity.WARN)
     yield _result(IDS, INDEX, [f for f in findings if f.check != "vectors"])

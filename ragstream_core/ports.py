@@ -62,6 +62,11 @@ class Embedder(Protocol):
         """Largest number of tokens of one text, special tokens not included."""
         ...
 
+    @property
+    def truncated_inputs(self) -> int:
+        """How many texts lost tokens on the way into the encoder so far; must stay 0."""
+        ...
+
     def count(self, text: str) -> int:
         """Return the number of tokens of a text, special tokens not included."""
         ...

@@ -28,6 +28,7 @@ class CountingEmbedder:
         self.fingerprint = fingerprint or self._inner.fingerprint
         self.dimension = self._inner.dimension
         self.window = self._inner.window
+        self.truncated_inputs = 0
         self.seen: list[str] = []
 
     def count(self, text):

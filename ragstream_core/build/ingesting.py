@@ -12,6 +12,7 @@ from ragstream_core.build import projects as folders
 from ragstream_core.build.models import models_dir
 from ragstream_core.embedders.registry import embed_fingerprint
 from ragstream_core.errors import RagstreamError
+from ragstream_core.ingestion.index_store import TRUNCATED
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.stores.pending import Inspection, inspect
 
@@ -102,6 +103,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         "chunks": newest.counts.get("chunks", 0) if newest else 0,
         "on_disk": len(found.found.files),
         "reason": pending.reason if pending else "",
+        "truncated_inputs": int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
         "unsure": len(changes.racy) if changes else 0,
         "pending": {
             "new": list(changes.new),

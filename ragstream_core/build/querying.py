@@ -55,7 +55,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         pins=tuple(pins),
         named=request.files,
         names=_names(workspace, request, projects),
-        off=tuple(sorted({_qualified(path, projects) for path in request.off})),
+        off=tuple(sorted({_qualified(workspace, path, pins) for path in request.off})),
         lock=request.lock,
         settings=settings.model_dump(),
         texts=_texts(workspace.data_dir, projects),
@@ -154,12 +154,16 @@ def _names(
     return tuple(sorted(found))
 
 
-def _qualified(path: str, projects: Sequence[str]) -> str:
-    if any(path.startswith(f"{project}/") for project in projects):
+def _qualified(workspace: Workspace, path: str, pins: Sequence[Pin]) -> str:
+    """Return a file that is switched off as ``project/path``; a file of that name comes first."""
+    first = pins[0]
+    if len(pins) == 1 and path in view(workspace, first.project, first.generation).paths:
+        return f"{first.project}/{path}"
+    if any(path.startswith(f"{pin.project}/") for pin in pins):
         return path
-    if len(projects) > 1:
-        raise UsageError(f"--off {path}: say which project", hint=f"{projects[0]}/{path}")
-    return f"{projects[0]}/{path}"
+    if len(pins) > 1:
+        raise UsageError(f"--off {path}: say which project", hint=f"{first.project}/{path}")
+    return f"{first.project}/{path}"
 
 
 def _texts(data_dir: Path, projects: Sequence[str]) -> dict[str, str]:

@@ -118,6 +118,7 @@ class Workspace:
         Returns:
             ``project, generation, digest, created, model, files, chunks, on_disk``, ``reason`` (why
             an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
+            ``truncated_inputs`` (texts the encoder cut when the generation was made),
             ``unsure`` (files so fresh that only their hash can tell), ``skipped`` ([path, reason]),
             ``bytes``.
 

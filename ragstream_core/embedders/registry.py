@@ -23,7 +23,13 @@ EmbeddingFactory = Callable[..., Any]
 """A class or function; it is given the fields of `EmbeddingOptions` that it has parameters for."""
 
 PORT_METHODS = ("count", "embed_documents", "embed_queries", "token_vectors")
-PORT_VALUES = {"name": str, "fingerprint": str, "dimension": int, "window": int}
+PORT_VALUES = {
+    "name": str,
+    "fingerprint": str,
+    "dimension": int,
+    "window": int,
+    "truncated_inputs": int,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 
+TRUNCATED = "truncated_inputs"
+"""Key of a generation's provenance: how many texts the encoder cut while it was made."""
+
+
 class ChunkRow(NamedTuple):
     """One chunk of one version of a file; every column is part of the generation's digest."""
 

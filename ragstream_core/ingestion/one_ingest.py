@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ragstream_core.errors import ModelMismatch, RagstreamError
 from ragstream_core.ingestion.index_store import (
+    TRUNCATED,
     Fingerprints,
     Generation,
     IndexStore,
@@ -104,8 +105,8 @@ class Ingest:
         if newest is not None and newest.embed_fp != wanted and not self.config.rebuild:
             project = self.project
             raise ModelMismatch(
-                f"the index of {project} was built by model {newest.embed_fp}, "
-                f"the settings name {wanted}",
+                f"the index of {project} was built by model {newest.embed_fp[:12]}, "
+                f"the settings name {wanted[:12]}",
                 hint=f"ragstream ingest {project} --rebuild",
             )
 
@@ -121,7 +122,8 @@ class Ingest:
         self, newest: Generation | None, seen: Survey, stamp: ScanStamp
     ) -> tuple[Generation, bool]:
         self.progress("commit", 0, self.stager.staged)
-        made = self.store.prepare(seen.change, self.fingerprints, provenance=self.config.provenance)
+        provenance = {**self.config.provenance, TRUNCATED: str(self.stager.truncated_inputs)}
+        made = self.store.prepare(seen.change, self.fingerprints, provenance=provenance)
         if newest is not None and made.digest == newest.digest:
             self.store.note_scan(seen.change, stamp=stamp)
             return newest, False
@@ -173,6 +175,7 @@ def stats_of(
         documents=outcome.newest.counts.get("files", 0),
         dimension=dimension,
         long_inputs=stager.long_inputs,
+        truncated_inputs=stager.truncated_inputs,
         seconds=seconds,
         warnings=(*outcome.warnings, *(f"{path}: {reason}" for path, reason in held)),
         digest=outcome.newest.digest,

@@ -67,6 +67,12 @@ class Stager:
         self._progress = progress
         self._waiting: dict[str, str] = {}
         self.embedded = self.reused = self.staged = self.long_inputs = 0
+        self._cut_before = embedder.truncated_inputs
+
+    @property
+    def truncated_inputs(self) -> int:
+        """How many texts the encoder cut during this ingest, by its own count."""
+        return self._embedder.truncated_inputs - self._cut_before
 
     def add(self, document: Document) -> None:
         """Chunk a document and stage its rows.

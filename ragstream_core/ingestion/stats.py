@@ -24,7 +24,7 @@ class IngestionStats:
         documents: Documents that are live.
         dimension: Length of a vector; 0 where no model was needed.
         long_inputs: Texts over the model's window, embedded in windows.
-        truncated_inputs: Texts cut before embedding; 0 by construction, nothing is ever cut.
+        truncated_inputs: Texts that the encoder cut, by its own count; must be 0.
         seconds: Wall time.
         warnings: What went wrong after the commit, or was left for the next ingest.
         digest: Digest of the newest generation, or empty.

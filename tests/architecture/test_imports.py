@@ -37,7 +37,10 @@ def calls(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             target = node.func
-            yield node, target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+            yield (
+                node,
+                target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", ""),
+            )
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -53,8 +56,12 @@ def test_house_rules(path):
         made = {called for _, called in calls(tree)}
         assert "fsync" not in made, "fsync lives in atomic.py only"
     forbidden = {"pickle", "dill", "joblib", "shelve", "marshal"}
-    imported = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    imported |= {(n.module or "").split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    imported = {
+        a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names
+    }
+    imported |= {
+        (n.module or "").split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)
+    }
     assert not forbidden & imported, "nothing is ever unpickled"
     plain = {node.func.id for node, _ in calls(tree) if isinstance(node.func, ast.Name)}
     assert not {"eval", "exec"} & plain, "no code is made from text"
@@ -78,7 +85,10 @@ def test_documents_are_embedded_in_one_place():
         for path in SOURCES
         if ".embed_documents(" in path.read_text(encoding="utf-8") and "embedders" not in path.parts
     )
-    assert users == ["ragstream_core/evaluation/corpus_view.py", "ragstream_core/ingestion/staging.py"]
+    assert users == [
+        "ragstream_core/evaluation/corpus_view.py",
+        "ragstream_core/ingestion/staging.py",
+    ]
 
 
 def test_import_contracts_hold():

@@ -9,8 +9,9 @@ from hypothesis.extra import numpy as hnp
 
 from ragstream_core.scoring import exact_cosines, log_avg_exp, max_sim, propose
 
-scores = hnp.arrays(np.float64, hnp.array_shapes(min_dims=1, max_dims=1, max_side=12),
-                    elements=st.floats(-1, 1))
+scores = hnp.arrays(
+    np.float64, hnp.array_shapes(min_dims=1, max_dims=1, max_side=12), elements=st.floats(-1, 1)
+)
 taus = st.floats(0.5, 50)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.lexical import (
-    B,
     K1,
+    B,
     bm25_scores,
     build_lexical,
     lexical_from_bytes,
@@ -23,7 +23,13 @@ TEXTS = [
     "",
     "The gate drops candidates that are not relevant to the question.",
 ]
-QUERIES = ["vector file", "what is the catalog?", "relevant candidates", "nothing of the kind", "the"]
+QUERIES = [
+    "vector file",
+    "what is the catalog?",
+    "relevant candidates",
+    "nothing of the kind",
+    "the",
+]
 
 
 def arrays(texts):

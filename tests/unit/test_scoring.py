@@ -34,8 +34,10 @@ def test_log_avg_exp_has_the_twenty_values_of_the_seed(scores, tau, expected):
 def test_log_avg_exp_orders_bundles_as_the_seed_decided():
     strong, single, weak = [0.85] * 5, [0.9, 0, 0, 0, 0], [0.4] * 5
     two = [0.9, 0.9, 0, 0, 0]
-    value = {name: float(log_avg_exp(v)) for name, v in
-             {"strong": strong, "single": single, "weak": weak, "two": two}.items()}
+    value = {
+        name: float(log_avg_exp(v))
+        for name, v in {"strong": strong, "single": single, "weak": weak, "two": two}.items()
+    }
     assert value["strong"] > value["single"] > value["weak"]
     assert value["strong"] > value["two"] > value["weak"]
 

@@ -42,7 +42,9 @@ def messages(prompt, kind="warnings"):
     return " | ".join(row["message"] for row in prompt.extras[kind])
 
 
-@pytest.mark.parametrize("name", ["..", "a", "../demo", "de/mo", "-x-", "con", "a..b", "x" * 65, ""])
+@pytest.mark.parametrize(
+    "name", ["..", "a", "../demo", "de/mo", "-x-", "con", "a..b", "x" * 65, ""]
+)
 def test_names_that_could_lead_outside_are_refused(space, name):
     with pytest.raises(InvalidName, match="cannot be a project name"):
         space.doc_dir(name)
@@ -65,7 +67,9 @@ def test_flat_files_are_the_project_default_and_nothing_else(tmp_path):
     assert workspace.projects() == ["default", "demo"]
     stats = workspace.ingest("default")
     assert (stats.files["new"], stats.skipped_reasons) == (1, ())
-    assert [c.source for c in ask(workspace, projects=("default",)).base_context_chunks] == ["flat.md"]
+    assert [c.source for c in ask(workspace, projects=("default",)).base_context_chunks] == [
+        "flat.md"
+    ]
 
 
 def test_status_tells_what_an_ingest_would_do(space, tmp_path):
@@ -144,7 +148,10 @@ def test_agents_can_be_switched_off_one_by_one(space):
         prompt = ask(space, "What is in settings.yaml?", settings={f"agents.{agent}": "false"})
         assert prompt.stage == "a5"
         rules = {row["rule"] for row in prompt.extras["decisions"] if row["stage"] == "a3"}
-        assert "switched off" in messages(prompt, "events") or rules <= {"pass_through", "duplicates_files"}
+        assert "switched off" in messages(prompt, "events") or rules <= {
+            "pass_through",
+            "duplicates_files",
+        }
 
 
 def test_another_model_is_refused_and_rebuilt_on_request(space, tmp_path, request):
@@ -246,8 +253,15 @@ def test_hard_rules_stand_first_and_verbatim(space, tmp_path):
     rules.write_text("Never guess a path.\nAnswer in English.\n")
     (rules.parent / "project_memory.md").write_text("We ship on Fridays.\n")
     text = ask(space).extras["super_prompt"]
-    places = [text.index(part) for part in
-              ("Never guess a path.\nAnswer in English.", "We ship on Fridays.", "S_CTX", "TASK\n")]
+    places = [
+        text.index(part)
+        for part in (
+            "Never guess a path.\nAnswer in English.",
+            "We ship on Fridays.",
+            "S_CTX",
+            "TASK\n",
+        )
+    ]
     assert places == sorted(places)
 
 

@@ -182,8 +182,8 @@ def test_another_model_is_refused_by_name_and_rebuild_accepts_it(bench, counting
     bench.embedder, before = other, bench.embedder
     with pytest.raises(ModelMismatch) as caught:
         bench.run()
-    assert before.fingerprint in caught.value.message
-    assert other.fingerprint in caught.value.message
+    assert before.fingerprint[:12] in caught.value.message
+    assert other.fingerprint[:12] in caught.value.message
     assert "--rebuild" in caught.value.hint
     assert other.seen == []
     stats = bench.run(rebuild=True)
@@ -297,7 +297,7 @@ def test_stats_are_complete_and_json(bench):
     assert list(data)[:6] == ["project", "generation", "committed", "files", "chunks", "seconds"]
     assert data["dimension"] == bench.embedder.dimension
     assert (data["truncated_inputs"], data["documents"]) == (0, 1)
-    assert dict(bench.view().pinned.provenance) == {"run": "r1"}
+    assert dict(bench.view().pinned.provenance) == {"run": "r1", "truncated_inputs": "0"}
 
 
 def test_progress_names_the_phases(bench):
@@ -348,3 +348,21 @@ def test_retention_keeps_the_last_generations_and_delete_replaced_one(bench):
     raw = (bench.index / "catalog.sqlite").read_bytes()
     assert b"version 5" in raw
     assert b"version 4" not in raw  # replaced rows are gone from the file
+
+
+def test_texts_that_the_encoder_cut_are_counted_and_kept_with_the_generation(
+    make_bench, counting_embedder
+):
+    class Cutting(counting_embedder):
+        def embed_documents(self, texts, *, progress=None):
+            self.truncated_inputs += sum(len(text) > 100 for text in texts)
+            return super().embed_documents(texts)
+
+    bench = make_bench(embedder=Cutting())
+    bench.write("long.md", "word " * 60)
+    bench.write("short.md", "word")
+    assert bench.run().truncated_inputs == 1
+    newest = bench.view().pinned
+    assert newest.provenance["truncated_inputs"] == "1"
+    bench.write("other.md", "another word")
+    assert bench.run().truncated_inputs == 0

@@ -13,7 +13,10 @@ from ragstream_core.lexical import LexicalArrays, build_lexical, term_blob
 from ragstream_core.retrieval.retriever import Fusion, Retriever
 
 EMBEDDER = HashedEmbedder()
-WORDS = "catalog vector file gate ledger replay budget citation fence prompt chunk journal".split()
+WORDS = [
+    "catalog", "vector", "file", "gate", "ledger", "replay",
+    "budget", "citation", "fence", "prompt", "chunk", "journal",
+]  # fmt: skip
 
 
 @dataclass
@@ -41,8 +44,10 @@ def corpus(n, seed=3):
     return {f"f{i:03d}.md::{i}": " ".join(rng.choice(WORDS, size=12)) for i in range(n)}
 
 
-def search(views, text, *, off=(), fusion=Fusion(), pieces=None):
-    return Retriever(EMBEDDER, fusion).search(views, text, pieces=pieces or [text], off=off)
+def search(views, text, *, off=(), fusion=None, pieces=None):
+    return Retriever(EMBEDDER, fusion or Fusion()).search(
+        views, text, pieces=pieces or [text], off=off
+    )
 
 
 def test_scores_are_independent_of_how_rows_are_split_over_projects():
