@@ -50,7 +50,8 @@ def report(folder: Path, data: Path) -> str:
                      found.fingerprint[:12]]
                 )  # fmt: skip
             sys.stderr.write(f"{name} {label}: {found.metrics}\n")
-    rows.sort(key=lambda row: (list(dict.fromkeys(r[0] for r in rows)).index(row[0]),))
+    order = list(dict.fromkeys(row[0] for row in rows))
+    rows.sort(key=lambda row: order.index(row[0]))
     head = ["set", "configuration", "nDCG@10", "R@10", "MRR@10", "fingerprint"]
     return "## Retrieval quality\n\n" + table(head, rows)
 
