@@ -5,21 +5,27 @@ The only module that reads the environment, and the one that switches off every 
 
 from __future__ import annotations
 
-import difflib
 import functools
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ragstream_core.config_layers import (
+    Layer,
+    checked_tasks,
+    file_layer,
+    listed,
+    nested,
+    shipped_tasks,
+    task_layer,
+    unknown,
+)
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import (
     CHAIN_SECTIONS,
-    SECTIONS,
     ChainSettings,
     MemoryConfig,
     PromptConfig,
@@ -29,7 +35,6 @@ from ragstream_core.settings import (
 )
 
 CONFIG_NAME = "ragstream.yaml"
-MAX_CONFIG_BYTES = 1_000_000
 PREFIX = "RAGSTREAM_"
 SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_DATA_DIR": ("paths", "data_dir"),
@@ -47,8 +52,6 @@ QUIET = {
     "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
     "TOKENIZERS_PARALLELISM": "false",
 }
-
-Layer = dict[str, dict[str, Any]]
 
 
 class AppConfig(BaseModel):
@@ -92,8 +95,8 @@ class AppConfig(BaseModel):
         """
         path = config_path or _default_config_path()
         origin_of = path.name if path else CONFIG_NAME
-        layer = dict(_file_layer(path))
-        tasks = {**_shipped_tasks(), **_checked_tasks(layer.pop("tasks", {}), path)}
+        layer = dict(file_layer(path))
+        tasks = {**shipped_tasks(), **checked_tasks(layer.pop("tasks", {}), path)}
         base = (origin_of, layer), ("environment", _env_layer())
         return cls._merged(base, tasks, task=task, explicit=dict(explicit or {}))
 
@@ -108,7 +111,7 @@ class AppConfig(BaseModel):
     ) -> AppConfig:
         layers = list(base)
         if task:
-            layers.append((f"task {task}", _task(tasks, task)))
+            layers.append((f"task {task}", task_layer(tasks, task)))
         layers.append(("explicit", nested(explicit)))
         merged, origin = _merge(layers)
         settings = _validate(merged, origin)
@@ -181,21 +184,6 @@ def blas_core_type() -> str:
     return os.environ.get("OPENBLAS_CORETYPE", "")
 
 
-def nested(flat: Mapping[str, Any]) -> Layer:
-    """Turn dotted keys into sections.
-
-    Raises:
-        UnknownSetting: An unknown section or key; the nearest known one is named.
-    """
-    layer: Layer = {}
-    for dotted, value in flat.items():
-        section, _, key = dotted.partition(".")
-        if section not in SECTIONS or key not in SECTIONS[section].model_fields:
-            raise _unknown(dotted)
-        layer.setdefault(section, {})[key] = value
-    return layer
-
-
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
     """Parse ``key=value`` words of a command line.
 
@@ -231,25 +219,11 @@ def overlay(settings: ChainSettings, changes: Mapping[str, Any]) -> ChainSetting
         raise _bad_value(error, {}) from None
 
 
-def _task(tasks: Mapping[str, Layer], name: str) -> Layer:
-    if name not in tasks:
-        raise UnknownSetting(
-            f"unknown task profile {name!r}", hint=f"one of: {', '.join(sorted(tasks))}"
-        )
-    return tasks[name]
-
-
-def _unknown(dotted: str) -> UnknownSetting:
-    near = difflib.get_close_matches(dotted, known_keys(), n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return UnknownSetting(f"unknown setting {dotted!r}", hint=f"{hint}`ragstream config show`")
-
-
 def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetting:
     first = error.errors()[0]
     dotted = ".".join(str(part) for part in first["loc"][:2])
     if first["type"] == "extra_forbidden":
-        return _unknown(dotted)
+        return unknown(dotted)
     value = "" if "api_key" in dotted else f" = {first['input']!r}"
     where = origin.get(dotted, "explicit")
     return UnknownSetting(
@@ -260,52 +234,6 @@ def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSett
 def _default_config_path() -> Path | None:
     path = Path(os.environ.get("RAGSTREAM_CONFIG", CONFIG_NAME))
     return path if path.is_file() or "RAGSTREAM_CONFIG" in os.environ else None
-
-
-def _file_layer(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise UnknownSetting(f"{path}: a configuration over {MAX_CONFIG_BYTES} bytes")
-        data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UnknownSetting(f"{path}: cannot be read as YAML: {error}") from None
-    if not isinstance(data, dict):
-        raise UnknownSetting(f"{path}: the top level must be sections, e.g. `retrieval:`")
-    if "api_key" in (data.get("provider") or {}):
-        raise UnknownSetting(
-            f"{path}: provider.api_key does not belong into a file that is shared",
-            hint="export RAGSTREAM_PROVIDER__API_KEY, or write it into .env",
-        )
-    return _checked_sections(data, str(path))
-
-
-def _checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
-    for section, values in data.items():
-        if section == "tasks":
-            continue
-        if section not in SECTIONS:
-            raise _unknown(section)
-        if not isinstance(values, dict):
-            raise UnknownSetting(f"{where}: {section} must hold `key: value` lines")
-        nested({f"{section}.{key}": value for key, value in values.items()})
-    return data
-
-
-def _checked_tasks(tasks: Any, path: Path | None) -> dict[str, Layer]:
-    if not isinstance(tasks, dict):
-        raise UnknownSetting(f"{path}: tasks must map names to sections")
-    for name, profile in tasks.items():
-        _checked_sections(dict(profile or {}), f"{path}, task {name}")
-    return tasks
-
-
-@functools.cache
-def _shipped_tasks() -> dict[str, Layer]:
-    text = (Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8")
-    tasks: dict[str, Layer] = yaml.safe_load(text)
-    return tasks
 
 
 @functools.cache
@@ -323,7 +251,7 @@ def _env_layer() -> Layer:
     for name, value in variables.items():
         target = _env_target(name)
         if target is not None:
-            layer.setdefault(target[0], {})[target[1]] = _listed(value)
+            layer.setdefault(target[0], {})[target[1]] = listed(value)
     return layer
 
 
@@ -340,23 +268,13 @@ def _env_target(name: str) -> tuple[str, str] | None:
     return section, key
 
 
-def _listed(value: Any) -> Any:
-    """Read ``[…]`` of an environment variable or a command line as a JSON list."""
-    if isinstance(value, str) and value.startswith("["):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return value
-
-
 def _merge(layers: list[tuple[str, Layer]]) -> tuple[Layer, dict[str, str]]:
     merged: Layer = {}
     origin = dict.fromkeys(known_keys(), "default")
     for name, layer in layers:
         for section, values in layer.items():
             for key, value in values.items():
-                merged.setdefault(section, {})[key] = _listed(value)
+                merged.setdefault(section, {})[key] = listed(value)
                 origin[f"{section}.{key}"] = name
     return merged, origin
 

@@ -1,0 +1,122 @@
+"""One layer of settings: dotted names checked, a YAML file read, task profiles looked up."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ragstream_core.errors import UnknownSetting
+from ragstream_core.settings import SECTIONS, known_keys
+
+MAX_CONFIG_BYTES = 1_000_000
+
+Layer = dict[str, dict[str, Any]]
+"""Section → key → value."""
+
+
+def nested(flat: Mapping[str, Any]) -> Layer:
+    """Turn dotted keys into sections.
+
+    Raises:
+        UnknownSetting: An unknown section or key; the nearest known one is named.
+    """
+    layer: Layer = {}
+    for dotted, value in flat.items():
+        section, _, key = dotted.partition(".")
+        if section not in SECTIONS or key not in SECTIONS[section].model_fields:
+            raise unknown(dotted)
+        layer.setdefault(section, {})[key] = value
+    return layer
+
+
+def unknown(dotted: str) -> UnknownSetting:
+    """Return the error for a name that does not exist; the nearest one is its hint."""
+    near = difflib.get_close_matches(dotted, known_keys(), n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return UnknownSetting(f"unknown setting {dotted!r}", hint=f"{hint}`ragstream config show`")
+
+
+def file_layer(path: Path | None) -> dict[str, Any]:
+    """Read a YAML or JSON file; empty without one.
+
+    Raises:
+        UnknownSetting: Unreadable, too large, an unknown name, or a key in the clear.
+    """
+    if path is None:
+        return {}
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise UnknownSetting(f"{path}: a configuration over {MAX_CONFIG_BYTES} bytes")
+        data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UnknownSetting(f"{path}: cannot be read as YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise UnknownSetting(f"{path}: the top level must be sections, e.g. `retrieval:`")
+    if "api_key" in (data.get("provider") or {}):
+        raise UnknownSetting(
+            f"{path}: provider.api_key does not belong into a file that is shared",
+            hint="export RAGSTREAM_PROVIDER__API_KEY, or write it into .env",
+        )
+    return _checked_sections(data, str(path))
+
+
+def _checked_sections(data: dict[str, Any], where: str) -> dict[str, Any]:
+    for section, values in data.items():
+        if section == "tasks":
+            continue
+        if section not in SECTIONS:
+            raise unknown(section)
+        if not isinstance(values, dict):
+            raise UnknownSetting(f"{where}: {section} must hold `key: value` lines")
+        nested({f"{section}.{key}": value for key, value in values.items()})
+    return data
+
+
+def checked_tasks(tasks: Any, path: Path | None) -> dict[str, Layer]:
+    """Return the task profiles of a file.
+
+    Raises:
+        UnknownSetting: Not a mapping of names to sections, or an unknown name in one.
+    """
+    if not isinstance(tasks, dict):
+        raise UnknownSetting(f"{path}: tasks must map names to sections")
+    for name, profile in tasks.items():
+        _checked_sections(dict(profile or {}), f"{path}, task {name}")
+    return tasks
+
+
+@functools.cache
+def shipped_tasks() -> dict[str, Layer]:
+    """Return the task profiles that come with RAGstream."""
+    text = (Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8")
+    tasks: dict[str, Layer] = yaml.safe_load(text)
+    return tasks
+
+
+def task_layer(tasks: Mapping[str, Layer], name: str) -> Layer:
+    """Return one task profile.
+
+    Raises:
+        UnknownSetting: No such profile; the known ones are named.
+    """
+    if name not in tasks:
+        raise UnknownSetting(
+            f"unknown task profile {name!r}", hint=f"one of: {', '.join(sorted(tasks))}"
+        )
+    return tasks[name]
+
+
+def listed(value: Any) -> Any:
+    """Read ``[…]`` of an environment variable or a command line as a JSON list."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value
