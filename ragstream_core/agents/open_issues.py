@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -118,9 +119,14 @@ def unanswered(
     return issues
 
 
+@functools.lru_cache(maxsize=20_000)
+def _numbers(text: str) -> frozenset[str]:
+    return frozenset(_NUMBER.findall(text))
+
+
 def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
-    a, b = set(_NUMBER.findall(left.text)), set(_NUMBER.findall(right.text))
-    if left.source == right.source or not a or not b or a & b:
+    a, b = _numbers(left.text), _numbers(right.text)
+    if not a or not b or a & b or left.source == right.source:
         return False
     mine, other = set(left.terms) - a, set(right.terms) - b
     return len(mine & other) >= CONFLICT_SIMILARITY * max(1, len(mine | other))
