@@ -62,6 +62,18 @@ class IngestionConfig(_Section):
     retain_generations: int = Field(
         20, ge=1, description="Generations that prompts can be replayed from."
     )
+    gold_k: int = Field(
+        10, ge=1, le=100, description="First chunks that count for `gold.jsonl` questions."
+    )
+    min_recall: float = Field(
+        0.0, ge=0, le=1, description="Least recall on `gold.jsonl` of a generation to commit."
+    )
+    recall_tolerance: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="How far recall and MRR on `gold.jsonl` may fall below the last generation's.",
+    )
 
 
 class RetrievalConfig(_Section):
@@ -97,6 +109,9 @@ class RerankConfig(_Section):
     )
     model: str = Field(MS_MARCO, description="Cross-encoder model.")
     top_k: int = Field(20, ge=1, le=200, description="How many candidates MaxSim looks at.")
+    weight: float = Field(
+        0.45, ge=0, le=1, description="MaxSim's share of the score beside retrieval's."
+    )
     cross_encoder_top_k: int = Field(
         50, ge=1, le=200, description="How many candidates the cross-encoder looks at."
     )

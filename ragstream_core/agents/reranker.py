@@ -2,8 +2,8 @@
 
 Reads ``views_by_stage["retrieval"]``, ``extras["scores"]``, the query pieces and Prompt_MD (never
 System_MD, never an attachment, R-150). Writes the view ``reranked`` and one decision a candidate;
-drops nothing. A cross-encoder gives its pure order of the head; MaxSim is fused half and half with
-the retrieval score, both min–max scaled over the head. Behind the head the order stays. Locked or
+drops nothing. A cross-encoder gives its pure order of the head; MaxSim is fused with the
+retrieval score, both min–max scaled over the head. Behind the head the order stays. Locked or
 without candidates: an empty view.
 """
 

@@ -218,9 +218,14 @@ def reranker_stage(workspace: Workspace, settings: ChainSettings, cache_dir: Pat
     def maxsim(prompt_md: str, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         embedder = models.embedder(workspace.config)
         cache = TokenVectorCache(cache_dir / f"tokens-{embedder.fingerprint[:16]}")
-        return MaxSimScorer(embedder, CachedTokenVectors(embedder, cache)).score(pieces, passages)
+        scorer = MaxSimScorer(
+            embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau
+        )
+        return scorer.score(pieces, passages)
 
-    return RerankerStage(maxsim, "maxsim", "MaxSim", top_k=chosen.top_k, dense_weight=weight)
+    return RerankerStage(
+        maxsim, "maxsim", "MaxSim", top_k=chosen.top_k, weight=chosen.weight, dense_weight=weight
+    )
 
 
 def _gate(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ragstream_core.scoring import max_sim
+from ragstream_core.scoring import DIGITS, log_avg_exp, max_sim
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F16
@@ -24,18 +24,21 @@ class TokenVectors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MaxSimScorer:
-    """Scores passages by late interaction with the query pieces.
+    """Scores passages by late interaction with the query pieces, joined by LogAvgExp.
 
     Attributes:
         queries: Encodes the pieces.
         passages: Encodes the passages; usually through a cache.
+        tau: Sharpness over the pieces > 0; one piece is its own score.
     """
 
     queries: TokenVectors
     passages: TokenVectors
-    name: str = "maxsim"
+    tau: float = 9.0
 
     def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
-        query = np.concatenate(self.queries.token_vectors(list(pieces)))
-        return max_sim(query, self.passages.token_vectors(list(passages)))
+        tokens = self.passages.token_vectors(list(passages))
+        rows = [max_sim(query, tokens) for query in self.queries.token_vectors(list(pieces))]
+        joined = np.round(log_avg_exp(np.array(rows).T, self.tau), DIGITS)
+        return [float(score) for score in joined]
