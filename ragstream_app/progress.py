@@ -12,6 +12,8 @@ from ragstream_app.session import note
 QUIET_S = 10.0
 """Seconds between two lines where stderr is not a terminal."""
 
+_UNITS = {"read": "files", "embed": "chunks"}
+
 IngestProgress = Callable[[str, int, int], None]
 
 
@@ -25,15 +27,64 @@ def ingest_progress(project: str) -> Iterator[IngestProgress]:
         yield _lines(project)
 
 
+def duration(seconds: float) -> str:
+    """Return a length of time for people: ``40 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class Pace:
+    """Where a long ingest is: files read, chunks embedded, chunks a second, time left."""
+
+    def __init__(self) -> None:
+        """Start with nothing done."""
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._first: tuple[float, int] | None = None
+
+    def note(self, phase: str, done: int, total: int, *, now: float) -> str:
+        """Take one report; return the line to show.
+
+        Args:
+            phase: As the ingest names it.
+            done: Items done.
+            total: Items in all, 0 where it is not known.
+            now: Seconds on any clock that only goes forward.
+        """
+        self._seen[phase] = (done, total)
+        if phase == "embed" and self._first is None:
+            self._first = (now, done)
+        parts = []
+        for name, unit in (("read", "files"), ("embed", "chunks")):
+            if name in self._seen:
+                have, of = self._seen[name]
+                parts.append(f"{have:,}/{of:,} {unit}" if of else f"{have:,} {unit}")
+        if phase not in ("read", "embed"):
+            parts.append(f"{phase} {done:,}/{total:,}" if total else phase)
+        return ", ".join([*parts, *self._speed(now)])
+
+    def _speed(self, now: float) -> list[str]:
+        if self._first is None or "embed" not in self._seen:
+            return []
+        began, before = self._first
+        done, total = self._seen["embed"]
+        if done <= before or now <= began:
+            return []
+        speed = (done - before) / (now - began)
+        left = [f"about {duration((total - done) / speed)} left"] if total > done else []
+        return [f"{speed:,.0f} chunks/s", *left]
+
+
 def _lines(project: str) -> IngestProgress:
-    last = time.monotonic()
+    last, pace = time.monotonic(), Pace()
 
     def report(phase: str, done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
+        line = pace.note(phase, done, total, now=now)
         if now - last >= QUIET_S:
             last = now
-            note(f"{project}: {phase} {done}/{total}")
+            note(f"{project}: {line}")
 
     return report
 
@@ -70,8 +121,9 @@ def _bar(project: str) -> Iterator[IngestProgress]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
 
         def report(phase: str, done: int, total: int) -> None:
+            known = total or None  # an unknown total shows a moving bar, not "of 0"
             if phase not in phases:
-                phases[phase] = bar.add_task(f"{project} · {phase}", total=total)
-            bar.update(phases[phase], completed=done, total=total)
+                phases[phase] = bar.add_task(f"{project} · {_UNITS.get(phase, phase)}", total=known)
+            bar.update(phases[phase], completed=done, total=known)
 
         yield report

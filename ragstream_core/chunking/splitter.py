@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from ragstream_core.chunking.code import code_cuts, joints_of, line_starts
 from ragstream_core.chunking.cuts import Cut, find_cuts, structure_of
+from ragstream_core.chunking.grammars import is_code
 from ragstream_core.chunking.packing import choose_cuts
 from ragstream_core.chunking.profiles import ChunkProfile
 from ragstream_core.chunking.sizes import Sizes, TokenOffsets
@@ -47,11 +49,16 @@ def split(
     Returns:
         Spans in order, without white space at their ends; none for a text of white space.
     """
-    structure = structure_of(text, file_type=file_type)
     counted = token_offsets if profile.unit == "tokens" else None
-    sizes = Sizes(text, token_offsets=counted, structure=structure)
     limit = profile.max_tokens
-    cuts = find_cuts(text, file_type=file_type, structure=structure, sizes=sizes, limit=limit)
+    if is_code(file_type):
+        sizes = Sizes(text, token_offsets=counted, structure=line_starts(text))
+        joints = joints_of(text, file_type=file_type)
+        cuts = code_cuts(text, joints=joints, sizes=sizes, limit=limit)
+    else:
+        structure = structure_of(text, file_type=file_type)
+        sizes = Sizes(text, token_offsets=counted, structure=structure)
+        cuts = find_cuts(text, file_type=file_type, structure=structure, sizes=sizes, limit=limit)
     if not cuts:
         return []
     starts = _overlap_starts(cuts, sizes=sizes, profile=profile)

@@ -14,11 +14,15 @@ from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.ingestion.scan import Signature
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import F32
+    from ragstream_core.ports import F32, IndexView
 
 
 TRUNCATED = "truncated_inputs"
 """Key of a generation's provenance: how many texts the encoder cut while it was made."""
+
+
+EMBEDDED, EMBED_SECONDS = "embedded", "embed_seconds"
+"""Keys of a generation's provenance: texts given to the model, and wall time inside it."""
 
 
 class ChunkRow(NamedTuple):
@@ -86,7 +90,7 @@ class Change:
     Attributes:
         opened: Manifest rows that become live: new, updated or newly skipped files.
         closed: Paths whose live rows end: updated, deleted, or skipped from now on.
-        touched: Rows whose bytes are the same; size and mtime are rewritten.
+        touched: Rows whose bytes are the same; size, mtime and reason are rewritten.
         signatures: Signatures to record.
         forgotten: Paths whose signature is dropped, so that the next ingest looks again.
     """
@@ -167,6 +171,14 @@ class IndexStore(Protocol):
         self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, str]
     ) -> Generation:
         """Return the generation that `commit` would make, with its digest; writes nothing."""
+        ...
+
+    def candidate(self, prepared: Generation) -> IndexView:
+        """Return what `commit` would publish, readable while this store is open.
+
+        Raises:
+            IntegrityError: A row has no text, or no sound vector.
+        """
         ...
 
     def commit(self, generation: Generation, change: Change, *, stamp: ScanStamp) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import ragstream_core
+from ragstream_core.ingestion.file_types import TYPES
+from ragstream_core.ingestion.parsers.engines import all_tags
 from ragstream_core.ingestion.scan import ScanRules
 from ragstream_core.records.identity import digest_of
 
 PARSERS_VERSION = "text-1"
-"""Version of how bytes become text; raised when a decoding rule changes."""
+"""Version of how bytes become text; raised when a decoding rule changes. The engines of PDF, Office
+and code files have versions of their own (`parsers.engines`), which concern those files alone."""
+
+SecretsMode = Literal["warn", "skip", "redact", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,11 @@ class IngestionConfig:
         profile: Name of the chunk profile.
         delete_replaced: Keep no older generation: replaced and deleted rows go at once.
         retain_generations: Generations kept otherwise, ≥ 1.
-        max_text_bytes: Larger files are skipped before they are read.
+        max_text_bytes: Larger text and code files are skipped before they are read.
+        max_parsed_bytes: Likewise PDF and Office files.
+        fallback_encoding: Encoding of files that are neither marked nor UTF-8; empty: skip them.
+        secrets: What is done about secrets in documents: warn, skip, redact or off.
+        strip_markdown: Leave the markup of Markdown out of the chunks' texts.
         include: Git-style globs of files to take.
         exclude: Git-style globs of files to leave out.
         verify: Hash every file again and check every vector.
@@ -35,6 +45,10 @@ class IngestionConfig:
     delete_replaced: bool = False
     retain_generations: int = 20
     max_text_bytes: int = 20_000_000
+    max_parsed_bytes: int = 100_000_000
+    fallback_encoding: str = ""
+    secrets: SecretsMode = "warn"
+    strip_markdown: bool = False
     include: tuple[str, ...] = ("**",)
     exclude: tuple[str, ...] = ()
     verify: bool = False
@@ -47,6 +61,12 @@ class IngestionConfig:
     def rules(self) -> ScanRules:
         """Which files are documents."""
         return ScanRules(tuple(self.include), tuple(self.exclude), self.flat)
+
+    @property
+    def parsers(self) -> str:
+        """What stands for the reading of text in the index fingerprint."""
+        fallback = f" {self.fallback_encoding}" if self.fallback_encoding else ""
+        return PARSERS_VERSION + fallback + (" redacted-1" if self.secrets == "redact" else "")
 
     @property
     def scan_fp(self) -> str:
@@ -63,7 +83,11 @@ class IngestionConfig:
                 "exclude": list(self.exclude),
                 "flat": self.flat,
                 "embedding": self.embedding,
-                "parsers": PARSERS_VERSION,
+                "max_parsed_bytes": self.max_parsed_bytes,
+                "strip_markdown": self.strip_markdown,
+                "secrets": self.secrets,
+                "parsers": [self.parsers, *all_tags()],
+                "types": list(TYPES),
                 "program": ragstream_core.__version__,
             }
         )

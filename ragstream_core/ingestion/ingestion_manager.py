@@ -19,6 +19,8 @@ from ragstream_core.ingestion.index_store import (
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import DocumentLoader
 from ragstream_core.ingestion.one_ingest import Ingest, stats_of
+from ragstream_core.ingestion.quality_gate import QualityGate
+from ragstream_core.ingestion.reading import Reading
 from ragstream_core.ingestion.scan import require_folder
 from ragstream_core.ingestion.staging import DocumentChunker, PhaseProgress, Stager
 from ragstream_core.ingestion.stats import IngestionStats
@@ -30,9 +32,19 @@ if TYPE_CHECKING:
 _PROGRESS_EVERY_S = 0.25
 
 
-def index_fingerprint(embed_fp: str, chunker_version: str) -> str:
+def index_fingerprint(embed_fp: str, chunker_version: str, parsers: str = PARSERS_VERSION) -> str:
     """Return the digest of everything but the documents that shapes an index's rows."""
-    return digest_of({"embed_fp": embed_fp, "chunker": chunker_version, "parsers": PARSERS_VERSION})
+    return digest_of({"embed_fp": embed_fp, "chunker": chunker_version, "parsers": parsers})
+
+
+def reading_of(config: IngestionConfig) -> Reading:
+    """Return how an ingest reads files."""
+    return Reading(
+        max_text_bytes=config.max_text_bytes,
+        max_parsed_bytes=config.max_parsed_bytes,
+        fallback_encoding=config.fallback_encoding,
+        secrets=config.secrets,
+    )
 
 
 class IngestionManager:
@@ -45,6 +57,7 @@ class IngestionManager:
         chunkers: Returns the chunker of a profile name.
         progress: Called with (phase, done, total), a few times a second; phases ``read``,
             ``embed``, ``verify``, ``commit``, ``publish``.
+        gate: Judges a generation before it is committed; default: none.
         clock: Now, ns since the epoch.
     """
 
@@ -56,6 +69,7 @@ class IngestionManager:
         embedder: Embedder,
         chunkers: Callable[[str], DocumentChunker],
         progress: PhaseProgress | None = None,
+        gate: QualityGate | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._doc_root = doc_root
@@ -63,6 +77,7 @@ class IngestionManager:
         self._embedder = embedder
         self._chunkers = chunkers
         self._progress = _throttled(progress)
+        self._gate = gate
         self._clock = clock
 
     def run(self, project_name: str, config: IngestionConfig) -> IngestionStats:
@@ -73,7 +88,8 @@ class IngestionManager:
             config: Settings.
 
         Returns:
-            What was done; ``committed`` is false where no content changed.
+            What was done; ``committed`` is false where no content changed, or where ``refused``
+            says why the quality gate kept the old generation.
 
         Raises:
             UnknownProject: There is no such folder.
@@ -90,7 +106,7 @@ class IngestionManager:
             self._doc_root,
             "" if config.flat else project_name,
             rules=config.rules,
-            max_text_bytes=config.max_text_bytes,
+            reading=reading_of(config),
             clock=self._clock,
         )
         require_folder(loader.folder)  # an unknown project leaves no index folder behind
@@ -103,10 +119,11 @@ class IngestionManager:
                 config=config,
                 stager=stager,
                 fingerprints=Fingerprints(
-                    index_fingerprint(self._embedder.fingerprint, chunker.version),
+                    index_fingerprint(self._embedder.fingerprint, chunker.version, config.parsers),
                     self._embedder.fingerprint,
                 ),
                 progress=self._progress,
+                gate=self._gate,
             )
             outcome = task.run(self._clock())
         return stats_of(

@@ -1,12 +1,11 @@
 """`DocumentLoader`: reads each file once, hashes and decodes the bytes it read (R-044).
 
-A byte order mark decides the encoding, else it is strict UTF-8, else the file is skipped with the
-reason. The text is decoded, never changed: spans refer to it as it stands.
+Spans refer to the text of a document: the decoded text as it stands, the pages of a PDF joined by
+form feeds, or the Markdown an Office file was converted to; with secrets redacted if so set.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 import stat
 import time
@@ -15,29 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragstream_core.errors import FileChanging
+from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.ingestion.names import decode_name
-from ragstream_core.ingestion.scan import (
-    DEFAULT_RULES,
-    ScanRules,
-    Signature,
-    file_type,
-    scan,
-    signature_of,
-)
+from ragstream_core.ingestion.parsers.engines import is_current
+from ragstream_core.ingestion.reading import DEFAULT_READING, Page, Reading, read_content
+from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, Signature, scan, signature_of
 from ragstream_core.records.identity import sha256_hex
 
-MAX_TEXT_BYTES = 20_000_000
 READ_ATTEMPTS = 3
 _TICK_NS = 50_000_000  # several file-system clock ticks: a write within one leaves the same mtime
-_CONTROLS = bytes(c for c in [*range(32), 127] if c not in b"\t\n\v\f\r\x1b")
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +33,18 @@ class Document:
     Attributes:
         entry: Hash, size and decision, all of the same bytes as ``text``.
         signature: Stat signature around the read.
-        text: The decoded text; None where the file is skipped.
+        text: The text; None where the file is skipped, or known to be unchanged.
+        pages: Where each page lies in the text; one page 0 where the type has none.
+        syntax: File type whose rules the text follows, e.g. ``md`` for a converted file.
+        secrets: KIND and line of what seems to be a secret; never the secret.
     """
 
     entry: FileEntry
     signature: Signature
     text: str | None
-
-
-def decode(data: bytes) -> tuple[str | None, str]:
-    """Decode the bytes of a text file.
-
-    Returns:
-        The text and the encoding's name, or None and the reason why it is no text.
-    """
-    mark, encoding = next(((m, e) for m, e in _BOMS if data.startswith(m)), (b"", "utf-8"))
-    if not mark and b"\0" in data:
-        return None, "binary: holds NUL"
-    try:
-        text = data[len(mark) :].decode(encoding)
-    except UnicodeDecodeError as error:
-        return None, f"not {encoding}: undecodable byte at offset {error.start + len(mark)}"
-    plain = data if encoding == "utf-8" else text.encode("utf-8")
-    if b"\0" in plain:
-        return None, "binary: holds NUL"
-    if len(plain) - len(plain.translate(None, _CONTROLS)) > len(plain) * 0.10:
-        return None, "binary: more than 10 % control characters"
-    return text, encoding
+    pages: tuple[Page, ...] = ()
+    syntax: str = ""
+    secrets: tuple[str, ...] = ()
 
 
 class DocumentLoader:
@@ -83,7 +54,7 @@ class DocumentLoader:
         doc_root: The folder of all projects.
         project_name: Name of the project's folder.
         rules: Which files are documents.
-        max_text_bytes: Larger files are refused before they are read.
+        reading: Limits, fallback encoding, what to do about secrets.
         clock: Now, ns since the epoch.
     """
 
@@ -93,12 +64,12 @@ class DocumentLoader:
         project_name: str,
         *,
         rules: ScanRules = DEFAULT_RULES,
-        max_text_bytes: int = MAX_TEXT_BYTES,
+        reading: Reading = DEFAULT_READING,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.folder = Path(doc_root) / project_name
         self.rules = rules
-        self.max_text_bytes = max_text_bytes
+        self.reading = reading
         self._clock = clock
 
     def load(self) -> Iterator[tuple[str, str, str]]:
@@ -114,11 +85,12 @@ class DocumentLoader:
             if document.text is not None:
                 yield str(self.folder / decode_name(path)), path, document.text
 
-    def read(self, path: str) -> Document:
+    def read(self, path: str, known: FileEntry | None = None) -> Document:
         """Read one file; its hash, size and text come from the same bytes.
 
         Args:
             path: POSIX path relative to the project, as `scan` names it.
+            known: Its row; with equal bytes and engines a PDF or Office file is not parsed again.
 
         Raises:
             FileChanging: The file changed during each of three attempts.
@@ -127,32 +99,42 @@ class DocumentLoader:
         for _ in range(READ_ATTEMPTS):
             fd = open_beneath(self.folder, decode_name(path))
             try:
-                document = self._read_once(path, fd)
+                document = self._read_once(path, fd, known)
             finally:
                 os.close(fd)
             if document is not None:
                 return document
         raise FileChanging(f"{path} kept changing while it was read; its old version stays")
 
-    def _read_once(self, path: str, fd: int) -> Document | None:
+    def _read_once(self, path: str, fd: int, known: FileEntry | None) -> Document | None:
         opened = os.fstat(fd)
         if not stat.S_ISREG(opened.st_mode):
             raise OSError(f"not a regular file: {path!r}")
         before = signature_of(opened)
         size, mtime = before[0], before[1]
-        if size > self.max_text_bytes:
-            reason = f"{size} bytes, more than the limit of {self.max_text_bytes}"
-            entry = FileEntry(path, "", size, mtime, file_type(path), "skipped", reason)
-            return Document(entry, before, None)
+        kind = file_type(path)
+        limit = self.reading.max_bytes(kind)
+        if size > limit:
+            reason = f"{size} bytes, more than the limit of {limit}"
+            return Document(FileEntry(path, "", size, mtime, kind, "skipped", reason), before, None)
         data = _pread(fd, size + 1)
         if self._clock() - max(before[1], before[2]) < _TICK_NS and _pread(fd, size + 1) != data:
             return None
         if len(data) != size or signature_of(os.fstat(fd)) != before:
             return None
-        text, note = decode(data)
-        decision = "skipped" if text is None else "ingested"
-        entry = FileEntry(path, sha256_hex(data), size, mtime, file_type(path), decision, note)
-        return Document(entry, before, text)
+        sha256 = sha256_hex(data)
+        if known is not None and _same(known, sha256):
+            entry = FileEntry(path, sha256, size, mtime, kind, known.decision, known.reason)
+            return Document(entry, before, None)
+        found = read_content(data, file_type=kind, reading=self.reading)
+        decision = "skipped" if found.text is None else "ingested"
+        entry = FileEntry(path, sha256, size, mtime, kind, decision, found.note)
+        return Document(entry, before, found.text, found.pages, found.syntax, found.secrets)
+
+
+def _same(known: FileEntry, sha256: str) -> bool:
+    parsed = kind_of(known.type) in ("pdf", "office")
+    return parsed and known.sha256 == sha256 and is_current(known.reason, known.type)
 
 
 def _pread(fd: int, limit: int) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragstream_core.atomic import replace_text
+from ragstream_core.ingestion.parsers.engines import untagged
 
 MANIFEST_NAME = "file_manifest.json"
 MANIFEST_VERSION = 1
@@ -90,7 +91,7 @@ def diff(old: Mapping[str, FileEntry], current: Mapping[str, FileEntry]) -> Mani
     for path in sorted(current):
         kind = classify(old.get(path), current[path])
         if kind == "skipped":
-            skipped.append((path, current[path].reason))
+            skipped.append((path, untagged(current[path].reason)))
         else:
             classes[kind].append(path)
     return ManifestDiff(

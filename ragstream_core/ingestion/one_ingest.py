@@ -5,10 +5,13 @@ Nothing is marked before it is stored and nothing old goes before the new is com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ragstream_core.errors import ModelMismatch, RagstreamError
 from ragstream_core.ingestion.index_store import (
+    EMBED_SECONDS,
+    EMBEDDED,
     TRUNCATED,
     Fingerprints,
     Generation,
@@ -18,6 +21,7 @@ from ragstream_core.ingestion.index_store import (
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.loader import DocumentLoader
 from ragstream_core.ingestion.manifest import ManifestDiff, diff
+from ragstream_core.ingestion.quality_gate import QUALITY, QualityGate, Verdict
 from ragstream_core.ingestion.scan import Scan, scan
 from ragstream_core.ingestion.staging import PhaseProgress, Stager
 from ragstream_core.ingestion.stats import IngestionStats
@@ -32,17 +36,19 @@ class Outcome:
         found: The scan.
         survey: What was read.
         diff: The manifest against the one before.
-        newest: The newest generation afterwards.
+        newest: The newest generation afterwards; None where there is none.
         committed: Whether this ingest made it.
         warnings: What went wrong after the commit.
+        verdict: What the quality gate said; None where it was not asked.
     """
 
     found: Scan
     survey: Survey
     diff: ManifestDiff
-    newest: Generation
+    newest: Generation | None
     committed: bool
     warnings: list[str]
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class Ingest:
         stager: Embeds and stages chunks.
         fingerprints: What the rows are made with.
         progress: Called with (phase, done, total).
+        gate: Judges a new generation before it is committed.
     """
 
     project: str
@@ -66,6 +73,7 @@ class Ingest:
     stager: Stager
     fingerprints: Fingerprints
     progress: PhaseProgress
+    gate: QualityGate | None = None
 
     def run(self, started_ns: int) -> Outcome:
         """Do it, in the order that is law.
@@ -94,11 +102,13 @@ class Ingest:
         thorough = self.config.verify or self.config.rebuild
         repaired = self.stager.verify(everything=thorough)
         stamp = ScanStamp(started_ns, self.config.scan_fp)
-        made, committed = self._commit(newest, seen, stamp)
+        made, committed, verdict = self._commit(newest, seen, stamp)
         warnings = [f"{repaired} damaged vectors were made anew"] if repaired else []
-        rewrite = committed or bool(seen.change.touched)
+        warnings += [f"{path}: possible secret: {place}" for path, place in seen.secrets]
+        rewrite = committed or bool(seen.change.touched or seen.change.opened)
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
-        return Outcome(found, seen, diff(recorded.files, seen.current), made, committed, warnings)
+        changed = diff(recorded.files, seen.current)
+        return Outcome(found, seen, changed, made, committed, warnings, verdict)
 
     def _refuse_other_model(self, newest: Generation | None) -> None:
         wanted = self.fingerprints.embed_fp
@@ -118,17 +128,34 @@ class Ingest:
             chunk_all=config.rebuild or other_rows,
         )
 
+    def _cut_before(self, newest: Generation | None) -> int:
+        """How many texts were cut for the generations this one stands on."""
+        if newest is None or self.config.rebuild:
+            return 0
+        return int(newest.provenance.get(TRUNCATED, 0))
+
     def _commit(
         self, newest: Generation | None, seen: Survey, stamp: ScanStamp
-    ) -> tuple[Generation, bool]:
+    ) -> tuple[Generation | None, bool, Verdict | None]:
         self.progress("commit", 0, self.stager.staged)
-        provenance = {**self.config.provenance, TRUNCATED: str(self.stager.truncated_inputs)}
+        provenance = {
+            **self.config.provenance,
+            TRUNCATED: str(self._cut_before(newest) + self.stager.truncated_inputs),
+            EMBEDDED: str(self.stager.embedded),
+            EMBED_SECONDS: f"{self.stager.seconds:.3f}",
+        }
         made = self.store.prepare(seen.change, self.fingerprints, provenance=provenance)
         if newest is not None and made.digest == newest.digest:
             self.store.note_scan(seen.change, stamp=stamp)
-            return newest, False
+            return newest, False, None
+        verdict = self.gate.judge(self.store.candidate(made), newest) if self.gate else None
+        if verdict is not None:
+            if verdict.refused:  # nothing is noted: the next ingest looks at the same files again
+                return newest, False, verdict
+            figures = verdict.figures.to_json()
+            made = replace(made, provenance={**made.provenance, QUALITY: figures})
         self.store.commit(made, seen.change, stamp=stamp)
-        return made, True
+        return made, True, verdict
 
     def _derive(self, refused: list[tuple[str, str]], *, rewrite: bool) -> list[str]:
         """Do what comes after the commit; a failure is reported and healed by the next run."""
@@ -160,9 +187,11 @@ def stats_of(
     unreadable = [(path or ".", reason) for path, reason in found.unreadable]
     files = {name: len(paths) for name, paths in classes.items()}
     files |= {"scanned": len(found.files), "unchanged": len(change.unchanged)}
+    newest, verdict = outcome.newest, outcome.verdict
+    counts = newest.counts if newest else {}
     return IngestionStats(
         project,
-        outcome.newest.n,
+        newest.n if newest else 0,
         committed=outcome.committed,
         files=files | {"skipped": len(change.skipped)},
         changed=classes,
@@ -170,13 +199,27 @@ def stats_of(
         chunks={
             "embedded": stager.embedded,
             "reused": stager.reused,
-            "live": outcome.newest.counts.get("chunks", 0),
+            "live": counts.get("chunks", 0),
         },
-        documents=outcome.newest.counts.get("files", 0),
+        documents=counts.get("files", 0),
         dimension=dimension,
         long_inputs=stager.long_inputs,
         truncated_inputs=stager.truncated_inputs,
         seconds=seconds,
-        warnings=(*outcome.warnings, *(f"{path}: {reason}" for path, reason in held)),
-        digest=outcome.newest.digest,
+        model_seconds=stager.seconds,
+        warnings=(
+            *outcome.warnings,
+            *(f"{path}: {reason}" for path, reason in held),
+            *(verdict.worse if verdict else ()),
+        ),
+        digest=newest.digest if newest else "",
+        refused=verdict.refused if verdict else "",
+        quality=_quality(verdict),
     )
+
+
+def _quality(verdict: Verdict | None) -> dict[str, Any]:
+    if verdict is None:
+        return {}
+    before = verdict.before.to_json() if verdict.before else None
+    return {**verdict.figures.to_json(), "before": before}

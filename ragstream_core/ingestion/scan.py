@@ -1,7 +1,8 @@
 """One pass over a project's folder: which files there are and their stat signatures.
 
 Stdlib only and lean on purpose: this is the no-op path, where 10k files should cost little more
-than their ``stat`` calls. Opens no document. Links, pipes, sockets and devices are never followed.
+than their ``stat`` calls. Opens no document (only ignore files, where there are any). Links, pipes,
+sockets and devices are never followed.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import UnknownProject
+from ragstream_core.ingestion.file_types import TYPES, denied, file_type
 from ragstream_core.ingestion.names import encode_name
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.ignore import IgnoreRules
 
 Signature = tuple[int, int, int, int]
 """Size in bytes, mtime_ns, ctime_ns, inode."""
 
-TYPES = {
-    ".md": "md", ".txt": "txt", ".rst": "rst", ".json": "json", ".yml": "yml", ".yaml": "yaml",
-}  # fmt: skip
 RACY_NS = 2_000_000_000
+IGNORE_NAMES = frozenset({".gitignore", ".ragignore"})
 _INODE_MASK = (1 << 63) - 1  # SQLite integers are signed
 
 
@@ -69,19 +72,6 @@ class Changes(NamedTuple):
 DEFAULT_RULES = ScanRules()
 
 
-def file_type(path: str) -> str:
-    """Return the document type of a path, e.g. ``md``; empty where it is not supported."""
-    name = path.rpartition("/")[2]
-    dot = name.rfind(".")
-    return TYPES.get(name[dot:].lower(), "") if dot > 0 else ""
-
-
-def denied(name: str) -> bool:
-    """Say whether a file or folder name is on the default deny list (it may hold secrets)."""
-    lower = name.lower()
-    return lower == ".git" or lower.startswith((".env", "id_")) or lower.endswith(".pem")
-
-
 def _refusal(entry: os.DirEntry[str], name: str) -> str:
     if entry.is_symlink():
         return "symbolic link; only regular files are read"
@@ -114,24 +104,39 @@ def scan(root: Path, rules: ScanRules = DEFAULT_RULES) -> Scan:
     """
     require_folder(root)
     result = Scan({}, [], [])
-    stack = [(os.fspath(root), "")]
+    stack: list[_Folder] = [_Folder(os.fspath(root), "", ())]
     while stack:
-        top, prefix = stack.pop()
+        folder = stack.pop()
         try:
-            with os.scandir(top) as entries:
-                _scan_folder(entries, prefix, result, stack)
+            with os.scandir(folder.path) as entries:
+                below = _scan_folder(entries, folder, result)
         except OSError as error:
-            result.unreadable.append((prefix.rstrip("/"), error.strerror or "cannot be listed"))
+            top = folder.prefix.rstrip("/")
+            result.unreadable.append((top, error.strerror or "cannot be listed"))
+            continue
         if rules.flat:
             break
-    globs = (rules.include, rules.exclude)
-    return result if globs == DEFAULT_RULES[:2] else _apply(rules, result)
+        stack += below
+    if (rules.include, rules.exclude) != DEFAULT_RULES[:2]:
+        from ragstream_core.ingestion.ignore import not_chosen
+
+        for path, reason in not_chosen(sorted(result.files), rules.include, rules.exclude):
+            del result.files[path]
+            result.refused.append((path, reason))
+    return result
 
 
-def _scan_folder(
-    entries: os._ScandirIterator[str], prefix: str, into: Scan, stack: list[tuple[str, str]]
-) -> None:
-    files = into.files
+class _Folder(NamedTuple):
+    """A folder still to be listed: its path, its prefix, and the ignore rules above it."""
+
+    path: str
+    prefix: str
+    chain: tuple[IgnoreRules, ...]
+
+
+def _scan_folder(entries: os._ScandirIterator[str], folder: _Folder, into: Scan) -> list[_Folder]:
+    """Sort the entries of one folder into ``into``; return the folders in it."""
+    prefix, files, below, rule_files = folder.prefix, dict[str, Signature](), [], []
     for entry in entries:
         name = entry.name
         if "%" in name or not name.isascii():
@@ -149,30 +154,44 @@ def _scan_folder(
             if denied(name):
                 into.refused.append((prefix + name + "/", "on the deny list"))
             else:
-                stack.append((entry.path, prefix + name + "/"))
+                below.append(_Folder(entry.path, prefix + name + "/", folder.chain))
+        elif name in IGNORE_NAMES and entry.is_file(follow_symlinks=False):
+            rule_files.append(name)
         else:
             into.refused.append((prefix + name, _refusal(entry, name)))
+    if rule_files or folder.chain:
+        below = _apply_ignores(folder, rule_files, files, below=below, refused=into.refused)
+    into.files.update(files)
+    return below
+
+
+def _apply_ignores(
+    folder: _Folder,
+    rule_files: list[str],
+    files: dict[str, Signature],
+    *,
+    below: list[_Folder],
+    refused: list[tuple[str, str]],
+) -> list[_Folder]:
+    """Take what is ignored out of ``files``; return the folders that are left, with their rules."""
+    from ragstream_core.ingestion.ignore import extended, ignored_by
+
+    chain, problems = extended(folder.chain, folder.path, folder.prefix, names=rule_files)
+    refused += problems
+    kept = []
+    for inner in below:
+        if source := ignored_by(inner.prefix, chain):
+            refused.append((inner.prefix, f"ignored by {source}"))
+        else:
+            kept.append(inner._replace(chain=chain))
+    for path in [path for path in files if ignored_by(path, chain)]:
+        del files[path]
+        refused.append((path, f"ignored by {ignored_by(path, chain)}"))
+    return kept
 
 
 def _is_document(name: str) -> bool:
     return bool(file_type(name)) and not denied(name)
-
-
-def _apply(rules: ScanRules, result: Scan) -> Scan:
-    from pathspec import GitIgnoreSpec
-
-    include = GitIgnoreSpec.from_lines(rules.include)
-    exclude = GitIgnoreSpec.from_lines(rules.exclude)
-    for path in sorted(result.files):
-        if not include.match_file(path):
-            reason = "not matched by an include glob"
-        elif exclude.match_file(path):
-            reason = "matched by an exclude glob"
-        else:
-            continue
-        del result.files[path]
-        result.refused.append((path, reason))
-    return result
 
 
 def signature_of(st: os.stat_result) -> Signature:

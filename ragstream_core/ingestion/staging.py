@@ -6,6 +6,7 @@ resumes where it was, and memory does not grow with the corpus.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 BATCH_TEXTS = 256
 
 PhaseProgress = Callable[[str, int, int], None]
-"""Called with (phase, done, total); total is 0 where it is not known."""
+"""Called with (phase, done, total); total is 0 where it is not known, and may be an estimate."""
 
 
 class DocumentChunker(Protocol):
@@ -45,12 +46,14 @@ class Stager:
         reused: Chunks whose text had a vector already, or comes twice.
         staged: Chunk rows staged.
         long_inputs: Embedded texts over the model's window.
+        seconds: Wall time inside the model.
 
     Args:
         store: The project's storage.
         embedder: Makes the vectors.
         chunker: Cuts the documents.
-        progress: Called with ("embed", texts done, 0).
+        progress: Called with ("embed", texts done, texts in all); while files are still being
+            read the second is estimated from the bytes to come.
     """
 
     def __init__(
@@ -66,7 +69,9 @@ class Stager:
         self._chunker = chunker
         self._progress = progress
         self._waiting: dict[str, str] = {}
+        self._share = 1.0
         self.embedded = self.reused = self.staged = self.long_inputs = 0
+        self.seconds = 0.0
         self._cut_before = embedder.truncated_inputs
 
     @property
@@ -74,34 +79,47 @@ class Stager:
         """How many texts the encoder cut during this ingest, by its own count."""
         return self._embedder.truncated_inputs - self._cut_before
 
-    def add(self, document: Document) -> None:
-        """Chunk a document and stage its rows.
+    def add(self, document: Document, share: float = 1.0) -> None:
+        """Chunk a document and stage its rows; a chunk lies in one page.
+
+        Args:
+            document: An ingested file with its text.
+            share: Share of all bytes to read that are read with it; tells how much is to come.
 
         Raises:
             EmbeddingFailed: The model returned something unusable; the batch is not stored.
             OperationFailed: Disk full; the batch is not stored.
         """
-        entry = document.entry
-        pieces = self._chunker.chunk(document.text or "", file_type=entry.type)
-        rows, texts = [], {}
-        for piece in pieces:
-            text_hash = sha256_hex(piece.chunk_text)
-            texts[text_hash] = piece.chunk_text
-            identifier = chunk_id(entry.path, entry.sha256, piece.chunk_idx)
-            rows.append(
-                ChunkRow(
-                    identifier, entry.path, entry.sha256, piece.chunk_idx, piece.start, piece.end,
-                    page=0, heading=piece.heading, text_hash=text_hash,
-                )
-            )  # fmt: skip
+        rows, texts = self._rows(document)
         self._store.stage(rows)
         self.staged += len(rows)
         known = self._store.known(list(texts), self._embedder.fingerprint)
         fresh = {h: t for h, t in texts.items() if h not in known and h not in self._waiting}
         self.reused += len(rows) - len(fresh)
         self._waiting.update(fresh)
+        self._share = share
         while len(self._waiting) >= BATCH_TEXTS:
             self._record(BATCH_TEXTS)
+
+    def _rows(self, document: Document) -> tuple[list[ChunkRow], dict[str, str]]:
+        entry, text = document.entry, document.text or ""
+        rows: list[ChunkRow] = []
+        texts: dict[str, str] = {}
+        for page in document.pages:
+            whole = page.start == 0 and page.end == len(text)
+            part = text if whole else text[page.start : page.end]
+            for piece in self._chunker.chunk(part, file_type=document.syntax):
+                text_hash = sha256_hex(piece.chunk_text)
+                texts[text_hash] = piece.chunk_text
+                start, end = piece.start + page.start, piece.end + page.start
+                rows.append(
+                    ChunkRow(
+                        chunk_id(entry.path, entry.sha256, len(rows)), entry.path, entry.sha256,
+                        len(rows), start, end, page=page.number, heading=piece.heading,
+                        text_hash=text_hash,
+                    )
+                )  # fmt: skip
+        return rows, texts
 
     def finish(self) -> None:
         """Embed what still waits.
@@ -110,6 +128,7 @@ class Stager:
             EmbeddingFailed: The model returned something unusable; the batch is not stored.
             OperationFailed: Disk full; the batch is not stored.
         """
+        self._share = 1.0
         while self._waiting:
             self._record(BATCH_TEXTS)
 
@@ -141,7 +160,13 @@ class Stager:
         from ragstream_core.lexical import term_blob
 
         batch = {h: self._waiting[h] for h in list(self._waiting)[:limit]}
-        vectors = self._embedder.embed_documents(list(batch.values()))
+        total = round((self.embedded + len(self._waiting)) / max(self._share, 1e-3))
+        began = time.perf_counter()
+        vectors = self._embedder.embed_documents(
+            list(batch.values()),
+            progress=lambda done, _: self._progress("embed", self.embedded + done, total),
+        )
+        self.seconds += time.perf_counter() - began
         wanted = (len(batch), self._embedder.dimension)
         if vectors.shape != wanted:
             raise EmbeddingFailed(
@@ -154,4 +179,4 @@ class Stager:
             del self._waiting[text_hash]
         self.embedded += len(batch)
         self.long_inputs += sum(row.tokens > self._embedder.window for row in rows)
-        self._progress("embed", self.embedded, 0)
+        self._progress("embed", self.embedded, max(total, self.embedded))

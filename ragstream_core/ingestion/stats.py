@@ -26,8 +26,12 @@ class IngestionStats:
         long_inputs: Texts over the model's window, embedded in windows.
         truncated_inputs: Texts that the encoder cut, by its own count; must be 0.
         seconds: Wall time.
+        model_seconds: Wall time inside the model.
         warnings: What went wrong after the commit, or was left for the next ingest.
         digest: Digest of the newest generation, or empty.
+        refused: Why the quality gate kept the old generation; empty where it did not.
+        quality: Figures on the gold questions: ``recall``, ``mrr``, ``k``, ``questions``, and
+            ``before`` with those of the last generation; empty without gold questions.
     """
 
     project: str
@@ -42,8 +46,11 @@ class IngestionStats:
     long_inputs: int = 0
     truncated_inputs: int = 0
     seconds: float = 0.0
+    model_seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     digest: str = ""
+    refused: str = ""
+    quality: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form: the documented keys first, details after them."""
@@ -62,4 +69,7 @@ class IngestionStats:
             "skipped_reasons": [list(row) for row in self.skipped_reasons],
             "warnings": list(self.warnings),
             "digest": self.digest,
+            "model_seconds": round(self.model_seconds, 3),
+            "refused": self.refused,
+            "quality": self.quality,
         }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ragstream_core.errors import FileChanging
+from ragstream_core.ingestion.file_types import file_type
 from ragstream_core.ingestion.index_store import Change
 from ragstream_core.ingestion.loader import Document, DocumentLoader
-from ragstream_core.ingestion.manifest import FileEntry, classify, same_content
-from ragstream_core.ingestion.scan import Scan, Signature, compare, file_type, under_unreadable
+from ragstream_core.ingestion.manifest import FileEntry, same_content
+from ragstream_core.ingestion.parsers.engines import is_current
+from ragstream_core.ingestion.scan import Scan, Signature, compare, under_unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,12 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much is looked at: ``read_all`` ignores signatures, ``chunk_all`` equal content too."""
+    """How much is looked at.
+
+    Attributes:
+        read_all: Read every file, whatever its signature.
+        chunk_all: Chunk every file, equal content too.
+    """
 
     read_all: bool
     chunk_all: bool
@@ -37,11 +44,13 @@ class Survey:
         current: The manifest as it is now; a held file keeps its old row.
         change: What the store has to do.
         held: (path, reason) of files that could not be read as one version.
+        secrets: (path, KIND and line) of what seems to be a secret in the files that were read.
     """
 
     current: dict[str, FileEntry] = field(default_factory=dict)
     change: Change = field(default_factory=Change)
     held: list[tuple[str, str]] = field(default_factory=list)
+    secrets: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +61,15 @@ class Surveyor:
         loader: Reads files.
         recorded: What the last ingest left.
         depth: How much to look at.
-        take: Called with each document whose chunks must be staged.
+        take: Called with each document whose chunks must be staged, and with the share of all
+            bytes to read that are read then, 0 to 1.
         progress: Called with ("read", files done, files to read).
     """
 
     loader: DocumentLoader
     recorded: Recorded
     depth: Depth
-    take: Callable[[Document], None]
+    take: Callable[[Document, float], None]
     progress: Callable[[str, int, int], None]
 
     def survey(self, found: Scan) -> Survey:
@@ -72,8 +82,11 @@ class Surveyor:
         to_read = self._to_read(found)
         old = self.recorded.files
         result.current = {p: old[p] for p in found.files if p not in to_read}
+        total = max(1, sum(found.files[path][0] for path in to_read))
+        size = 0
         for done, path in enumerate(sorted(to_read)):
-            self._read(path, result)
+            size += found.files[path][0]
+            self._read(path, result, share=size / total)
             self.progress("read", done + 1, len(to_read))
         self._gone(found, result)
         return result
@@ -85,27 +98,29 @@ class Surveyor:
         unknown = (p for p in found.files if p not in self.recorded.files)
         return {*changes.new, *changes.changed, *changes.racy, *unknown}
 
-    def _read(self, path: str, result: Survey) -> None:
+    def _read(self, path: str, result: Survey, *, share: float) -> None:
+        old = self.recorded.files.get(path)
         try:
-            document = self.loader.read(path)
+            document = self.loader.read(path, None if self.depth.chunk_all else old)
         except FileNotFoundError:
             return  # deleted since the scan
         except (FileChanging, OSError) as error:
             reason = error.message if isinstance(error, FileChanging) else _phrase(error)
             self._hold(path, reason, result)
             return
-        entry, old = document.entry, self.recorded.files.get(path)
+        entry = document.entry
         result.current[path] = entry
         if self.recorded.signatures.get(path) != document.signature:
             result.change.signatures[path] = document.signature
-        if old is None or self.depth.chunk_all or not same_content(old, entry):
+        result.secrets += [(path, place) for place in document.secrets]
+        if old is None or self.depth.chunk_all or not _same_reading(old, entry):
             if entry.decision == "ingested":
-                self.take(document)
+                self.take(document, share)
             result.change.opened.append(entry)
             if old is not None:
                 result.change.closed.append(path)
-        elif classify(old, entry) == "touched" or old.mtime_ns != entry.mtime_ns:
-            result.change.touched.append(replace(entry, reason=old.reason))
+        elif (old.mtime_ns, old.reason) != (entry.mtime_ns, entry.reason):
+            result.change.touched.append(entry)
 
     def _hold(self, path: str, reason: str, result: Survey) -> None:
         result.held.append((path, reason))
@@ -124,6 +139,11 @@ class Surveyor:
             result.change.forgotten.append(path)
             if path in self.recorded.files:
                 result.change.closed.append(path)
+
+
+def _same_reading(old: FileEntry, entry: FileEntry) -> bool:
+    """Say whether two versions hold the same bytes and were read by the same engines."""
+    return same_content(old, entry) and is_current(old.reason, old.type)
 
 
 def _phrase(error: OSError) -> str:

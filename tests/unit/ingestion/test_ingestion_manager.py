@@ -236,7 +236,7 @@ def test_a_changing_file_keeps_its_old_version_and_is_reported(bench, monkeypatc
     monkeypatch.setattr(
         loader.DocumentLoader,
         "_read_once",
-        lambda self, path, fd: None if path == "a.md" else real(self, path, fd),
+        lambda self, path, fd, known: None if path == "a.md" else real(self, path, fd, known),
     )
     stats = bench.run()
     assert not stats.committed
@@ -297,7 +297,9 @@ def test_stats_are_complete_and_json(bench):
     assert list(data)[:6] == ["project", "generation", "committed", "files", "chunks", "seconds"]
     assert data["dimension"] == bench.embedder.dimension
     assert (data["truncated_inputs"], data["documents"]) == (0, 1)
-    assert dict(bench.view().pinned.provenance) == {"run": "r1", "truncated_inputs": "0"}
+    provenance = dict(bench.view().pinned.provenance)
+    assert float(provenance.pop("embed_seconds")) >= 0
+    assert provenance == {"run": "r1", "truncated_inputs": "0", "embedded": "2"}
 
 
 def test_progress_names_the_phases(bench):
@@ -366,3 +368,19 @@ def test_texts_that_the_encoder_cut_are_counted_and_kept_with_the_generation(
     assert newest.provenance["truncated_inputs"] == "1"
     bench.write("other.md", "another word")
     assert bench.run().truncated_inputs == 0
+    assert bench.view().pinned.provenance["truncated_inputs"] == "1"  # its text is still live
+
+
+def test_progress_knows_totals_and_ends_at_them(bench, monkeypatch):
+    monkeypatch.setattr(staging, "BATCH_TEXTS", 8)
+    monkeypatch.setattr("ragstream_core.ingestion.ingestion_manager._PROGRESS_EVERY_S", 0.0)
+    for n in range(40):
+        bench.write(f"{n:02}.md", f"text number {n} " * 30)
+    seen = []
+    bench.manager(progress=lambda *report: seen.append(report)).run(bench.project, CONFIG)
+    embedded = [(done, total) for phase, done, total in seen if phase == "embed"]
+    assert [r for r in seen if r[0] == "read"][-1] == ("read", 40, 40)
+    assert embedded[-1] == (40, 40)
+    assert all(0 < done <= total for done, total in embedded)
+    assert all(30 <= total <= 50 for _, total in embedded)  # an estimate while files are read
+    assert [done for done, _ in embedded] == sorted(done for done, _ in embedded)

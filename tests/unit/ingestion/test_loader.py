@@ -9,7 +9,9 @@ import pytest
 
 from ragstream_core.errors import FileChanging
 from ragstream_core.ingestion import loader as loader_module
-from ragstream_core.ingestion.loader import DocumentLoader, decode, open_beneath
+from ragstream_core.ingestion.decoding import decode
+from ragstream_core.ingestion.loader import DocumentLoader, open_beneath
+from ragstream_core.ingestion.reading import Reading
 
 
 @pytest.fixture
@@ -100,8 +102,8 @@ def test_too_large_is_refused_before_reading(folder, monkeypatch):
 
 
 def test_the_limit_itself_is_allowed(folder):
-    assert read(folder, "a.md", b"12345", max_text_bytes=5).text == "12345"
-    assert read(folder, "b.md", b"123456", max_text_bytes=5).text is None
+    assert read(folder, "a.md", b"12345", reading=Reading(max_text_bytes=5)).text == "12345"
+    assert read(folder, "b.md", b"123456", reading=Reading(max_text_bytes=5)).text is None
 
 
 def test_a_file_that_never_holds_still_is_reported(folder, monkeypatch):

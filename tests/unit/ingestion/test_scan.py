@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from ragstream_core.errors import UnknownProject
-from ragstream_core.ingestion.scan import Changes, Scan, ScanRules, compare, file_type, scan
+from ragstream_core.ingestion.file_types import file_type
+from ragstream_core.ingestion.scan import Changes, Scan, ScanRules, compare, scan
 
 S = (1, 2, 3, 4)
 LATE = 10**19

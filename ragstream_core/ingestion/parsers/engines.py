@@ -1,0 +1,82 @@
+"""Which engines read which types, whether they are installed, and in which version.
+
+A file's manifest row ends in the tag of what read it. A tag that is no longer the present one
+makes the next ingest read that file again, and no other.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterable
+
+from ragstream_core.chunking.grammars import BY_LINES, GRAMMARS
+from ragstream_core.ingestion.file_types import kind_of
+
+RULES = {"pdf": "pdf-1", "office": "office-1", "code": "code-1"}
+"""Version of our own reading rules by kind of file; raised when one changes what is read."""
+
+EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}
+_NEEDED = {"pdf": ("pdfplumber", "pypdfium2"), "office": ("markitdown",)}
+_TAG = re.compile(r" \[([^\[\]]*-\d+)\]$")
+_DIST = re.compile(r"([A-Za-z0-9_]+)-([^-]+)\.dist-info$")
+
+
+@functools.cache
+def _installed() -> dict[str, str]:
+    """Return the version of each installed package of interest; reads folder names, no file."""
+    wanted = {name for names in _NEEDED.values() for name in names}
+    wanted |= {module for module, _ in GRAMMARS.values()}
+    found: dict[str, str] = {}
+    for folder in reversed(sys.path):
+        try:
+            with os.scandir(folder or ".") as entries:
+                matches = [_DIST.match(entry.name) for entry in entries]
+        except OSError:
+            continue
+        found |= {m[1]: m[2] for m in matches if m is not None and m[1] in wanted}
+    return found
+
+
+def missing_extra(file_type: str) -> str:
+    """Return the extra whose packages a type needs and that is not installed, or ""."""
+    kind = kind_of(file_type)
+    lacking = any(name not in _installed() for name in _NEEDED.get(kind, ()))
+    return EXTRAS[kind] if lacking else ""
+
+
+def tag(file_type: str) -> str:
+    """Return what stands for the reading of a type: engines with versions; empty for text."""
+    kind = kind_of(file_type)
+    if kind == "text":
+        return ""
+    names: Iterable[str] = _NEEDED.get(kind, ())
+    if kind == "code" and file_type in GRAMMARS:
+        names = (GRAMMARS[file_type][0],)
+    versions = [f"{name}-{_installed().get(name, 'none')}" for name in names]
+    return " ".join([*versions, RULES[kind]])
+
+
+def tagged(note: str, file_type: str) -> str:
+    """Return a manifest note that ends in the present tag of a type."""
+    present = tag(file_type)
+    return f"{note} [{present}]" if present else note
+
+
+def untagged(note: str) -> str:
+    """Return a manifest note as people read it: without the tag."""
+    return _TAG.sub("", note)
+
+
+def is_current(note: str, file_type: str) -> bool:
+    """Say whether a manifest note was made by the present engines of a type."""
+    match = _TAG.search(note)
+    present = tag(file_type)
+    return not present or (match is not None and match[1] == present)
+
+
+def all_tags() -> list[str]:
+    """Return the tags of every type that has one, sorted: part of what makes an ingest due."""
+    return sorted({tag(name) for name in ("pdf", "docx", *GRAMMARS, *BY_LINES)})

@@ -1,0 +1,69 @@
+"""Word, PowerPoint, Excel and HTML as Markdown, through MarkItDown without plug-ins.
+
+Runs in the child process only. Exactly the converter of the type is registered: a broken file is
+refused, never tried as something else.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from typing import Any
+
+from ragstream_core.ingestion.parsers.port import Limits, Refusal
+
+_CONVERTERS = {
+    "docx": "DocxConverter", "pptx": "PptxConverter", "xlsx": "XlsxConverter",
+    "html": "HtmlConverter", "htm": "HtmlConverter",
+}  # fmt: skip
+_SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
+_UNPACKED = 10  # times the text limit: XML is wordy
+
+
+def read_office(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:
+    """Return the Markdown of a file: a page a slide, else one page numbered 0, and a note.
+
+    Args:
+        data: The whole file.
+        file_type: ``docx``, ``pptx``, ``xlsx``, ``html`` or ``htm``.
+        limits: Its text limit also bounds what a packed file may unpack to.
+
+    Raises:
+        Refusal: Broken, encrypted, packed too tightly, or without text.
+        MemoryError: It needs more than the process may have.
+    """
+    if not file_type.startswith("htm"):
+        _check_package(data, limits.text_bytes * _UNPACKED)
+    text = _converted(data, file_type)
+    parts = _SLIDE.split(text) if file_type == "pptx" else [text]
+    pages = [(0, parts[0])]
+    pages += [(int(n), body) for n, body in zip(parts[1::2], parts[2::2], strict=True)]
+    found = [(number, body) for number, body in pages if body.strip()]
+    if not found:
+        raise Refusal("holds no text")
+    return found, f"{len(found)} slides" if file_type == "pptx" else "converted to Markdown"
+
+
+def _check_package(data: bytes, limit: int) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as package:
+            size = sum(item.file_size for item in package.infolist())
+    except (zipfile.BadZipFile, ValueError, OSError):
+        raise Refusal("not a readable Office file (broken or encrypted)") from None
+    if size > limit:
+        raise Refusal(f"unpacks to {size} bytes, more than the limit of {limit}")
+
+
+def _converted(data: bytes, file_type: str) -> str:
+    from markitdown import MarkItDown, StreamInfo, converters
+    from markitdown._exceptions import MarkItDownException
+
+    converter: Any = getattr(converters, _CONVERTERS[file_type])()
+    engine = MarkItDown(enable_builtins=False, enable_plugins=False)
+    engine.register_converter(converter)
+    try:
+        info = StreamInfo(extension=f".{file_type}")
+        return str(engine.convert_stream(io.BytesIO(data), stream_info=info).markdown)
+    except MarkItDownException as error:
+        raise Refusal(f"cannot be converted: {type(error).__name__}") from None

@@ -1,0 +1,172 @@
+"""Secrets in documents: where a text seems to hold a key or a password; never the secret itself.
+
+Words are looked for first, which costs next to nothing; patterns run only where one of their words
+stands, and only around it. detect-secrets adds its vendor patterns and its keyword detector (its
+entropy plugins flag ordinary words).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ragstream_core.ingestion.secret_patterns import (
+    ABOUT,
+    DIGIT,
+    NAMED,
+    OF_A_KEY,
+    PASSWORD_WORDS,
+    RULES,
+    SAID,
+    SHORT_RULES,
+    TOKEN_LENGTH,
+    VENDORS,
+)
+
+MAX_FINDINGS = 100
+"""More in one text are not listed one by one."""
+
+_MAX_WINDOWS = 200  # the keyword detector's time grows with the square of a line's length
+_BEFORE, _AFTER = 60, 200
+_SHOWN = 5
+
+
+class Finding(NamedTuple):
+    """A place that seems to hold a secret: ``text[start:end]``; ``line`` counts from 1."""
+
+    kind: str
+    start: int
+    end: int
+    line: int
+
+
+_PLACEHOLDERS = (
+    "example", "changeme", "change-me", "your", "placeholder", "redacted", "dummy", "xxx", "***",
+    "...", "…", "${", "{{", "env:", "todo", "<", "::",
+)  # fmt: skip
+
+
+def find_secrets(text: str) -> list[Finding]:
+    """Return the places that seem to hold a secret, in order, none inside another."""
+    words = text.split()
+    long = max(map(len, words), default=0) >= TOKEN_LENGTH and any(
+        len(word) >= TOKEN_LENGTH and DIGIT.search(word) for word in words
+    )
+    places = [*_own(text, long=long), *_passwords(text), *_vendors(text, long=long)]
+    found: list[Finding] = []
+    for start, end, kind in sorted(places, key=lambda p: (p[0], -p[1])):
+        if len(found) == MAX_FINDINGS:
+            break
+        if not found or start >= found[-1].end:
+            found.append(Finding(kind, start, end, text.count("\n", 0, start) + 1))
+    return found
+
+
+def redact(text: str, findings: Sequence[Finding]) -> str:
+    """Return the text with ``[redacted:KIND]`` in each place."""
+    parts, at = [], 0
+    for finding in findings:
+        parts += [text[at : finding.start], f"[redacted:{finding.kind}]"]
+        at = finding.end
+    return "".join([*parts, text[at:]])
+
+
+def describe(findings: Iterable[Finding], *, page: int = 0) -> list[str]:
+    """Return ``KIND (line N)`` of each finding; the page is named where there are pages."""
+    where = f"page {page}, " if page else ""
+    return [f"{finding.kind} ({where}line {finding.line})" for finding in findings]
+
+
+def phrase(described: Sequence[str]) -> str:
+    """Return one phrase for the first few of `describe`."""
+    more = len(described) - _SHOWN
+    return ", ".join(described[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _own(text: str, *, long: bool) -> Iterator[tuple[int, int, str]]:
+    for rule in RULES if long else SHORT_RULES:
+        if not any(word in text for word in rule.words):
+            continue
+        for match in rule.pattern.finditer(text):
+            group = "secret" if "secret" in match.groupdict() else 0
+            if not rule.weak or _strong(match[group], match[0]):
+                yield (*match.span(group), rule.kind)
+
+
+def _passwords(text: str) -> Iterator[tuple[int, int, str]]:
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = text  # some capitals grow: the places would not be the same
+    for word in PASSWORD_WORDS:
+        at = lower.find(word)
+        while at >= 0:
+            if word != "key" or lower[max(0, at - 9) : at].rstrip(" _-").endswith(OF_A_KEY):
+                for pattern in (NAMED, SAID):
+                    match = pattern.match(text, at)
+                    if match is None or ABOUT.search(match.groupdict().get("suffix", "")):
+                        continue
+                    if _strong(match["secret"], match[0]):
+                        yield (*match.span("secret"), "password")
+            at = lower.find(word, at + len(word))
+
+
+def _vendors(text: str, *, long: bool) -> Iterator[tuple[int, int, str]]:
+    for module, name, kind, words in VENDORS if long else VENDORS[-1:]:
+        if not any(word in text for word in words):
+            continue
+        plugin = _plugin(module, name)
+        for start, end in _windows(text, words):
+            part = text[start:end]
+            if kind == "password" and not any(quote in part for quote in "\"'`"):
+                continue  # without a file's name the keyword detector wants quotes
+            for secret in plugin.analyze_string(part) if plugin else ():
+                at = part.find(secret)
+                if at >= 0 and secret and (kind != "password" or _strong(secret, part)):
+                    yield start + at, start + at + len(secret), kind
+
+
+@functools.cache
+def _plugin(module: str, name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)()
+    except ImportError:
+        return None
+
+
+def _windows(text: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """Yield the surroundings of each word, within its line; a hostile text gives a limited few."""
+    reached, count = 0, 0
+    for match in re.finditer("|".join(map(re.escape, words)), text):
+        if match.start() < reached:
+            continue
+        count += 1
+        if count > _MAX_WINDOWS:
+            return
+        start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - _BEFORE)
+        line_end = text.find("\n", match.end())
+        end = min(len(text) if line_end < 0 else line_end, match.end() + _AFTER)
+        reached = end
+        yield start, end
+
+
+def _strong(secret: str, context: str) -> bool:
+    """Say whether a value after ``password =`` looks like one rather than like a word or code."""
+    value = secret.rstrip(".:!?")
+    lower = value.lower()
+    if any(mark in lower for mark in _PLACEHOLDERS) or " " in value or value.startswith(("$", "%")):
+        return False
+    digit = any(c.isdigit() for c in value)
+    letter = any(c.isalpha() for c in value)
+    if "://" in context:
+        return True
+    if ("/" in value and "." in value) or re.fullmatch(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", value):
+        return False  # a path, a name of code
+    if digit and letter:
+        return len(value) >= 6 and not re.fullmatch(
+            r"[a-z]+[-_.]?\d{1,2}|\d+(?:[a-z]{1,3}|%)", lower
+        )
+    mixed = lower != value != value.upper() and not value.isalpha()
+    return mixed and len(value) >= 8 and not re.fullmatch(r"[\w.-]+", value)

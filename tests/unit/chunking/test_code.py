@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from ragstream_core.chunking import code
+from ragstream_core.chunking.grammars import BY_LINES, GRAMMARS
+from ragstream_core.chunking.profiles import PROFILES, ChunkProfile
+from ragstream_core.chunking.splitter import split
+from ragstream_core.chunking.words import word_offsets
+
+FUNCTION = '''@decorated(by="something")
+def function_{n}(first, second):
+    """Say what number {n} does, in a sentence that has some length."""
+    total = first + second * {n}
+
+    for step in range(total):
+        if step % 2:
+            print(step, total)
+    return total
+'''
+MODULE = "import os\nimport sys\n\n\n" + "\n\n".join(FUNCTION.format(n=n) for n in range(12))
+SMALL = ChunkProfile("small", 120, 0)
+
+
+@pytest.fixture(params=["grammar", "lines"])
+def with_and_without_grammar(request, monkeypatch):
+    if request.param == "lines":
+        monkeypatch.setattr(code, "_language", lambda *_: None)
+    else:
+        pytest.importorskip("tree_sitter_python")
+
+
+def test_chunks_begin_at_definitions_with_their_decorators(with_and_without_grammar):
+    starts = [MODULE[s.start :].splitlines()[0] for s in split(
+        MODULE, profile=SMALL, file_type="py")]  # fmt: skip
+    assert starts[0] == "import os"
+    assert set(starts[1:]) == {'@decorated(by="something")'}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_no_line_is_torn_and_nothing_is_lost(name, with_and_without_grammar):
+    profile = PROFILES[name]
+    spans = split(MODULE * 3, profile=profile, file_type="py")
+    text, reached = MODULE * 3, 0
+    for start, end in spans:
+        assert not text[reached:start].strip()
+        reached = max(reached, end)
+        assert len(word_offsets(text[start:end])) <= profile.max_tokens
+        if profile.overlap != "word":
+            assert not text[text.rfind("\n", 0, start) + 1 : start].strip()
+        assert text[end : end + 1] in ("", "\n")
+    assert not text[reached:].strip()
+
+
+@pytest.mark.parametrize("kind", sorted([*GRAMMARS, *BY_LINES]))
+def test_any_text_can_be_any_language(kind):
+    for text in ("", " \n", "x", "}" * 500, "def f(:\n" * 50, "🙂 = 'é'\n" * 100, "a" * 5000):
+        spans = split(text, profile=SMALL, file_type=kind)
+        assert spans == split(text, profile=SMALL, file_type=kind)
+        assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+
+
+def test_grammars_that_are_installed_load():
+    wanted = {"py": "def f():\n    pass\n", "go": "package a\nfunc f() {}\n", "rs": "fn f() {}\n",
+              "js": "function f() {}\n", "ts": "let a: number = 1\n", "java": "class A {}\n",
+              "c": "int f() { return 1; }\n", "cpp": "class A {};\n", "sh": "f() { ls; }\n",
+              "tsx": "let a = <b>1</b>\n"}  # fmt: skip
+    for kind, text in wanted.items():
+        pytest.importorskip(GRAMMARS[kind][0])
+        assert code.joints_of(text, file_type=kind) == [0], kind
+
+
+def test_a_very_long_program_is_cut_by_its_lines():
+    assert code.joints_of("x = 1\n" * 100_000, file_type="py") == []
