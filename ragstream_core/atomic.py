@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -99,3 +100,46 @@ def pwrite_durable(path: Path, data: bytes, *, offset: int) -> None:
         os.close(fd)
     if created:
         sync_dir(path.parent)
+
+
+def publish_dir(folder: Path, to: Path) -> None:
+    """Sync every file and directory below ``folder``, then give it its name, durably.
+
+    Args:
+        folder: A finished directory beside ``to``; nobody writes it any more.
+        to: Its name from now on; must not exist.
+
+    Raises:
+        OSError: Disk full, I/O error, or ``to`` exists and is not empty.
+    """
+    for parent, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            fd = os.open(Path(parent, name), os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        sync_dir(Path(parent))
+    os.rename(folder, to)
+    sync_dir(to.parent)
+
+
+def copy_durable(source: Path, to: Path) -> None:
+    """Copy a file so that ``to`` is the old file or the whole copy.
+
+    Raises:
+        OSError: Disk full, permission denied, or ``source`` is missing; ``to`` is untouched.
+    """
+    make_private_dir(to.parent)
+    fd, name = tempfile.mkstemp(prefix=f".{to.name[:80]}.", suffix=".tmp", dir=to.parent)
+    try:
+        with source.open("rb") as reader, os.fdopen(fd, "wb") as writer:
+            shutil.copyfileobj(reader, writer, 1 << 20)
+            writer.flush()
+            os.fsync(writer.fileno())
+        os.replace(name, to)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    sync_dir(to.parent)

@@ -18,6 +18,8 @@ RagstreamError                 exit code 1: the operation failed
 └── OperationFailed            1
 ├── WeightsMissing         model weights cannot be found here
 ├── EmbeddingFailed        the encoder returned something unusable
+├── StoreFailed            a vector store's engine refused, or its process died
+├── InputUnavailable       something a prompt was made from cannot be had again
 ├── GenerationGone         the index generation a prompt needs is no longer kept
 └── FileChanging           a file changed while it was being read
 """
@@ -115,6 +117,14 @@ class WeightsMissing(OperationFailed):
 
 class EmbeddingFailed(OperationFailed):
     """The encoder returned a wrong count, a wrong shape or a non-finite vector."""
+
+
+class StoreFailed(OperationFailed):
+    """The engine of a vector store refused, or the process it runs in died."""
+
+
+class InputUnavailable(OperationFailed):
+    """Something that a prompt was made from cannot be had again."""
 
 
 class GenerationGone(OperationFailed):

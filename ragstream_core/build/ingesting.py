@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build import collections
 from ragstream_core.build import projects as folders
-from ragstream_core.build.models import models_dir
-from ragstream_core.embedders.registry import embed_fingerprint
+from ragstream_core.build.models import fingerprint
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.index_store import TRUNCATED
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.stores.forecast import Known, forecast, known
 from ragstream_core.stores.pending import Inspection, inspect
 
 if TYPE_CHECKING:
@@ -28,17 +30,18 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
         RagstreamError: The embedding settings name a model or backend that is not here.
     """
     settings = workspace.config.settings
-    embeddings = settings.embeddings
     return IngestionConfig(
         profile=settings.chunking.profile,
         delete_replaced=settings.ingestion.delete_replaced,
         retain_generations=settings.ingestion.retain_generations,
         max_text_bytes=settings.discovery.max_text_bytes,
+        max_parsed_bytes=settings.discovery.max_pdf_bytes,
+        fallback_encoding=settings.discovery.fallback_encoding,
+        secrets=settings.discovery.secrets,
+        strip_markdown=settings.chunking.strip_markdown,
         include=tuple(settings.discovery.include),
         exclude=tuple(settings.discovery.exclude),
-        embedding=embed_fingerprint(
-            embeddings.backend, embeddings.model, models_dir=models_dir(workspace.config)
-        ),
+        embedding=fingerprint(workspace.config),
         flat=folders.is_flat(workspace.data_dir, project),
     )
 
@@ -48,6 +51,8 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     began = time.perf_counter()
     found = _inspect(workspace, project)
     if found.pending is not None:
+        return None
+    if found.newest is not None and collections.due(workspace, project, found.newest):
         return None
     return found.idle_stats(project, seconds=time.perf_counter() - began)
 
@@ -63,6 +68,8 @@ def ingest(
 ) -> IngestionStats:
     """Ingest a project; see `Workspace.ingest`."""
     from ragstream_core.build import models
+    from ragstream_core.build.keeping import pinned
+    from ragstream_core.build.quality import gate_of
     from ragstream_core.chunking.profiles import chunk_profile
     from ragstream_core.chunking.words import word_offsets
     from ragstream_core.ingestion.chunker import Chunker
@@ -74,10 +81,17 @@ def ingest(
     offsets = getattr(embedder, "token_offsets", word_offsets)
     manager = IngestionManager(
         folder if folders.is_flat(workspace.data_dir, project) else folder.parent,
-        store_opener(workspace.config.index_dir),
+        store_opener(
+            workspace.config.index_dir, pinned=functools.partial(pinned, workspace.store.root)
+        ),
         embedder=embedder,
-        chunkers=lambda name: Chunker(chunk_profile(name), token_offsets=offsets),
+        chunkers=lambda name: Chunker(
+            chunk_profile(name),
+            token_offsets=offsets,
+            strip_markdown=workspace.config.settings.chunking.strip_markdown,
+        ),
         progress=progress,
+        gate=gate_of(workspace, project),
     )
     config = replace(
         ingestion_config(workspace, project),
@@ -93,6 +107,9 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
     found = _inspect(workspace, project)
     newest, pending = found.newest, found.pending
     changes = pending.changes if pending else None
+    index_dir = workspace.index_dir(project)
+    past = known(index_dir, newest)
+    waiting = _waiting(found)
     return {
         "project": project,
         "generation": newest.n if newest else 0,
@@ -111,10 +128,25 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
             "removed": list(changes.removed),
         }
         if changes
-        else {"new": sorted(found.found.files) if pending else [], "changed": [], "removed": []},
-        "skipped": [list(row) for row in sorted(found.found.refused)],
-        "bytes": _size(workspace.index_dir(project)),
+        else {"new": waiting, "changed": [], "removed": []},
+        "forecast": forecast(waiting, found.found, past)._asdict(),
+        "skipped": _left_out(found, past),
+        "bytes": _size(index_dir),
     }
+
+
+def _waiting(found: Inspection) -> list[str]:
+    """Return the files whose content an ingest would read as new."""
+    if found.pending is None:
+        return []
+    changes = found.pending.changes
+    return [*changes.new, *changes.changed] if changes else sorted(found.found.files)
+
+
+def _left_out(found: Inspection, past: Known) -> list[list[str]]:
+    """Return [path, reason] of what the scan refused, and of what the last ingest skipped."""
+    skipped = {path: reason for path, reason in past.skipped if path in found.found.files}
+    return [list(row) for row in sorted({**skipped, **dict(found.found.refused)}.items())]
 
 
 def _inspect(workspace: Workspace, project: str) -> Inspection:

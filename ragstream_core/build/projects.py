@@ -43,7 +43,7 @@ def names(data_dir: Path) -> list[str]:
         for entry in entries:
             if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
                 found.add(FLAT)
-            elif entry.is_dir(follow_symlinks=False) and _valid(entry.name):
+            elif entry.is_dir(follow_symlinks=False) and is_valid(entry.name):
                 found.add(entry.name)
     return sorted(found)
 
@@ -73,7 +73,8 @@ def is_flat(data_dir: Path, project: str) -> bool:
     return project == FLAT and not (data_dir / "doc_raw" / FLAT).is_dir()
 
 
-def _valid(name: str) -> bool:
+def is_valid(name: str) -> bool:
+    """Whether `checked` accepts a name."""
     try:
         checked(name)
     except InvalidName:

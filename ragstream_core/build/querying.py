@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.agents.a1_file_injector import candidates
+from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.aliases import default_alias_text
 from ragstream_core.agents.shape import path_tokens
 from ragstream_core.agents.trail import pieces_of
-from ragstream_core.build import models, stages
+from ragstream_core.build import collections, models, stages
 from ragstream_core.build.file_sources import RecordedFiles, injectable
-from ragstream_core.config import AppConfig
-from ragstream_core.embedders.registry import embed_fingerprint
+from ragstream_core.config import AppConfig, overlay
 from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
 from ragstream_core.orchestration.inputs import Pin, PromptInputs, PromptRequest, code_digest
 from ragstream_core.settings import ChainSettings
@@ -61,7 +61,10 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         texts=_texts(workspace.data_dir, projects),
         now=now.isoformat(),
         time_zone=str(now.tzinfo),
-        models=resolved_models(config, settings),
+        models={
+            **resolved_models(config, settings),
+            **collections.pinned(workspace, settings, pins),
+        },
         code=code_digest(),
     )
 
@@ -69,7 +72,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
 def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
     """Return which model takes each role under these settings, without loading one."""
     return {
-        "embedder": config.settings.embeddings.model,
+        "embedder": f"{config.settings.embeddings.backend}:{config.settings.embeddings.model}",
         "reranker": models.reranker_name(config, settings.rerank),
         "gate": "similarity",
         "counter": stages.COUNTER.name,
@@ -82,6 +85,7 @@ def rerun(workspace: Workspace, inputs: PromptInputs) -> SuperPrompt:
     Raises:
         GenerationGone: A pinned generation is not kept.
         IntegrityError: It is kept and is not what it was.
+        InputUnavailable: Query vectors or a collection cannot be had again.
         UnknownPrompt: The bytes of an injected file are not kept.
     """
     for pinned in inputs.pins:
@@ -91,12 +95,16 @@ def rerun(workspace: Workspace, inputs: PromptInputs) -> SuperPrompt:
                 f"generation {pinned.generation} of {pinned.project} is another one now "
                 f"(digest {found.digest[:12]}, the prompt needs {pinned.digest[:12]})"
             )
+    models.require_replayable(workspace.config)
+    collections.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
     return workspace.run(inputs, files=RecordedFiles(workspace.store, inputs))
 
 
 def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list[dict[str, Any]]:
     """Rank chunks for a text; see `Workspace.search`."""
     settings = workspace.config.chain()
+    for project in projects:
+        workspace.doc_dir(project)
     views = [view(workspace, project, 0) for project in projects]
     retriever = stages.retriever(workspace, settings)
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))
@@ -118,15 +126,14 @@ def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list
 def _configured(workspace: Workspace, request: PromptRequest) -> AppConfig:
     if not request.task and not request.settings:
         return workspace.config
+    overlay(workspace.config.chain(), request.settings)  # refuses what no stage reads
     return workspace.config.with_task(request.task, explicit=request.settings)
 
 
 def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> Pin:
     found = view(workspace, project, as_of)
     embeddings = config.settings.embeddings
-    mine = embed_fingerprint(
-        embeddings.backend, embeddings.model, models_dir=models.models_dir(config)
-    )
+    mine = models.fingerprint(config)
     if found.embed_fp != mine:
         raise ModelMismatch(
             f"project {project!r} was embedded by model {found.embed_fp[:12]}; the settings ask "
@@ -140,30 +147,46 @@ def _names(
     workspace: Workspace, request: PromptRequest, projects: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the files that a word of the prompt or a ``--file`` may mean, as ``project/path``."""
-    tokens = [*request.files, *path_tokens(request.text)]
+    forced = [token.replace("\\", "/").removeprefix("./") for token in request.files]
+    tokens = [*forced, *path_tokens(request.text)]
     if not tokens:
         return ()
     several = len(projects) > 1
-    found: set[str] = set()
-    for project in projects:
-        paths = injectable(workspace, project)
-        shown = {f"{project}/{path}" if several else path: path for path in paths}
-        for token in tokens:
-            token = token.replace("\\", "/").removeprefix("./")
-            found.update(f"{project}/{shown[name]}" for name in candidates(token, list(shown)))
+    shown = {
+        f"{project}/{path}" if several else path: f"{project}/{path}"
+        for project in projects
+        for path in injectable(workspace, project)
+    }
+    for token in forced:
+        forced_paths(token, list(shown))  # refuses before anything is recorded
+    found = {shown[name] for token in tokens for name in candidates(token, list(shown))}
     return tuple(sorted(found))
 
 
 def _qualified(workspace: Workspace, path: str, pins: Sequence[Pin]) -> str:
-    """Return a file that is switched off as ``project/path``; a file of that name comes first."""
-    first = pins[0]
-    if len(pins) == 1 and path in view(workspace, first.project, first.generation).paths:
-        return f"{first.project}/{path}"
-    if any(path.startswith(f"{pin.project}/") for pin in pins):
-        return path
-    if len(pins) > 1:
-        raise UsageError(f"--off {path}: say which project", hint=f"{first.project}/{path}")
-    return f"{first.project}/{path}"
+    """Return a file that is switched off as ``project/path``; a file of that name comes first.
+
+    Raises:
+        UsageError: No such file, or a path that does not say which of several projects it means.
+    """
+    known = [
+        f"{pin.project}/{name}"
+        for pin in pins
+        for name in {
+            *view(workspace, pin.project, pin.generation).paths,
+            *injectable(workspace, pin.project),
+        }
+    ]
+    wanted = [f"{pins[0].project}/{path}", path] if len(pins) == 1 else [path]
+    for name in wanted:
+        if name in known:
+            return name
+    near = [name for name in known if name.endswith(f"/{path}")]
+    near = near or get_close_matches(path, known, 3, 0.5)
+    raise UsageError(
+        f"--off {path}: no such file" if len(pins) == 1 else f"--off {path}: say which project",
+        hint=f"one of: {', '.join(sorted(near)[:3])}" if near else "see `ragstream status`",
+    )
 
 
 def _texts(data_dir: Path, projects: Sequence[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
-from ragstream_core.build import models
+from ragstream_core.build import collections, models
 from ragstream_core.build.file_sources import LiveFiles, ingested_hashes
 from ragstream_core.embedders.token_cache import CachedTokenVectors, TokenVectorCache
 from ragstream_core.errors import UsageError
@@ -68,7 +68,8 @@ def retriever(workspace: Workspace, settings: ChainSettings) -> Retriever:
     fusion = Fusion(
         chosen.dense_weight, chosen.tau, chosen.mix_a, chosen.depth, chosen.fusion, chosen.rrf_k
     )
-    return Retriever(models.embedder(workspace.config), fusion)
+    proposer = collections.proposer(workspace, settings)
+    return Retriever(models.embedder(workspace.config), fusion, proposer)
 
 
 def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
@@ -187,22 +188,28 @@ def retrieval_stage(
 def _reranker(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return reranker_stage(workspace, settings, workspace.index_dir(inputs.pins[0].project))
+    pinned = ChainSettings.model_validate(inputs.settings).rerank == settings.rerank
+    name = inputs.models["reranker"] if pinned else ""
+    cache_dir = workspace.index_dir(inputs.pins[0].project)
+    return reranker_stage(workspace, settings, cache_dir, name=name)
 
 
-def reranker_stage(workspace: Workspace, settings: ChainSettings, cache_dir: Path) -> RerankerStage:
+def reranker_stage(
+    workspace: Workspace, settings: ChainSettings, cache_dir: Path, *, name: str = ""
+) -> RerankerStage:
     """Make the reranker stage that these settings resolve to on this machine.
 
     Args:
         workspace: Where models are looked for.
         settings: The stage's settings.
         cache_dir: Folder of the token vector cache.
+        name: What they were resolved to when the prompt was pinned; empty: resolve them now.
 
     Raises:
         WeightsMissing: A cross-encoder was asked for by name and is not here.
     """
     chosen, weight = settings.rerank, settings.retrieval.dense_weight
-    name = models.reranker_name(workspace.config, chosen)
+    name = name or models.reranker_name(workspace.config, chosen)
     if name == "none":
         return RerankerStage(None, "none", "none")
     if name != "maxsim":
@@ -218,9 +225,7 @@ def reranker_stage(workspace: Workspace, settings: ChainSettings, cache_dir: Pat
     def maxsim(prompt_md: str, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         embedder = models.embedder(workspace.config)
         cache = TokenVectorCache(cache_dir / f"tokens-{embedder.fingerprint[:16]}")
-        scorer = MaxSimScorer(
-            embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau
-        )
+        scorer = MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
         return scorer.score(pieces, passages)
 
     return RerankerStage(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ragstream_core.orchestration.prompt_store import PromptRecord, PromptStore
     from ragstream_core.orchestration.replay import Verdict
     from ragstream_core.ports import FileSource, IndexView
-    from ragstream_core.records import SuperPrompt
+    from ragstream_core.records import Decision, SuperPrompt
+    from ragstream_core.stores.chroma_making import CollectionReport
 
 IngestProgress = Callable[[str, int, int], None]
 """Called with (phase, done, total)."""
@@ -89,6 +90,7 @@ class Workspace:
         rebuild: bool = False,
         progress: IngestProgress | None = None,
         provenance: dict[str, str] | None = None,
+        collection: bool = True,
     ) -> IngestionStats:
         """Bring a project's index up to date.
 
@@ -98,6 +100,8 @@ class Workspace:
             rebuild: Start a new store; needed after a change of the model or damage.
             progress: Called with (phase, done, total).
             provenance: Kept in the generation row, e.g. the Dagster run.
+            collection: Bring its Chroma collection up to date as well, where one is kept; what
+                goes wrong there is a warning.
 
         Raises:
             UnknownProject: There is no such folder.
@@ -106,11 +110,38 @@ class Workspace:
             ModelMismatch: The store was built by another model.
             IntegrityError: The store is damaged.
         """
-        from ragstream_core.build import ingesting
+        from ragstream_core.build import collections, ingesting
 
-        return ingesting.ingest(
+        stats = ingesting.ingest(
             self, project, verify=verify, rebuild=rebuild, progress=progress, provenance=provenance
         )
+        warnings: tuple[str, ...] = ()
+        if collection:
+            warnings = collections.sync_after_ingest(
+                self, project, rebuild=rebuild, verify_all=verify
+            )
+        return replace(stats, warnings=(*stats.warnings, *warnings))
+
+    def sync_collection(
+        self, project: str, *, rebuild: bool = False, verify_all: bool = False
+    ) -> CollectionReport:
+        """Bring a project's Chroma collection up to its index; nothing is embedded.
+
+        Args:
+            project: Its name.
+            rebuild: Build it from the catalog even if it could be updated.
+            verify_all: Check every vector, not only those that changed.
+
+        Raises:
+            ProjectLocked: Another process is at it.
+            GenerationGone: Nothing is ingested.
+            IntegrityError: The index is damaged, or what Chroma made of it is wrong twice.
+            StoreFailed: Chroma refused or its process died.
+            OSError: Disk full; the old collection stays.
+        """
+        from ragstream_core.build import collections
+
+        return collections.sync(self, project, rebuild=rebuild, verify_all=verify_all)
 
     def status(self, project: str) -> dict[str, Any]:
         """Return what is indexed and what an ingest would do; light, writes nothing.
@@ -119,8 +150,9 @@ class Workspace:
             ``project, generation, digest, created, model, files, chunks, on_disk``, ``reason`` (why
             an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
             ``truncated_inputs`` (texts the encoder cut when the generation was made),
-            ``unsure`` (files so fresh that only their hash can tell), ``skipped`` ([path, reason]),
-            ``bytes``.
+            ``unsure`` (files so fresh that only their hash can tell), ``forecast`` (what an ingest
+            would embed at most: ``files, chunks, seconds, chunks_per_s, measured``), ``skipped``
+            ([path, reason] of all that is left out), ``bytes``.
 
         Raises:
             UnknownProject: There is no such folder.
@@ -225,6 +257,24 @@ class Workspace:
         record = self.store.record(key)
         return replay(record, lambda inputs: querying.rerun(self, inputs))
 
+    def decisions(self, key: str) -> list[Decision]:
+        """Return the ledger of a kept prompt; a lost one is made again from the inputs.
+
+        Raises:
+            UnknownPrompt: No prompt under that key.
+            RagstreamError: The ledger is gone, and so is an input.
+        """
+        from ragstream_core.build import querying
+        from ragstream_core.orchestration.explain import load_decisions
+        from ragstream_core.orchestration.inputs import inputs_from
+        from ragstream_core.records import decision_from
+
+        found = load_decisions(self.store.root / self.store.find(key))
+        if found is not None:
+            return found
+        prompt = querying.rerun(self, inputs_from(self.store.record(key).inputs))
+        return [decision_from(row) for row in prompt.extras["decisions"]]
+
     def search(self, text: str, projects: list[str], *, k: int = 10) -> list[dict[str, Any]]:
         """Rank chunks for a text, without a prompt around it.
 
@@ -262,8 +312,13 @@ def open_workspace(
 
     Raises:
         UnknownSetting: A setting that does not exist or has a bad value.
+        UsageError: `retrieval.store` names something that is no vector store.
     """
+    from ragstream_core.build import collections
+
     given = dict(explicit or {})
     if data_dir is not None:
         given["paths.data_dir"] = str(data_dir)
-    return Workspace(AppConfig.load(config_path, task=task, explicit=given))
+    workspace = Workspace(AppConfig.load(config_path, task=task, explicit=given))
+    collections.require_store(workspace.config.chain())
+    return workspace

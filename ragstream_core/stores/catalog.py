@@ -11,7 +11,7 @@ import contextlib
 import functools
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,10 @@ from ragstream_core.ingestion.index_store import (
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.ingestion.scan import Signature
 from ragstream_core.stores import catalog_read, commit, derived, recording, retention
+from ragstream_core.stores.candidate import CandidateView, candidate_view
 from ragstream_core.stores.lock import project_lock
 from ragstream_core.stores.rescue import lengthen_vector_files, put_damaged_aside
+from ragstream_core.stores.salvage import salvage
 from ragstream_core.stores.schema import (
     CATALOG_NAME,
     connect_writer,
@@ -40,28 +42,39 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 
-def store_opener(index_root: Path) -> Callable[..., contextlib.AbstractContextManager[Catalog]]:
+def store_opener(
+    index_root: Path, *, pinned: Callable[[str], Collection[int]] | None = None
+) -> Callable[..., contextlib.AbstractContextManager[Catalog]]:
     """Return what an `IngestionManager` opens its store with.
 
     Args:
         index_root: Folder of all projects' indexes.
+        pinned: Returns the generations of a project that retention must not drop.
     """
 
     def open_store(
         project: str, *, rebuild: bool = False
     ) -> contextlib.AbstractContextManager[Catalog]:
-        return open_catalog(index_root / project, rebuild=rebuild)
+        keep = functools.partial(pinned, project) if pinned else frozenset
+        return open_catalog(index_root / project, rebuild=rebuild, pinned=keep)
 
     return open_store
 
 
 @contextlib.contextmanager
-def open_catalog(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]:
+def open_catalog(
+    index_dir: Path,
+    *,
+    rebuild: bool = False,
+    pinned: Callable[[], Collection[int]] = frozenset,
+) -> Iterator[Catalog]:
     """Lock a project's index and open it for writing, creating it when missing.
 
     Args:
         index_dir: The project's folder below the index root.
-        rebuild: First put a catalog that fails its checks aside as ``catalog.sqlite.damaged-n``.
+        rebuild: First put a catalog that fails its checks aside as ``catalog.sqlite.damaged-n``;
+            texts and vectors in it that pass their checks are taken over.
+        pinned: Returns the generations that retention must not drop; asked when it is due.
 
     Raises:
         ProjectLocked: Another process writes it.
@@ -69,15 +82,16 @@ def open_catalog(index_dir: Path, *, rebuild: bool = False) -> Iterator[Catalog]
         OperationFailed: Disk full or the file is busy.
     """
     with project_lock(index_dir):
-        if rebuild:
-            put_damaged_aside(index_dir)
+        aside = put_damaged_aside(index_dir) if rebuild else None
         db = connect_writer(index_dir)
-        if rebuild:
-            lengthen_vector_files(db, index_dir)
         try:
             with guard(index_dir / CATALOG_NAME):
+                if aside is not None:
+                    salvage(db, index_dir, aside)
+                if rebuild:
+                    lengthen_vector_files(db, index_dir)
                 derived.refresh_terms(db, index_dir / CATALOG_NAME)
-                yield Catalog(index_dir, db)
+                yield Catalog(index_dir, db, pinned=pinned)
         finally:
             db.close()
 
@@ -88,12 +102,25 @@ class Catalog:
     Args:
         index_dir: The project's folder below the index root.
         db: A writable connection.
+        pinned: Returns the generations that retention must not drop.
     """
 
-    def __init__(self, index_dir: Path, db: sqlite3.Connection) -> None:
+    def __init__(
+        self,
+        index_dir: Path,
+        db: sqlite3.Connection,
+        *,
+        pinned: Callable[[], Collection[int]] = frozenset,
+    ) -> None:
         self.index_dir = index_dir
         self.path = index_dir / CATALOG_NAME
         self._db = db
+        self._pinned = pinned
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The writable connection, for upkeep under the same lock."""
+        return self._db
 
     def latest(self) -> Generation | None:
         """Return the newest committed generation."""
@@ -163,6 +190,14 @@ class Catalog:
         """Return the generation that `commit` would make, with its digest."""
         return commit.prepare(self._db, change, fingerprints, provenance=provenance)
 
+    def candidate(self, prepared: Generation) -> CandidateView:
+        """Return what `commit` would publish, readable while this store is open.
+
+        Raises:
+            IntegrityError: A row has no text, or no sound vector.
+        """
+        return candidate_view(self._db, self.index_dir, prepared)
+
     def commit(self, generation: Generation, change: Change, *, stamp: ScanStamp) -> None:
         """Commit the staged chunks and the change as a generation; all or nothing.
 
@@ -184,11 +219,13 @@ class Catalog:
     def retain(self, generations: int) -> None:
         """Drop what only older generations hold, and compact the vectors when it is worth it.
 
+        Generations that are pinned stay, however old.
+
         Raises:
             OperationFailed: The catalog could not be written; nothing was dropped.
             OSError: A vector file could not be written.
         """
-        if retention.drop_old(self._db, self.path, generations):
+        if retention.drop_old(self._db, self.path, generations, self._pinned()):
             retention.compact(self._db, self.index_dir)
         retention.sweep(self._db, self.index_dir)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ragstream_core.ingestion.index_store import Change, Fingerprints, Generation, ScanStamp
+from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.records.identity import generation_digest, multiset_sum
 from ragstream_core.stores.catalog_read import file_crc, latest
 from ragstream_core.stores.schema import CHUNK_CANON, FILE_CANON, transaction
@@ -100,7 +101,7 @@ def commit(
             db.execute(f"UPDATE {table} SET to_gen = :n WHERE {_CLOSING}", {"n": made.n})
         db.execute("INSERT INTO chunks SELECT *, ?, NULL FROM staged ORDER BY chunk_id", (made.n,))
         db.execute("INSERT INTO files SELECT *, ?, NULL FROM opening", (made.n,))
-        _record_scan(db, change, stamp)
+        _record_scan(db, change, stamp, rewritten=change.touched)
         db.execute(
             "INSERT INTO generations VALUES(?,?,?,?,?,?,?,?,?)",
             (made.n, made.digest, f"{made.row_sum:064x}", made.parent, made.created, made.index_fp,
@@ -109,20 +110,23 @@ def commit(
 
 
 def note_scan(db: sqlite3.Connection, path: Path, change: Change, *, stamp: ScanStamp) -> None:
-    """Record a scan that changed no content.
+    """Record a scan that changed no content; what was read again keeps its rows.
 
     Raises:
         IntegrityError: The catalog is damaged.
         OperationFailed: Disk full; nothing was recorded.
     """
     with transaction(db, path):
-        _record_scan(db, change, stamp)
+        _record_scan(db, change, stamp, rewritten=[*change.touched, *change.opened])
 
 
-def _record_scan(db: sqlite3.Connection, change: Change, stamp: ScanStamp) -> None:
+def _record_scan(
+    db: sqlite3.Connection, change: Change, stamp: ScanStamp, *, rewritten: Sequence[FileEntry]
+) -> None:
     db.executemany(
-        "UPDATE files SET size = ?, mtime_ns = ?, crc = ? WHERE path = ? AND to_gen IS NULL",
-        ((e.size, e.mtime_ns, file_crc(e), e.path) for e in change.touched),
+        "UPDATE files SET size = ?, mtime_ns = ?, reason = ?, crc = ? "
+        "WHERE path = ? AND to_gen IS NULL",
+        ((e.size, e.mtime_ns, e.reason, file_crc(e), e.path) for e in rewritten),
     )
     db.executemany("DELETE FROM signatures WHERE path = ?", ((p,) for p in change.forgotten))
     db.executemany(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,10 @@ def lexical_from_catalog(db: sqlite3.Connection, index_dir: Path, n: int) -> Lex
     """
     from ragstream_core.lexical import build_lexical
 
-    blobs = []
+    return build_lexical(_blobs(db, index_dir, n))
+
+
+def _blobs(db: sqlite3.Connection, index_dir: Path, n: int) -> Iterator[tuple[bytes, bytes]]:
     for heading, heading_crc, terms, terms_crc in db.execute(_TERMS, {"n": n}):
         whole = isinstance(terms, bytes) and isinstance(heading, bytes)
         if not (whole and zlib.crc32(heading) == heading_crc and zlib.crc32(terms) == terms_crc):
@@ -47,8 +50,7 @@ def lexical_from_catalog(db: sqlite3.Connection, index_dir: Path, n: int) -> Lex
                 f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
                 hint=rebuild_hint(index_dir),
             )
-        blobs.append((heading, terms))
-    return build_lexical(blobs)
+        yield heading, terms
 
 
 def load_lexical(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> LexicalArrays:

@@ -10,6 +10,7 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.records.identity import chunk_id, sha256_hex
 from ragstream_core.stores import catalog_read, vector_file
+from ragstream_core.stores.erasing import tombstones
 from ragstream_core.stores.schema import CATALOG_NAME, LIVE, connect_reader, guard
 from ragstream_core.stores.view_load import load_rows
 
@@ -18,7 +19,8 @@ class Finding(NamedTuple):
     """One thing that is not as it should be.
 
     Attributes:
-        check: ``catalog``, ``ids``, ``digest``, ``vectors`` or ``texts``.
+        check: ``catalog``, ``ids``, ``digest``, ``vectors``, ``texts``, ``search``,
+            ``erasing`` or ``derived``.
         message: What and where.
     """
 
@@ -59,7 +61,10 @@ def _check(db: sqlite3.Connection, index_dir: Path, *, read_texts: bool) -> list
     newest = catalog_read.latest(db)
     if newest is None:
         return [Finding("catalog", f"{index_dir} has no generation yet")]
-    findings = _ids(db, newest)
+    findings = [
+        Finding("erasing", f"the erasing of {path} was interrupted") for path in tombstones(db)
+    ]
+    findings += _ids(db, newest)
     if not catalog_read.digest_matches(newest, catalog_read.row_sum(db, newest.n)):
         findings.append(Finding("digest", f"generation {newest.n} does not have its digest"))
     if read_texts:

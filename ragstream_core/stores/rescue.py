@@ -10,6 +10,7 @@ from ragstream_core.atomic import move_aside
 from ragstream_core.errors import ProjectLocked, RagstreamError
 from ragstream_core.stores import catalog_read
 from ragstream_core.stores.lock import project_lock
+from ragstream_core.stores.migrations import is_due_on_disk
 from ragstream_core.stores.schema import CATALOG_NAME, connect_writer, guard
 from ragstream_core.stores.vector_file import pad_rows, vector_path
 
@@ -17,15 +18,17 @@ JOURNAL_NAME = f"{CATALOG_NAME}-journal"
 
 
 def recover(index_dir: Path) -> bool:
-    """Roll back what a killed writer left; readers cannot, they open read-only.
+    """Roll back what a killed writer left, and bring an older format up to date.
+
+    Readers cannot: they open read-only.
 
     Returns:
-        Whether there was something to roll back and no living writer.
+        Whether there was something to do and no living writer.
 
     Raises:
         RagstreamError: The catalog cannot be opened even so.
     """
-    if not (index_dir / JOURNAL_NAME).exists():
+    if not ((index_dir / JOURNAL_NAME).exists() or is_due_on_disk(index_dir)):
         return False
     try:
         with project_lock(index_dir):
@@ -76,7 +79,12 @@ def _is_sound(index_dir: Path) -> bool:
     try:
         with guard(index_dir / CATALOG_NAME):
             return _passes(db)
-    except (RagstreamError, TypeError, AttributeError):  # the latter two: other column types
+    except (
+        RagstreamError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):  # the latter: other column types
         return False
     finally:
         db.close()
@@ -95,8 +103,9 @@ def _passes(db: sqlite3.Connection) -> bool:
     for terms, crc in db.execute("SELECT heading_terms, heading_crc FROM chunks"):
         if zlib.crc32(terms) != crc:
             return False
-    newest = catalog_read.latest(db)
-    if newest is None:
-        return True
-    catalog_read.live_files(db, newest.n)  # raises where a row fails its crc
-    return catalog_read.digest_matches(newest, catalog_read.row_sum(db, newest.n))
+    catalog_read.signatures(db), catalog_read.last_scan(db)  # raise where a table is missing
+    for found in catalog_read.generations(db):
+        catalog_read.live_files(db, found.n)  # raises where a row fails its crc
+        if not catalog_read.digest_matches(found, catalog_read.row_sum(db, found.n)):
+            return False
+    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,70 +21,121 @@ if TYPE_CHECKING:
 
 COMPACT_MIN_ROWS = 1024
 _BLOCK = 4096
-_ORPHANS = "text_hash IN (SELECT text_hash FROM dropped) AND NOT EXISTS "
+_DEAD = (
+    "to_gen IS NOT NULL AND NOT EXISTS "
+    "(SELECT 1 FROM kept k WHERE k.n >= from_gen AND k.n < to_gen)"
+)
+_UNNAMED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = {}.text_hash)"
 
 
-def drop_old(db: sqlite3.Connection, path: Path, keep: int) -> bool:
+def superfluous(
+    db: sqlite3.Connection, keep: int, pinned: Collection[int] = frozenset()
+) -> list[int]:
+    """Return the generations that are neither among the last ``keep`` nor pinned, oldest first."""
+    found = [n for (n,) in db.execute("SELECT n FROM generations ORDER BY n DESC")]
+    return sorted(n for n in found[max(keep, 1) :] if n not in pinned)
+
+
+def drop_old(
+    db: sqlite3.Connection, path: Path, keep: int, pinned: Collection[int] = frozenset()
+) -> bool:
     """Drop what only generations before the last ``keep`` hold; say whether anything was.
+
+    Args:
+        db: The catalog, writable.
+        path: Its file, for messages.
+        keep: How many of the newest generations stay, ≥ 1.
+        pinned: Older generations that stay as well.
 
     Raises:
         OperationFailed: The catalog could not be written; nothing was dropped.
         IntegrityError: The catalog is damaged.
     """
-    row = db.execute(
-        "SELECT n FROM generations ORDER BY n DESC LIMIT 1 OFFSET ?", (max(keep, 1) - 1,)
-    ).fetchone()
-    if row is None or not db.execute("SELECT 1 FROM generations WHERE n < ?", row).fetchone():
+    gone = superfluous(db, keep, pinned)
+    if not gone:
         return False
     with transaction(db, path):
-        db.execute("CREATE TEMP TABLE IF NOT EXISTS dropped(text_hash TEXT PRIMARY KEY)")
-        db.execute("DELETE FROM dropped")
-        db.execute("DELETE FROM generations WHERE n < ?", row)
-        db.execute(
-            "INSERT OR IGNORE INTO dropped SELECT text_hash FROM chunks "
-            "WHERE to_gen IS NOT NULL AND to_gen <= ?", row,
-        )  # fmt: skip
-        for table in ("chunks", "files"):
-            db.execute(f"DELETE FROM {table} WHERE to_gen IS NOT NULL AND to_gen <= ?", row)
-        for table in ("texts", "vectors"):
-            named = f"(SELECT 1 FROM chunks c WHERE c.text_hash = {table}.text_hash)"
-            db.execute(f"DELETE FROM {table} WHERE {_ORPHANS}{named}")
+        drop(db, gone, unnamed=False)
+    return True
+
+
+def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dict[str, int]:
+    """Delete generations and what only they hold, inside the caller's transaction.
+
+    Args:
+        db: The catalog, in a write transaction.
+        gone: Generation numbers.
+        unnamed: Also drop texts and vectors that no chunk names for other reasons, e.g. those
+            of an ingest that was killed before its commit.
+
+    Returns:
+        How many rows went, by table.
+    """
+    for table in ("dropped(text_hash TEXT PRIMARY KEY)", "kept(n INTEGER PRIMARY KEY)"):
+        db.execute(f"CREATE TEMP TABLE IF NOT EXISTS {table}")
+        db.execute(f"DELETE FROM {table.partition('(')[0]}")
+    went = {"generations": 0}
+    for n in gone:
+        went["generations"] += db.execute("DELETE FROM generations WHERE n = ?", (n,)).rowcount
+    db.execute("INSERT INTO kept SELECT n FROM generations")
+    db.execute(f"INSERT OR IGNORE INTO dropped SELECT text_hash FROM chunks WHERE {_DEAD}")
+    for table in ("chunks", "files"):
+        went[table] = db.execute(f"DELETE FROM {table} WHERE {_DEAD}").rowcount
+    among = "1" if unnamed else "text_hash IN (SELECT text_hash FROM dropped)"
+    for table in ("texts", "vectors"):
+        where = f"{among} AND {_UNNAMED.format(table)}"
+        went[table] = db.execute(f"DELETE FROM {table} WHERE {where}").rowcount
+    if gone:
         for table in ("vectors", "vector_files"):
             db.execute(
                 f"DELETE FROM {table} WHERE embed_fp NOT IN (SELECT embed_fp FROM generations)"
             )
-    return True
+    return went
 
 
-def compact(db: sqlite3.Connection, index_dir: Path) -> None:
+def compact(db: sqlite3.Connection, index_dir: Path, *, thorough: bool = False) -> None:
     """Write the named rows of each vector file that is more than a quarter unnamed anew.
+
+    Args:
+        db: The catalog, writable.
+        index_dir: Where the vector files lie.
+        thorough: Whatever the size and the share: one unnamed row is enough.
 
     Raises:
         OSError: Disk full; the old epoch stays in use.
         OperationFailed: The catalog could not be written; the old epoch stays in use.
     """
-    files = db.execute("SELECT embed_fp, epoch, rows, dimension FROM vector_files").fetchall()
-    for embed_fp, epoch, rows, dimension in files:
-        named = db.execute(
-            "SELECT count(*) FROM vectors WHERE embed_fp = ?", (embed_fp,)
-        ).fetchone()[0]
-        if rows >= COMPACT_MIN_ROWS and (rows - named) * 4 > rows:
-            mapped = vector_file.map_rows(
-                vector_file.vector_path(index_dir, embed_fp, epoch), rows=rows, dimension=dimension
-            )
-            _rewrite(db, index_dir, embed_fp, mapped)
+    for embed_fp, _, rows, _ in _files(db):
+        unnamed = rows - _named(db, embed_fp)
+        if unnamed and (thorough or (rows >= COMPACT_MIN_ROWS and unnamed * 4 > rows)):
+            rewrite(db, index_dir, embed_fp)
 
 
-def _rewrite(db: sqlite3.Connection, index_dir: Path, embed_fp: str, mapped: F32) -> None:
+def unnamed_bytes(db: sqlite3.Connection) -> int:
+    """Return how many bytes of the vector files no text names."""
+    return sum(
+        (rows - _named(db, embed_fp)) * dimension * vector_file.FLOAT_BYTES
+        for embed_fp, _, rows, dimension in _files(db)
+    )
+
+
+def rewrite(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> None:
+    """Write the named vectors of a model into the next epoch and switch to it.
+
+    Raises:
+        OSError: Disk full; the old epoch stays in use.
+        OperationFailed: The catalog could not be written; the old epoch stays in use.
+        IntegrityError: The old file lost its end.
+    """
+    (old,) = [row for row in _files(db) if row[0] == embed_fp]
+    mapped = vector_file.map_rows(
+        vector_file.vector_path(index_dir, embed_fp, old[1]), rows=old[2], dimension=old[3]
+    )
     epoch = vector_file.free_epoch(index_dir, embed_fp)
-    path = vector_file.vector_path(index_dir, embed_fp, epoch)
     named = db.execute(
         "SELECT text_hash, row FROM vectors WHERE embed_fp = ? ORDER BY row", (embed_fp,)
     ).fetchall()
-    for at in range(0, len(named), _BLOCK):
-        block = named[at : at + _BLOCK]
-        rows = mapped[[row for _, row in block]]
-        vector_file.append_rows(path, rows, [h for h, _ in block], first_row=at)
+    _copy(mapped, named, vector_file.vector_path(index_dir, embed_fp, epoch))
     with transaction(db, index_dir / CATALOG_NAME):
         # the crcs stay: bytes that were damaged before are still found to be so
         db.executemany(
@@ -97,13 +149,37 @@ def _rewrite(db: sqlite3.Connection, index_dir: Path, embed_fp: str, mapped: F32
         )
 
 
-def sweep(db: sqlite3.Connection, index_dir: Path) -> None:
-    """Unlink vector files that the catalog does not name; readers that map one keep it."""
+def _files(db: sqlite3.Connection) -> list[tuple[str, int, int, int]]:
+    return db.execute("SELECT embed_fp, epoch, rows, dimension FROM vector_files").fetchall()
+
+
+def _named(db: sqlite3.Connection, embed_fp: str) -> int:
+    query = "SELECT count(*) FROM vectors WHERE embed_fp = ?"
+    return int(db.execute(query, (embed_fp,)).fetchone()[0])
+
+
+def _copy(mapped: F32, named: list[tuple[str, int]], path: Path) -> None:
+    for at in range(0, len(named), _BLOCK):
+        block = named[at : at + _BLOCK]
+        rows = mapped[[row for _, row in block]]
+        vector_file.append_rows(path, rows, [h for h, _ in block], first_row=at)
+
+
+def leftovers(db: sqlite3.Connection, index_dir: Path) -> list[Path]:
+    """Return vector files that the catalog does not name, and what killed writers left half-done.
+
+    The lock is held: nobody is writing those.
+    """
     named = {
         vector_file.vector_path(index_dir, embed_fp, epoch).name
-        for embed_fp, epoch in db.execute("SELECT embed_fp, epoch FROM vector_files")
+        for embed_fp, epoch, _, _ in _files(db)
     }
-    for path in index_dir.glob("vectors-*.f32"):
-        if path.name not in named:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    found = [path for path in index_dir.glob("vectors-*.f32") if path.name not in named]
+    return [*found, *index_dir.glob(".*.tmp"), *index_dir.glob("lexical-latest/.*.tmp")]
+
+
+def sweep(db: sqlite3.Connection, index_dir: Path) -> None:
+    """Unlink what is left over; readers that map an old vector file keep it."""
+    for path in leftovers(db, index_dir):
+        with contextlib.suppress(OSError):
+            path.unlink()

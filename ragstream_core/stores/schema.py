@@ -13,11 +13,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ragstream_core.atomic import make_private_dir
-from ragstream_core.errors import IntegrityError, OperationFailed
+from ragstream_core.errors import GenerationGone, IntegrityError, OperationFailed
+from ragstream_core.stores.disk import on_disk
 
 CATALOG_NAME = "catalog.sqlite"
 SCHEMA_VERSION = 1
-_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read over and over
+_READ_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read again
+_WRITE_CACHE_KIB = -8_192  # more makes a first ingest no faster, only larger
 BUSY_TIMEOUT_S = 10.0
 
 DDL = """
@@ -120,16 +122,19 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
         IntegrityError: The file is no catalog or of another format version.
         OperationFailed: It cannot be opened.
     """
-    path = make_private_dir(index_dir) / CATALOG_NAME
+    path = index_dir / CATALOG_NAME
+    with on_disk(index_dir):
+        make_private_dir(index_dir)
     if path.exists() and path.stat().st_size == 0 and any(index_dir.glob("vectors-*.f32")):
         raise _damaged(path, "it is empty, but there are vectors")
     with guard(path):
         db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         try:
-            path.chmod(0o600)
+            with on_disk(path):
+                path.chmod(0o600)
             for pragma in (
                 "journal_mode=DELETE", "synchronous=EXTRA", "secure_delete=ON",
-                "cache_spill=OFF", "temp_store=FILE", f"cache_size={_CACHE_KIB}",
+                "cache_spill=OFF", "temp_store=FILE", f"cache_size={_WRITE_CACHE_KIB}",
                 "trusted_schema=OFF", "cell_size_check=ON",
             ):  # fmt: skip
                 db.execute(f"PRAGMA {pragma}")
@@ -137,6 +142,7 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
                 db.executescript(
                     f"BEGIN IMMEDIATE;{DDL}PRAGMA user_version={SCHEMA_VERSION};COMMIT"
                 )
+            _bring_up_to_date(db, index_dir)
             _check_version(db, path)
             db.executescript(TEMP_DDL)
         except BaseException:
@@ -150,6 +156,7 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
 
     Raises:
         IntegrityError: The file is no catalog or of another format version.
+        GenerationGone: It is empty: nothing was ever committed.
         OperationFailed: It is missing, or a killed writer left a journal to roll back.
     """
     path = index_dir / CATALOG_NAME
@@ -160,12 +167,24 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
         )
         try:
             db.execute("PRAGMA query_only=ON")
-            db.execute(f"PRAGMA cache_size={_CACHE_KIB}")
+            db.execute(f"PRAGMA cache_size={_READ_CACHE_KIB}")
+            if _is_empty(db) and not any(index_dir.glob("vectors-*.f32")):
+                raise GenerationGone(  # a first ingest that was killed before its tables
+                    f"project {index_dir.name} has no generation yet",
+                    hint=f"ragstream ingest {index_dir.name}",
+                )
             _check_version(db, path)
         except BaseException:
             db.close()
             raise
     return db
+
+
+def _bring_up_to_date(db: sqlite3.Connection, index_dir: Path) -> None:
+    from ragstream_core.stores import migrations  # it reads the tables, so it knows this module
+
+    if db.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
+        migrations.migrate(db, index_dir)
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:
@@ -174,6 +193,14 @@ def _is_empty(db: sqlite3.Connection) -> bool:
 
 def _check_version(db: sqlite3.Connection, path: Path) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version < SCHEMA_VERSION:
+        from ragstream_core.stores import migrations
+
+        if migrations.is_due(db):
+            raise OperationFailed(
+                f"{path} is of the older format {version}, this program reads {SCHEMA_VERSION}",
+                hint=f"ragstream ingest {path.parent.name} brings it up to date",
+            )
     if version != SCHEMA_VERSION:
         what = "newer" if version > SCHEMA_VERSION else "not a catalog or"
         raise IntegrityError(

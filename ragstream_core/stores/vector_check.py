@@ -80,3 +80,4 @@ def _broken(cursor: sqlite3.Cursor, mapped: F32, epoch: int, index_dir: Path) ->
             yield from (
                 r[0] for r, ok, u in zip(usable, whole, unit, strict=True) if not (ok and u)
             )
+            vector_file.release(mapped)

@@ -8,7 +8,7 @@ text's hash too: a row that was swapped for another one is found.
 
 from __future__ import annotations
 
-import shutil
+import mmap
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ragstream_core.atomic import pwrite_durable
-from ragstream_core.errors import EmbeddingFailed, IntegrityError, OperationFailed
+from ragstream_core.errors import EmbeddingFailed, IntegrityError
+from ragstream_core.stores.disk import disk_failure, require_space
 from ragstream_core.stores.schema import rebuild_hint
 
 if TYPE_CHECKING:
@@ -101,19 +102,16 @@ def append_rows(
     Raises:
         IntegrityError: The file is shorter than what was committed: rows after a hole would
             hide that.
-        OperationFailed: Disk full; nothing that was committed changed.
+        OperationFailed: Disk full, or nearly; nothing that was committed changed.
     """
     data = vectors.tobytes()
     stride = vectors.shape[1] * FLOAT_BYTES
     _require_length(path, first_row * stride)
+    require_space(path.parent, len(data))
     try:
         pwrite_durable(path, data, offset=first_row * stride)
     except OSError as error:
-        free = shutil.disk_usage(path.parent).free
-        raise OperationFailed(
-            f"{path}: {error.strerror}; {len(data)} bytes to write, {free} free",
-            hint="free disk space and run the command again; what was embedded so far is kept",
-        ) from error
+        raise disk_failure(path, error, needed=len(data)) from error
     view = memoryview(data)
     return [
         row_crc(text_hash, view[i * stride : (i + 1) * stride])
@@ -135,6 +133,12 @@ def map_rows(path: Path, *, rows: int, dimension: int) -> F32:
     path.stat()
     _require_length(path, rows * dimension * FLOAT_BYTES)
     return np.memmap(path, dtype="<f4", mode="r", shape=(rows, dimension))
+
+
+def release(mapped: F32) -> None:
+    """Give the pages of a mapped file back: a pass over it then needs no memory of its size."""
+    if isinstance(mapped.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.base.madvise(mmap.MADV_DONTNEED)
 
 
 def _require_length(path: Path, committed: int) -> None:

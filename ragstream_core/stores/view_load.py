@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.ingestion.index_store import Generation
@@ -81,17 +81,26 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Lo
     return Loaded(
         chunk_ids,
         tuple(row[1] for row in rows),
-        _vectors(db, index_dir, wanted, rows),
+        gathered_vectors(db, index_dir, wanted, rows),
         {chunk_id: i for i, chunk_id in enumerate(chunk_ids)},
     )
 
 
-def _vectors(
-    db: sqlite3.Connection,
-    index_dir: Path,
-    wanted: Generation,
-    rows: Sequence[tuple[str, str, str, int, int, int, str]],
+def gathered_vectors(
+    db: sqlite3.Connection, index_dir: Path, wanted: Generation, rows: Sequence[Sequence[Any]]
 ) -> F32:
+    """Return the vectors of some rows, checked, in their order, read-only.
+
+    Args:
+        db: The catalog, in a read transaction or under the lock.
+        index_dir: Where the vector file lies.
+        wanted: The generation; its model's file is read.
+        rows: Each begins chunk_id, path, text_hash, epoch, row, crc32.
+
+    Raises:
+        IntegrityError: A vector is missing or damaged.
+        FileNotFoundError: The vector file was compacted away meanwhile.
+    """
     shape = db.execute(
         "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (wanted.embed_fp,)
     ).fetchone()

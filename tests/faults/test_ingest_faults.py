@@ -22,7 +22,6 @@ from ragstream_core.stores.view import forget_views
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
-KILLS = 10
 
 INGEST = """
 import sys
@@ -73,31 +72,6 @@ def fill(bench, rng, count=60):
 def digests_agree(bench):
     assert bench.health() == []
     assert bench.view().digest == bench.from_scratch().view().digest
-
-
-def test_killed_at_any_moment_the_next_ingest_is_complete(bench, monkeypatch):
-    rng = random.Random(7)
-    fill(bench, rng)
-    before, newest, span = None, 0, 0.25
-    for n in range(KILLS):
-        process = start(bench)
-        began = time.perf_counter()
-        go(process)
-        time.sleep(rng.random() * span)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert time.perf_counter() - began < 60
-        if (bench.index / "catalog.sqlite").exists() and before is not None:
-            seen = bench.fresh_view()  # rolls back what was left, if anything
-            assert seen.digest == before or seen.generation > newest
-            seen.chunks(seen.chunk_ids)
-        bench.run()
-        assert bench.health() == []
-        before, newest = bench.view().digest, bench.view().generation
-        if n % 3 == 2:
-            digests_agree(bench)
-        fill(bench, rng, 20 + n)
-        (bench.docs / "d0" / "000.md").unlink()
 
 
 def test_what_a_killed_first_ingest_embedded_is_kept(bench):

@@ -1,5 +1,7 @@
 """The chain with a cross-encoder whose weights lie in the data root; a tiny random one."""
 
+import shutil
+
 import pytest
 
 from ragstream_core.build import models
@@ -45,3 +47,51 @@ def test_with_weights_one_pass_orders_by_the_whole_query(space, tmp_path):
     assert inputs.models["reranker"] == MS_MARCO
     record = space.finish(prompt)
     assert space.replay(record.prompt_key).verdict == "identical"
+
+
+def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
+    folder = models.models_dir(space.config) / MS_MARCO
+    before = space.finish(ask(space, **{"gate.theta": -1}))
+    build(folder)
+    with_weights = ask(space, **{"gate.theta": -1})
+    after = space.finish(with_weights)
+    trail = [r["rule"] for r in space.run(_inputs(before)).extras["decisions"]]
+    assert "maxsim" in trail and "cross_encoder" not in trail
+    assert space.replay(before.prompt_key).verdict == "identical"
+    shutil.rmtree(folder)
+    models.cross_encoder.cache_clear()
+    verdict = space.replay(after.prompt_key)
+    assert verdict.verdict == "environment differs" and MS_MARCO in verdict.reason
+
+
+def test_another_embedding_model_is_an_environment_that_differs(space, tmp_path):
+    record = space.finish(ask(space))
+    other = open_workspace(tmp_path, explicit={"embeddings.backend": "onnx"})
+    verdict = other.replay(record.prompt_key)
+    assert (verdict.verdict, "embedded by model" in verdict.reason) == ("environment differs", True)
+
+
+def _inputs(record):
+    from ragstream_core.orchestration.inputs import inputs_from
+
+    return inputs_from(record.inputs)
+
+
+def test_the_cross_encoder_reads_prompt_md_and_never_the_pieces(space, monkeypatch):
+    from ragstream_core.prompting.render import render_prompt_md
+
+    asked = []
+
+    class Spy:
+        def score(self, query, passages):
+            asked.append((query, len(passages)))
+            return [0.0] * len(passages)
+
+    monkeypatch.setattr(models, "cross_encoder", lambda name, folder: Spy())
+    request = PromptRequest(
+        "# Task\nWho may write?\n# Format\nA table.", ("demo",),
+        settings={"rerank.backend": "cross_encoder"},
+    )  # fmt: skip
+    prompt = space.run(space.pin(request))
+    whole = render_prompt_md(prompt.body)
+    assert asked == [(whole, len(prompt.views_by_stage["retrieval"]))] and "A table." in whole

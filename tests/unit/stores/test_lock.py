@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.stores.lock import process_start, project_lock
+from ragstream_core.stores.lock import HOLDER_NAME, process_start, project_lock
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
@@ -46,7 +46,7 @@ def test_a_killed_owner_leaves_no_lock(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     with project_lock(tmp_path / "demo"):
-        row = json.loads((tmp_path / "demo" / ".lock").read_text())
+        row = json.loads((tmp_path / "demo" / HOLDER_NAME).read_text())
         assert row["pid"] == os.getpid()
         assert row["start"] == process_start(os.getpid())
 

@@ -1,0 +1,198 @@
+"""`ragstream index`: generations, check, gc, diff."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragstream_app.session import emit_json, note, session_of
+from ragstream_core.errors import UnknownProject
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+
+REFUSED = 3
+SHOWN = 20
+CHECK_EPILOG = """**Examples**
+
+ragstream index check (structure of every index, seconds)
+
+ragstream index check handbook --read-data 1/1 (every text, every vector)
+
+ragstream index check --read-data 3/7 (a seventh a day)"""
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A project with an index.")]
+Projects = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PROJECT]...", help="Projects with an index; none: all of them."),
+]
+
+
+def generations(ctx: typer.Context, projects: Projects = None, as_json: Json = False) -> None:
+    """List the generations that prompts can be made from again, and what keeps each.
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+    """
+    from ragstream_core.build import care
+
+    workspace = session_of(ctx).workspace()
+    found = {name: care.generations(workspace, name) for name in _wanted(workspace, projects)}
+    if as_json:
+        emit_json(found)
+        return
+    for name, rows in found.items():
+        typer.echo(name)
+        for row in rows:
+            names = ", ".join(w if " " in w or w == "newest" else w[:12] for w in row["kept_by"])
+            names = names or "nobody; goes with the next gc"
+            typer.echo(
+                f"  {row['n']:>5}  {row['created']}  {row['digest'][:12]}  "
+                f"{row['files']:>6,} files  {row['chunks']:>8,} chunks  {names}"
+            )
+
+
+def check(
+    ctx: typer.Context,
+    projects: Projects = None,
+    read_data: Annotated[
+        str,
+        typer.Option(
+            metavar="N/T", help="Also read texts and vectors: the n-th of t parts, 1/1 for all."
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Check indexes; make derived files again by itself and name what else to run.
+
+    Without an option: structure, ids, digests, counts and the vectors of the newest generation.
+    With one: every text is hashed, every vector compared with its crc and searched for.
+
+    Raises:
+        UsageError: N/T is no part.
+        Exit: With 3, where something is wrong.
+    """
+    from ragstream_core.build import care
+    from ragstream_core.stores.deep_check import parse_part
+
+    part = parse_part(read_data) if read_data else None
+    workspace = session_of(ctx).workspace()
+    results = [care.check(workspace, name, part=part) for name in _wanted(workspace, projects)]
+    if as_json:
+        emit_json(results)
+    else:
+        for result in results:
+            _print_check(result)
+    if any(result["findings"] for result in results):
+        raise typer.Exit(REFUSED)
+
+
+def gc(
+    ctx: typer.Context,
+    projects: Projects = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop generations that nobody needs, and compact what is left.
+
+    The newest generations (ingestion.retain_generations) and those of kept prompts stay.
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+        ProjectLocked: Another process writes the project.
+    """
+    from ragstream_core.build import care
+
+    workspace = session_of(ctx).workspace()
+    wanted = _wanted(workspace, projects)
+    results = [care.gc(workspace, name, dry_run=dry_run) for name in wanted]
+    if as_json:
+        emit_json(results)
+        return
+    for result in results:
+        numbers = result["generations"]
+        which = f"generations {numbers[0]} to {numbers[-1]}" if numbers else "no generation"
+        verb = "would free about" if dry_run else "freed"
+        typer.echo(
+            f"{result['project']}: {which} ({len(numbers)}), {result['chunks']:,} chunk rows, "
+            f"{result['texts']:,} texts, {result['vectors']:,} vectors; "
+            f"{verb} {size(result['bytes'])}"
+        )
+
+
+def diff(
+    ctx: typer.Context,
+    project: Project,
+    before: Annotated[int, typer.Argument(metavar="N", help="The earlier generation.")],
+    after: Annotated[int, typer.Argument(metavar="M", help="The later one.")],
+    as_json: Json = False,
+) -> None:
+    """Show which files and how many chunks differ between two generations.
+
+    Raises:
+        GenerationGone: One of them is not kept.
+    """
+    from ragstream_core.build import care
+
+    found = care.diff(session_of(ctx).workspace(), project, before=before, after=after)
+    if as_json:
+        emit_json(asdict(found))
+        return
+    from ragstream_app.rendering import printable
+
+    for sign, paths in (("+", found.added), ("~", found.changed), ("-", found.removed)):
+        for path in paths[:SHOWN]:
+            typer.echo(f"{sign} {printable(path)}")
+        if len(paths) > SHOWN:
+            typer.echo(f"{sign} … and {len(paths) - SHOWN} more")
+    typer.echo(
+        f"{project} {before} → {after}: {len(found.added)} files added, {len(found.changed)} "
+        f"changed, {len(found.removed)} removed; {found.chunks_added:,} chunks added, "
+        f"{found.chunks_removed:,} removed, {found.chunks_kept:,} kept; "
+        f"{found.texts_added:,} new texts"
+    )
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for people."""
+    value = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+        value /= 1024
+    raise AssertionError
+
+
+def _print_check(result: dict[str, Any]) -> None:
+    from ragstream_app.rendering import printable
+
+    name = result["project"]
+    for path in result["healed"]:
+        note(f"{name}: {path} was not what the catalog says and was made again")
+    if not result["findings"]:
+        what = f"generation {result['generation']} is sound" if result["generation"] else "no index"
+        typer.echo(f"{name}: {what}")
+    for finding in result["findings"]:
+        typer.echo(f"{name}: {finding['check']}: {printable(finding['message'])}")
+    for command in dict.fromkeys(finding["run"] for finding in result["findings"]):
+        note(f"  next: {command}")
+
+
+def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
+    from ragstream_core.build.usage import indexed_projects
+
+    known = indexed_projects(workspace)
+    wanted = list(dict.fromkeys(projects or known))
+    for name in wanted:
+        if name not in known:
+            workspace.doc_dir(name)  # an unknown name is named as such
+    if not wanted:
+        raise UnknownProject(
+            f"there is no index under {workspace.config.index_dir}", hint="ragstream ingest"
+        )
+    return wanted

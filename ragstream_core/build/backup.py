@@ -1,0 +1,203 @@
+"""`ragstream backup`: a consistent copy, verified by digest, of what cannot be remade.
+
+A backup mirrors the data root and carries ``backup.json``: the sha256 of every file and the digest
+of every project's newest generation. It is written beside its destination and renamed when it is
+complete.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.atomic import (
+    copy_durable,
+    make_private_dir,
+    move_aside,
+    publish_dir,
+    replace_text,
+)
+from ragstream_core.build import projects as folders
+from ragstream_core.build.usage import indexed_projects
+from ragstream_core.errors import IntegrityError, Refused, UnknownProject
+from ragstream_core.stores import vector_file
+from ragstream_core.stores.catalog import open_catalog
+from ragstream_core.stores.health import check
+from ragstream_core.stores.schema import CATALOG_NAME
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.stores.catalog import Catalog
+
+LIST_NAME = "backup.json"
+BACKUP_VERSION = 1
+
+
+def backup(
+    workspace: Workspace,
+    destination: Path,
+    projects: Iterable[str] = (),
+    *,
+    documents: bool = False,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Copy indexes, project texts and prompts to a new folder.
+
+    Args:
+        workspace: The data root.
+        destination: The folder to make.
+        projects: Their names; none: all that have an index, and then all prompts.
+        documents: Copy the documents too.
+        force: Replace a folder that is there.
+
+    Returns:
+        ``path``, ``files``, ``bytes``, ``projects`` (name → generation, digest), ``prompts``.
+
+    Raises:
+        UnknownProject: A project has no index.
+        Refused: The destination is there, or an index fails its checks.
+        ProjectLocked: Another process writes a project.
+        IntegrityError: A copy is not what was committed.
+        OSError: Disk full, permission denied.
+    """
+    wanted = sorted(set(projects)) or indexed_projects(workspace)
+    for name in wanted:
+        if not (workspace.index_dir(name) / CATALOG_NAME).exists():
+            raise UnknownProject(f"project {name} has no index", hint=f"ragstream ingest {name}")
+    _require_free(destination, force=force)
+    staging = destination.with_name(f".{destination.name}.part")
+    shutil.rmtree(staging, ignore_errors=True)
+    make_private_dir(staging)
+    states = {}
+    for name in wanted:
+        with open_catalog(workspace.index_dir(name)) as catalog:
+            states[name] = _copy_index(catalog, staging / "index" / name)
+        _copy_texts(workspace, name, staging, documents=documents)
+    prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
+    digests = {_relative(p, staging): sha256_file(p) for p in files(staging)}
+    listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
+              "projects": states, "files": digests}  # fmt: skip
+    replace_text(staging / LIST_NAME, json.dumps(listed, indent=1))
+    verify_indexes(staging, states)
+    replace_folder(staging, destination)
+    return {
+        "path": str(destination),
+        "files": len(digests),
+        "bytes": sum(p.stat().st_size for p in files(destination)),
+        "projects": states,
+        "prompts": prompts,
+    }
+
+
+def _require_free(path: Path, *, force: bool) -> None:
+    there = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    if there and not force:
+        raise Refused(f"{path} is there already", hint="ragstream backup … --force replaces it")
+    if there and not (path / LIST_NAME).is_file():
+        raise Refused(f"{path} is no backup and is not replaced", hint="name another folder")
+
+
+def _copy_index(catalog: Catalog, target: Path) -> dict[str, Any]:
+    """Copy what the catalog names; the lock is held, so nothing moves meanwhile."""
+    names = [CATALOG_NAME]
+    shapes = catalog.db.execute("SELECT embed_fp, epoch, rows FROM vector_files").fetchall()
+    names += [
+        vector_file.vector_path(catalog.index_dir, fp, epoch).name
+        for fp, epoch, rows in shapes
+        if rows
+    ]
+    for name in names:
+        copy_durable(catalog.index_dir / name, target / name)
+    newest = catalog.latest()
+    return {"generation": newest.n if newest else 0, "digest": newest.digest if newest else ""}
+
+
+def _copy_texts(workspace: Workspace, name: str, target: Path, *, documents: bool) -> None:
+    root = workspace.data_dir
+    sources = [root / "projects" / name]
+    if documents and name in workspace.projects() and not folders.is_flat(root, name):
+        sources.append(workspace.doc_dir(name))
+    for folder in sources:
+        for path in files(folder):
+            copy_durable(path, target / path.relative_to(root))
+    if documents and folders.is_flat(root, name):
+        for path in (root / "doc_raw").iterdir():
+            if path.is_file() and not path.is_symlink():
+                copy_durable(path, target / "doc_raw" / path.name)
+
+
+def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None) -> int:
+    """Copy the records, with injected bytes, that read one of the projects; None: all."""
+    store, count = workspace.store, 0
+    known, blobs = store.keys(), set()
+    for key in known:
+        try:
+            inputs = json.loads((store.root / key / "record.json").read_bytes())["inputs"]
+            mine = {str(pin["project"]) for pin in inputs["pins"]}
+            receipts = set(inputs["receipts"].values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            mine, receipts = set(), set()
+        if projects is None or mine & projects:
+            for path in files(store.root / key):
+                copy_durable(path, target / "prompts" / key / path.name)
+            blobs |= receipts
+            count += 1
+    for digest in sorted(blobs):
+        if (store.root / "blobs" / digest).is_file():
+            copy_durable(store.root / "blobs" / digest, target / "prompts" / "blobs" / digest)
+    return count
+
+
+def verify_indexes(root: Path, states: dict[str, Any]) -> None:
+    """Check the copies of indexes as the indexes themselves are checked.
+
+    Raises:
+        IntegrityError: One is not what was committed.
+    """
+    for name, state in states.items():
+        findings = check(root / "index" / name) if state["generation"] else []
+        if findings:
+            raise IntegrityError(
+                f"the copy of {name} is not sound: {findings[0].message}",
+                hint=f"ragstream index check {name} --read-data 1/1",
+            )
+
+
+def replace_folder(staging: Path, target: Path) -> None:
+    """Rename a complete folder to its name; what was there goes afterwards.
+
+    Raises:
+        OSError: Disk full, permission denied; the old folder stays or is beside it.
+    """
+    old = target.with_name(f".{target.name}.replaced")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        move_aside(target, old)
+    publish_dir(staging, target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Yield the regular files below a folder but the list itself, sorted."""
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
+        if path.is_file() and not path.is_symlink() and path.name != LIST_NAME:
+            yield path
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes, 64 hex digits.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

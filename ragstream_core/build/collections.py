@@ -1,0 +1,242 @@
+"""A project's Chroma collection and the stores that propose candidates, connected to settings.
+
+Light to import: the path on which nothing changed asks `due` and must load no engine.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.build.projects import checked
+from ragstream_core.errors import GenerationGone, InputUnavailable, IntegrityError, RagstreamError
+from ragstream_core.stores import chroma_seal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.orchestration.inputs import Pin
+    from ragstream_core.ports import F32, IndexView, VectorStore
+    from ragstream_core.retrieval.proposers import Proposer
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.stores.chroma_making import CollectionReport
+    from ragstream_core.stores.chroma_sync import Collection
+
+CATALOG = "catalog"
+CHROMA = "chroma"
+CACHED_STORES = 4
+STORES = "stores"
+"""Folder inside an index where stores that have a `save` keep their files; derived."""
+_stores: OrderedDict[tuple[Path, str], VectorStore] = OrderedDict()
+_guard = threading.Lock()
+
+
+def collection_of(workspace: Workspace, project: str) -> Collection:
+    """Return a project's collection, whether it is there or not.
+
+    Raises:
+        InvalidName: The name could lead outside the data root.
+    """
+    from ragstream_core.stores.chroma_sync import Collection
+
+    return Collection(
+        _chroma_dir(workspace, project),
+        workspace.index_dir(project),
+        project,
+        _model(workspace),
+    )
+
+
+def _model(workspace: Workspace) -> str:
+    chosen = workspace.config.settings.embeddings
+    return f"{chosen.backend}/{chosen.model}"
+
+
+def _chroma_dir(workspace: Workspace, project: str) -> Path:
+    return workspace.data_dir / "chroma_db" / checked(project)
+
+
+def sync(
+    workspace: Workspace, project: str, *, rebuild: bool = False, verify_all: bool = False
+) -> CollectionReport:
+    """Bring a project's collection up to its index; see `Collection.sync`.
+
+    Raises:
+        RagstreamError: It could not be done; the old collection stays.
+        OSError: Disk full.
+    """
+    return collection_of(workspace, project).sync(rebuild=rebuild, verify_all=verify_all)
+
+
+def sync_after_ingest(
+    workspace: Workspace, project: str, *, rebuild: bool = False, verify_all: bool = False
+) -> tuple[str, ...]:
+    """Bring the collection up to date where one is kept; what goes wrong is a warning.
+
+    The index is committed by then, and the next ingest tries again.
+    """
+    if not workspace.config.settings.vector_store.collection:
+        return ()
+    try:
+        sync(workspace, project, rebuild=rebuild, verify_all=verify_all)
+    except GenerationGone:
+        return ()
+    except (RagstreamError, OSError) as error:
+        return (f"the Chroma collection was left as it was: {error}",)
+    return ()
+
+
+def compare(workspace: Workspace, project: str) -> list[str]:
+    """Return what tells a project's collection from its index, for people.
+
+    A project without a generation, or without a collection where none is kept, has no faults.
+
+    Raises:
+        RagstreamError: The index is damaged.
+        OSError: Disk full.
+    """
+    if not workspace.config.settings.vector_store.collection:
+        return []
+    try:
+        return collection_of(workspace, project).faults()
+    except GenerationGone:
+        return []
+
+
+def due(workspace: Workspace, project: str, newest: Generation) -> bool:
+    """Say whether a collection that is kept is not that of a generation; reads two small files."""
+    if not workspace.config.settings.vector_store.collection:
+        return False
+    folder = chroma_seal.current(_chroma_dir(workspace, project))
+    receipt = chroma_seal.receipt_of(folder) if folder else None
+    return receipt is None or (receipt.generation, receipt.digest) != (newest.n, newest.digest)
+
+
+def require_store(settings: ChainSettings) -> None:
+    """Refuse a setting that names no vector store, before anything is begun.
+
+    Raises:
+        UnknownSetting: There is none of that name or path.
+        UsageError: What the path names does not satisfy the port.
+    """
+    if settings.retrieval.store != CATALOG:
+        from ragstream_core.stores.registry import check_vector_store
+
+        check_vector_store(settings.retrieval.store)
+
+
+def proposer(workspace: Workspace, settings: ChainSettings) -> Proposer | None:
+    """Return what proposes dense candidates under these settings, None for all rows."""
+    chosen = settings.retrieval.store
+    if chosen == CATALOG:
+        return None
+    return _Chroma(workspace) if chosen == CHROMA else _Store(workspace, chosen)
+
+
+def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -> dict[str, str]:
+    """Return what of a store a prompt's candidates depend on, as an entry of its inputs.
+
+    An approximate graph is not a function of the rows: the prompt names the sealed collections it
+    was answered from. Exact stores need no name.
+
+    Raises:
+        UnknownSetting: There is no such store.
+        UsageError: It does not satisfy the port.
+        RagstreamError: A collection is behind and cannot be brought up to date.
+    """
+    require_store(settings)
+    if settings.retrieval.store != CHROMA:
+        return {}
+    seals = []
+    for pin in pins:
+        collection = collection_of(workspace, pin.project)
+        if collection.behind():
+            collection.sync()
+        seals.append(chroma_seal.seal_digest(collection.chroma_dir)[:16])
+    return {"store": f"{CHROMA} {' '.join(seals)}"}
+
+
+def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> None:
+    """Refuse to run a prompt again whose collections are no longer those that answered it.
+
+    Args:
+        workspace: The data root.
+        store: The entry that `pinned` made; empty where there is none.
+        pins: The prompt's projects.
+
+    Raises:
+        InputUnavailable: A collection is another one now.
+    """
+    for pin, seal in zip(pins, store.split()[1:], strict=False):
+        now = chroma_seal.seal_digest(_chroma_dir(workspace, pin.project))[:16]
+        if now != seal:
+            raise InputUnavailable(
+                f"the Chroma collection of {pin.project} that proposed the candidates was replaced "
+                f"(seal {seal}, now {now or 'none'})",
+                hint="prompts of retrieval.store=catalog do not depend on a collection",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chroma:
+    """Proposes from the sealed collection of each project."""
+
+    workspace: Workspace
+
+    def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
+        from ragstream_core.stores.chroma_reader import reader_of
+
+        collection = collection_of(self.workspace, view.project)
+        return reader_of(collection).near(view.digest, queries, n)
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """Proposes from a store that is filled with the rows of a generation when it is first asked."""
+
+    workspace: Workspace
+    backend: str
+
+    def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
+        store = self._filled(view)
+        return [[identifier for identifier, _ in store.search(query, n)] for query in queries]
+
+    def _filled(self, view: IndexView) -> VectorStore:
+        home = self.workspace.index_dir(view.project) / STORES / self.backend.replace(":", ".")
+        folder = home / view.digest[:16]  # other rows are another store, whatever their ids
+        with _guard:
+            if (folder, view.embed_fp) not in _stores:
+                _stores[folder, view.embed_fp] = self._open(view, folder)
+            _stores.move_to_end((folder, view.embed_fp))
+            while len(_stores) > CACHED_STORES:
+                _stores.popitem(last=False)
+            return _stores[folder, view.embed_fp]
+
+    def _open(self, view: IndexView, folder: Path) -> VectorStore:
+        from ragstream_core.stores.registry import StoreOptions, create_vector_store
+
+        options = StoreOptions(
+            folder,
+            int(view.vectors.shape[1]),
+            embed_fp=view.embed_fp,
+            model=_model(self.workspace),
+        )
+        try:
+            store = create_vector_store(self.backend, options)
+        except IntegrityError:  # derived: what is damaged is made again
+            shutil.rmtree(folder, ignore_errors=True)
+            store = create_vector_store(self.backend, options)
+        if store.ids() != list(view.chunk_ids):
+            store.delete(store.ids())
+            store.add(list(view.chunk_ids), view.vectors)
+            save = getattr(store, "save", None)
+            if save is not None:
+                shutil.rmtree(folder.parent, ignore_errors=True)
+                save()
+        return store

@@ -1,0 +1,193 @@
+"""`ragstream forget`: one file out of everything that was made from it, all generations at once.
+
+Order: durable tombstone and rows, in one transaction; derived files; every copy that a search of
+all files below the data root finds; then the texts and vectors themselves; then the search again.
+A kill at any moment leaves the tombstone, and running it again goes on.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.atomic import sync_dir
+from ragstream_core.build.purging import Finder, purge, remove
+from ragstream_core.build.traces import Traces, common
+from ragstream_core.errors import OperationFailed, Refused, UsageError
+from ragstream_core.stores import derived, erasing
+from ragstream_core.stores.catalog import open_catalog
+from ragstream_core.stores.heal import manifest_rows, refused_rows
+from ragstream_core.stores.schema import CATALOG_NAME
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.stores.catalog import Catalog
+    from ragstream_core.stores.erasing import Buried
+
+ROUNDS = 3
+
+
+def forget(
+    workspace: Workspace, project: str, path: str, *, delete: bool = False
+) -> dict[str, Any]:
+    """Erase a file from the index and from everything that holds its text.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        path: The file, as `status` and the manifest name it.
+        delete: Delete the file itself where it still lies in the project's folder.
+
+    Returns:
+        ``project, path``, ``generations`` (that held it), ``chunks``, ``texts`` (erased),
+        ``shared`` (texts that other files have too: they stay), ``removed`` (names below the data
+        root), ``left`` (files of yours that hold the same words), ``searched`` (files).
+
+    Raises:
+        UsageError: No generation ever held that path.
+        Refused: The file still lies in the project's folder.
+        ProjectLocked: Another process writes the project.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Something still holds the text; run it again.
+    """
+    index_dir = workspace.index_dir(project)
+    if not (index_dir / CATALOG_NAME).exists():
+        raise UsageError(
+            f"project {project} has no index", hint="ragstream index generations lists them"
+        )
+    with open_catalog(index_dir) as catalog:
+        if not erasing.is_known(catalog.db, path):
+            raise UsageError(
+                f"no generation of {project} holds {path!r}",
+                hint=f"give the path as `ragstream status {project}` writes it",
+            )
+        _require_gone(workspace, project, path, delete=delete)
+        return _Forgetting(workspace, project, catalog).run(path)
+
+
+def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool) -> None:
+    if project not in workspace.projects():
+        return
+    folder = workspace.doc_dir(project)
+    file = folder / path
+    if not file.is_symlink() and not file.exists():
+        return
+    if not delete:
+        raise Refused(
+            f"{file} still lies there; the next ingest would take it in again",
+            hint=f"move it away, or ragstream forget {path} -p {project} --delete",
+        )
+    if not file.parent.resolve().is_relative_to(folder.resolve()):
+        raise Refused(f"{file} leads outside of the project", hint="remove it yourself")
+    file.unlink()
+    sync_dir(file.parent)
+
+
+class _Forgetting:
+    """One erasing, with the catalog open and locked."""
+
+    def __init__(self, workspace: Workspace, project: str, catalog: Catalog) -> None:
+        self.workspace = workspace
+        self.project = project
+        self.catalog = catalog
+        self.finder = Finder(workspace.data_dir, workspace.config.index_dir, project)
+
+    def run(self, path: str) -> dict[str, Any]:
+        """Do it, in the order that is law.
+
+        Raises:
+            OperationFailed: Something still holds the text after several rounds.
+        """
+        db, index_dir = self.catalog.db, self.catalog.index_dir
+        buried = erasing.bury(db, self.catalog.path, path)
+        texts = erasing.buried_texts(db, buried)
+        traces = Traces(texts.values(), buried.chunk_ids)
+        self._derive()
+        removed = self._drop_derived(buried)
+        removed += self._purge(traces)
+        erasing.shred(db, index_dir, buried)
+        left = self._left(traces)
+        return {
+            "project": self.project,
+            "path": path,
+            "generations": buried.generations,
+            "chunks": buried.chunks,
+            "texts": len(texts),
+            "shared": len(buried.hashes) - len(texts),
+            "removed": sorted(set(removed)),
+            "left": left,
+            "searched": self.finder.searched,
+        }
+
+    def _derive(self) -> None:
+        """Make lexical arrays and manifest anew; the digests of their stamps have changed."""
+        newest, db, index_dir = self.catalog.latest(), self.catalog.db, self.catalog.index_dir
+        if newest is None:
+            return
+        refused = refused_rows(manifest_rows(index_dir))
+        derived.publish_lexical(db, index_dir, newest)
+        derived.publish_manifest(db, index_dir, newest, refused=refused, force=True)
+
+    def _drop_derived(self, buried: Buried) -> list[str]:
+        """Drop what is made from texts and does not show them: token vectors, other stores."""
+        index_dir = self.catalog.index_dir
+        gone = [
+            token
+            for text_hash in buried.hashes
+            for token in index_dir.glob(f"tokens-*/*/{text_hash}.*")
+        ]
+        gone += [path for path in index_dir.glob("stores/**/*") if path.is_file()]
+        chroma = self.workspace.data_dir / "chroma_db" / self.project
+        if chroma.is_dir():
+            shutil.rmtree(chroma)
+            gone.append(chroma)
+        for file in gone:
+            remove(file)
+        return [self.finder.name_of(file) for file in gone]
+
+    def _purge(self, traces: Traces) -> list[str]:
+        """Remove every copy that is ours; other processes may make new ones meanwhile."""
+        removed: list[str] = []
+        for _ in range(ROUNDS):
+            hits = self._hits(traces, self.finder.ours())
+            if not hits:
+                return removed
+            for file in hits:
+                removed += purge(file, traces, finder=self.finder)
+        return removed
+
+    def _left(self, traces: Traces) -> list[str]:
+        """Search everything once more.
+
+        Raises:
+            OperationFailed: A file of ours still holds the text.
+        """
+        hits = self._hits(traces, self.finder.everything())
+        mine = [file for file in hits if self.finder.is_ours(file)]
+        if mine:
+            raise OperationFailed(
+                f"{len(mine)} files still hold the text, first {mine[0]}",
+                hint="end `ragstream up` and other processes, then run the command again",
+            )
+        return sorted(self.finder.name_of(file) for file in hits)
+
+    def _hits(self, traces: Traces, files: Iterator[Path]) -> list[Path]:
+        """Return the files with a copy of what stands in no other file of the project."""
+        if not traces:
+            return []
+        runs: dict[Path, set[bytes]] = {}
+        for file in files:
+            found = self.finder.look(file, traces)
+            if found:
+                runs[file] = found
+        shared = common(set().union(*runs.values()), self._other_texts()) if runs else set()
+        return [file for file, found in runs.items() if found - shared]
+
+    def _other_texts(self) -> Iterator[str]:
+        query = (
+            "SELECT text FROM texts t WHERE EXISTS "
+            "(SELECT 1 FROM chunks c WHERE c.text_hash = t.text_hash)"
+        )
+        return (str(text) for (text,) in self.catalog.db.execute(query))

@@ -1,0 +1,198 @@
+"""Where copies of a text may lie below a data root, and how each kind of place loses them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.build.traces import Traces
+from ragstream_core.errors import OperationFailed
+from ragstream_core.stores.schema import CATALOG_NAME
+
+_YOURS = ("doc_raw", "projects", "models", "history")
+_SQLITE = b"SQLite format 3\0"
+_PARQUET = b"PAR1"
+_BUSY_S = 10.0
+
+
+class Finder:
+    """Walks the files below a data root and looks into them.
+
+    Attributes:
+        searched: How many files the last walk over everything saw.
+
+    Args:
+        data_dir: The data root.
+        index_root: Folder of all indexes; may lie elsewhere.
+        project: The project whose file is erased.
+    """
+
+    def __init__(self, data_dir: Path, index_root: Path, project: str) -> None:
+        self.data_dir = data_dir
+        self.index_root = index_root
+        self.project = project
+        self.searched = 0
+
+    def name_of(self, path: Path) -> str:
+        """Return a path relative to the data root where it lies below it."""
+        try:
+            return path.relative_to(self.data_dir).as_posix()
+        except ValueError:
+            return str(path)
+
+    def area_of(self, path: Path) -> str:
+        """Return the first folder below the data root; ``index`` wherever the indexes lie."""
+        if path.is_relative_to(self.index_root):
+            return "index"
+        return self.name_of(path).split("/", maxsplit=1)[0]
+
+    def is_ours(self, path: Path) -> bool:
+        """Say whether a file was made from documents, and may be removed with them.
+
+        Your own files, and what belongs to other projects' documents, are reported instead.
+        """
+        area = self.area_of(path)
+        if area == "index":
+            return path.is_relative_to(self.index_root / self.project)
+        return area not in _YOURS
+
+    def everything(self) -> Iterator[Path]:
+        """Yield every regular file, the documents too."""
+        self.searched = 0
+        roots = [self.data_dir]
+        if not self.index_root.resolve().is_relative_to(self.data_dir.resolve()):
+            roots.append(self.index_root)
+        for root in roots:
+            for folder, _, names in os.walk(root):
+                for name in sorted(names):
+                    path = Path(folder, name)
+                    if path.is_file() and not path.is_symlink():
+                        self.searched += 1
+                        yield path
+
+    def ours(self) -> Iterator[Path]:
+        """Yield the files that may be removed; not the catalog, which loses its rows itself."""
+        own = self.index_root / self.project
+        for path in self.everything():
+            live = path.parent == own and (
+                path.name.startswith((f"{CATALOG_NAME}-", "vectors-", ".lock"))
+                or path.name == CATALOG_NAME
+            )
+            if self.is_ours(path) and not live:
+                yield path
+
+    def look(self, path: Path, traces: Traces) -> set[bytes]:
+        """Return the copied runs in a file."""
+        citations = self.area_of(path) == "prompts"
+        if path.suffix == ".parquet":
+            return traces.found_in(_parquet_text(path), citations=citations)
+        return traces.found_in_file(path, citations=citations)
+
+
+def _parquet_text(path: Path) -> bytes:
+    """Return the texts of a compressed table; its raw bytes where it is none."""
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, ValueError):  # pyarrow's errors are of these kinds
+        return path.read_bytes() if path.exists() else b""
+    return "\n".join(str(row) for row in table.to_pylist()).encode("utf-8", "replace")
+
+
+def purge(path: Path, traces: Traces, *, finder: Finder) -> list[str]:
+    """Remove the copies in one file of ours; return the names of what went.
+
+    A kept prompt and a recorded run go as a whole: what is left of one could not be replayed.
+
+    Raises:
+        OperationFailed: A database is in use by another process.
+        OSError: It cannot be removed.
+    """
+    area = finder.area_of(path)
+    if area == "prompts":
+        inside = path.relative_to(finder.data_dir / "prompts").parts
+        if len(inside) > 1 and inside[0] not in ("inbox", "blobs"):
+            depth = 2 if inside[0] == "runs" else 1
+            path = (finder.data_dir / "prompts").joinpath(*inside[: min(depth, len(inside))])
+    elif _is_sqlite(path):
+        count = _purge_rows(path, traces)
+        return [f"{finder.name_of(path)} ({count} values)"]
+    remove(path)
+    return [finder.name_of(path)]
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder; one that is gone is no error.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _is_sqlite(path: Path) -> bool:
+    if path.name.endswith(("-wal", "-shm", "-journal")):
+        path = path.with_name(path.name.rpartition("-")[0])
+    try:
+        with path.open("rb") as handle:
+            return handle.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
+
+
+def _purge_rows(path: Path, traces: Traces) -> int:
+    """Empty the values of a database that hold a copy, or drop their rows, and vacuum it."""
+    if path.name.endswith(("-wal", "-shm", "-journal")):
+        path = path.with_name(path.name.rpartition("-")[0])
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)) as db:
+            db.execute("PRAGMA secure_delete=ON")
+            db.execute("BEGIN IMMEDIATE")
+            tables = db.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            ).fetchall()
+            count = sum(_purge_table(db, str(name), traces) for (name,) in tables)
+            db.execute("COMMIT")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        raise OperationFailed(
+            f"{path}: {error}", hint="end `ragstream up`, then run the command again"
+        ) from error
+    return count
+
+
+def _purge_table(db: sqlite3.Connection, table: str, traces: Traces) -> int:
+    quoted = '"' + table.replace('"', '""') + '"'
+    names = [str(row[1]) for row in db.execute(f"PRAGMA table_info({quoted})")]
+    hits: list[tuple[int, str]] = []
+    for rowid, *values in db.execute(f"SELECT rowid, * FROM {quoted}"):
+        hits += [
+            (rowid, name)
+            for name, value in zip(names, values, strict=True)
+            if traces.found_in(_bytes(value))
+        ]
+    for rowid, name in hits:
+        column = '"' + name.replace('"', '""') + '"'
+        try:
+            db.execute(f"UPDATE {quoted} SET {column} = NULL WHERE rowid = ?", (rowid,))
+        except sqlite3.IntegrityError:  # it must not be empty: the row goes
+            db.execute(f"DELETE FROM {quoted} WHERE rowid = ?", (rowid,))
+    return len(hits)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""

@@ -1,0 +1,225 @@
+"""Makes a sealed Chroma collection: one child builds, another verifies, then CURRENT names it.
+
+The first brings a copy of the last collection up to the newest generation, or builds a new one from
+the catalog; nothing is embedded. The second checks a copy of the result. Killed anywhere, readers
+have the old collection and the next call starts again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.atomic import publish_dir, replace_bytes
+from ragstream_core.errors import IntegrityError, StoreFailed
+from ragstream_core.ingestion.manifest import MANIFEST_NAME
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.stores import chroma_seal
+from ragstream_core.stores.chroma_copies import STAGING, copy_checked, copy_of
+from ragstream_core.stores.chroma_names import collection_name
+from ragstream_core.stores.chroma_process import ChromaProcess
+from ragstream_core.stores.chroma_seal import Receipt
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.stores.chroma_sync import Collection
+
+JOB_S = 300.0
+ROW_S = 0.05
+"""A child may take five minutes and a twentieth of a second a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionReport:
+    """What became of a collection.
+
+    Attributes:
+        receipt: What it is now.
+        folder: Where it lies; plain chromadb opens it.
+        made: ``unchanged``, ``updated`` or ``rebuilt``.
+        reason: Why it was rebuilt; empty otherwise.
+        added: Rows added.
+        deleted: Rows deleted.
+        verified: Vectors that were checked.
+        seconds: How long it took.
+    """
+
+    receipt: Receipt
+    folder: Path
+    made: str
+    reason: str = ""
+    added: int = 0
+    deleted: int = 0
+    verified: int = 0
+    seconds: float = 0.0
+
+
+def sealed(collection: Collection) -> Receipt | None:
+    """Return the receipt of the current collection, None where there is none that can be read."""
+    folder = chroma_seal.current(collection.chroma_dir)
+    return chroma_seal.receipt_of(folder) if folder else None
+
+
+def why(collection: Collection, newest: Generation, now: Receipt | None) -> tuple[bool, str]:
+    """Return whether the old collection is of no use, and why there is anything to do."""
+    if now is None:
+        return True, "there is none"
+    if now.embed_fp != newest.embed_fp:
+        return True, f"made by model {now.embed_fp[:12]}, the index by {newest.embed_fp[:12]}"
+    if _minor(now.chromadb) != _minor(_chromadb_version()):
+        return True, f"written by chromadb {now.chromadb}, this is {_chromadb_version()}"
+    if now.dead > now.rows:
+        return True, f"{now.dead} dead rows for {now.rows} live ones"
+    if now.digest != newest.digest or now.generation != newest.n:
+        return False, f"it is that of generation {now.generation}, the newest is {newest.n}"
+    if now.manifest != sha256_hex(_manifest(collection)):
+        return False, "the manifest is another one"
+    return False, ""
+
+
+def _minor(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+def _chromadb_version() -> str:
+    from importlib import metadata
+
+    return metadata.version("chromadb")
+
+
+def _manifest(collection: Collection) -> bytes:
+    try:
+        return (collection.index_dir / MANIFEST_NAME).read_bytes()
+    except OSError:
+        return b""
+
+
+class Making:
+    """One call of `Collection.sync`, under its lock."""
+
+    def __init__(self, collection: Collection, newest: Generation) -> None:
+        self.of = collection
+        self.newest = newest
+        self.old = chroma_seal.current(collection.chroma_dir)
+        self.name = collection_name(collection.project)
+        self.patience = JOB_S + ROW_S * newest.counts.get("chunks", 0)
+
+    def run(self, *, rebuild: bool, verify_all: bool) -> CollectionReport:
+        """Do what is to be done; see `Collection.sync`."""
+        now = sealed(self.of)
+        useless, cause = why(self.of, self.newest, now)
+        damage = ""
+        if now and self.old and not (useless or rebuild):
+            try:
+                if cause:
+                    return self._make(now, verify_all=verify_all)
+                checked = self.look(self.old, vectors=verify_all)
+                return CollectionReport(now, self.old, "unchanged", verified=checked)
+            except (StoreFailed, IntegrityError) as error:
+                damage = error.message
+        reason = damage or (cause if useless else "") or "asked for"
+        return replace(self._make(None, verify_all=True), made="rebuilt", reason=reason)
+
+    def look(self, folder: Path, *, vectors: bool) -> int:
+        """Compare a sealed folder with its receipt, and ask it for every vector where wanted.
+
+        Returns:
+            How many vectors were asked for.
+
+        Raises:
+            IntegrityError: It is not what was sealed, or not that of the generation.
+            StoreFailed: The child died or Chroma refused.
+        """
+        if vectors:
+            return self.verify(folder, None)
+        with copy_of(folder):
+            return 0
+
+    def _make(self, base: Receipt | None, *, verify_all: bool) -> CollectionReport:
+        with self._staging(base) as staging:
+            built = self._build(staging)
+            manifest = _manifest(self.of)
+            replace_bytes(staging / MANIFEST_NAME, manifest)
+            receipt = self._receipt(built, base, sha256_hex(manifest))
+            chroma_seal.write_receipt(staging, receipt)
+            checked = self.verify(staging, None if verify_all else built["added"])
+            sealed = self._name()
+            publish_dir(staging, sealed)
+        chroma_seal.point_to(self.of.chroma_dir, sealed)
+        return CollectionReport(
+            chroma_seal.receipt_of(sealed) or receipt,
+            sealed,
+            "updated",
+            added=len(built["added"]),
+            deleted=built["deleted"],
+            verified=checked,
+        )
+
+    @contextlib.contextmanager
+    def _staging(self, base: Receipt | None) -> Iterator[Path]:
+        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.of.chroma_dir))
+        try:
+            if base is not None and self.old is not None:
+                copy_checked(self.old, staging)
+            yield staging
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _build(self, staging: Path) -> dict[str, Any]:
+        with ChromaProcess() as child:
+            return child.ask("build", self._job(staging), within_s=self.patience)
+
+    def verify(self, folder: Path, ids: list[str] | None) -> int:
+        """Check a copy, so that what is sealed is what the first child wrote; return how many.
+
+        Raises:
+            IntegrityError: The collection is not that of the generation.
+        """
+        with copy_of(folder) as copy, ChromaProcess() as child:
+            found = child.ask("verify", {**self._job(copy), "ids": ids}, within_s=self.patience)
+        if found["faults"]:
+            raise IntegrityError(
+                f"the Chroma collection of {self.of.project}: {'; '.join(found['faults'][:3])}"
+            )
+        return int(found["vectors"])
+
+    def _job(self, folder: Path) -> dict[str, Any]:
+        return {
+            "folder": str(folder.absolute()),
+            "name": self.name,
+            "metadata": {
+                "project": self.of.project,
+                "embed_fp": self.newest.embed_fp,
+                **({"model": self.of.model} if self.of.model else {}),
+            },
+            "index_dir": str(self.of.index_dir.absolute()),
+            "project": self.of.project,
+            "generation": self.newest.n,
+        }
+
+    def _receipt(self, built: dict[str, Any], base: Receipt | None, manifest: str) -> Receipt:
+        return Receipt(
+            self.of.project,
+            self.name,
+            self.newest.n,
+            self.newest.digest,
+            self.newest.embed_fp,
+            self.of.model,
+            built["dimension"],
+            built["rows"],
+            (base.dead if base else 0) + built["deleted"],
+            built["chromadb"],
+            manifest,
+        )
+
+    def _name(self) -> Path:
+        """Return a new name: generation, digest, and a letter-free counter where both stay."""
+        stem = f"{chroma_seal.SEALED}{self.newest.n}-{self.newest.digest[:8]}"
+        names = {path.name for path in self.of.chroma_dir.iterdir()}
+        tries = (stem if n == 0 else f"{stem}-{n}" for n in range(len(names) + 1))
+        return self.of.chroma_dir / next(name for name in tries if name not in names)

@@ -1,0 +1,82 @@
+"""What a collection and its rows are called in Chroma: names it accepts, values it accepts.
+
+A collection's name has 3 to 512 characters of ``[A-Za-z0-9._-]`` with letters or digits at both
+ends; the original name stands in the collection's metadata. A metadata value is never None, and a
+list never empty: what is empty is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.records import Chunk
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
+_FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
+_SLUG_CHARS = 200
+SAME_TIME_S = 1e-5
+
+
+def collection_name(project: str) -> str:
+    """Return the name of a project's collection: its own where Chroma takes it, else a slug.
+
+    Two projects never share one: a slug ends with eight digits of the name's sha256.
+    """
+    if _NAME.fullmatch(project) and ".." not in project:
+        return project
+    slug = _FOREIGN.sub("-", project).replace("..", "-").strip("._-")[:_SLUG_CHARS]
+    return f"{slug or 'project'}-{sha256_hex(project)[:8]}"
+
+
+def row_metadata(chunk: Chunk) -> dict[str, Any]:
+    """Return what Chroma keeps beside a chunk's vector (R-077, R-078), nothing empty.
+
+    ``chunk_id`` is the short id; the row's id is the canonical one. ``text_hash`` tells two texts
+    apart that a change of the chunker gave the same id.
+    """
+    meta = chunk.meta
+    return kept(
+        {
+            "path": meta["path"],
+            "sha256": meta["sha256"],
+            "chunk_idx": meta["chunk_index"],
+            "mtime": meta["mtime"],
+            "source": meta["source"],
+            "page_number": meta["page_number"],
+            "chunk_id": sha256_hex(chunk.id)[:SHORT_ID_DIGITS],
+            "file_type": meta["file_type"],
+            "heading": meta["heading"],
+            "span_start": chunk.span[0],
+            "span_end": chunk.span[1],
+            "text_hash": sha256_hex(chunk.snippet),
+        }
+    )
+
+
+def same_row(stored: Mapping[str, Any] | None, chunk: Chunk) -> bool:
+    """Say whether stored metadata is that of a chunk.
+
+    Chroma gives a time back to the microsecond, not to the last bit.
+    """
+    made = row_metadata(chunk)
+    return (
+        stored is not None
+        and stored.keys() == made.keys()
+        and all(stored[key] == value for key, value in made.items() if key != "mtime")
+        and abs(float(stored["mtime"]) - made["mtime"]) < SAME_TIME_S
+    )
+
+
+def kept(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata without None, empty texts and empty lists; tags also as ``tag_NAME: True``.
+
+    Older versions cannot search a list; they can search a flag.
+    """
+    flags = {f"tag_{tag}": True for tag in metadata.get("tags") or ()}
+    full = {key: value for key, value in metadata.items() if value not in (None, "", [], ())}
+    return {**full, **flags}

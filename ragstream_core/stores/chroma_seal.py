@@ -1,0 +1,161 @@
+"""A sealed collection: a folder nobody writes any more, with a receipt of its bytes.
+
+``data/chroma_db/<project>/CURRENT`` names one. Anything of ours opens a checked copy
+(`chroma_copies`). Plain chromadb may open the sealed folder itself: its counting of writers in
+``chroma.sqlite3`` is the one change that is allowed, what answers a query must be as it was sealed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sqlite3
+import struct
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.atomic import replace_text
+from ragstream_core.records.identity import sha256_hex
+
+CURRENT = "CURRENT"
+RECEIPT = "collection.json"
+DATABASE = "chroma.sqlite3"
+HEADER = "header.bin"
+_ELEMENTS_AT, _HEADER_BYTES = 20, 28
+FORMAT = 1
+SEALED = "gen-"
+_ANSWERING = (
+    "collections", "collection_metadata", "segments", "embeddings", "embedding_metadata",
+    "embedding_metadata_array", "embeddings_queue", "max_seq_id",
+)  # fmt: skip
+"""Tables of Chroma that answers come from; `acquire_write` only counts who opened the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was sealed, and from what.
+
+    Attributes:
+        project: Project name as the user wrote it.
+        collection: Its name in Chroma.
+        generation: Generation of the index.
+        digest: Its digest.
+        embed_fp: Fingerprint of the model.
+        model: Its name.
+        dimension: Length of a vector.
+        rows: Live rows.
+        dead: Rows deleted since the collection was last built from nothing; Chroma keeps them.
+        chromadb: Version that wrote it.
+        manifest: sha256 of ``file_manifest.json`` inside.
+        answers: Digest of the database's rows.
+        files: Relative path → sha256; empty for files that hold nothing yet.
+    """
+
+    project: str
+    collection: str
+    generation: int
+    digest: str
+    embed_fp: str
+    model: str
+    dimension: int
+    rows: int
+    dead: int
+    chromadb: str
+    manifest: str
+    answers: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def current(chroma_dir: Path) -> Path | None:
+    """Return the sealed folder that CURRENT names, or None where there is none."""
+    try:
+        name = (chroma_dir / CURRENT).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not name.startswith(SEALED) or "/" in name:
+        return None
+    folder = chroma_dir / name
+    return folder if folder.is_dir() else None
+
+
+def receipt_of(folder: Path) -> Receipt | None:
+    """Return the receipt inside a sealed folder, or None where it cannot be read."""
+    try:
+        data: dict[str, Any] = json.loads((folder / RECEIPT).read_text(encoding="utf-8"))
+        return Receipt(**data) if data.pop("format") == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def seal_digest(chroma_dir: Path) -> str:
+    """Return the sha256 of the current receipt: another one is another graph; empty: none."""
+    folder = current(chroma_dir)
+    try:
+        return sha256_hex((folder / RECEIPT).read_bytes()) if folder else ""
+    except OSError:
+        return ""
+
+
+def write_receipt(folder: Path, receipt: Receipt) -> None:
+    """Write the receipt of a finished folder; its files and rows are digested here.
+
+    Raises:
+        OSError: A file cannot be read or written.
+    """
+    whole = asdict(receipt) | {
+        "answers": answers_digest(folder / DATABASE),
+        "files": {name: _receipted(folder, name) for name in _names(folder)},
+    }
+    replace_text(folder / RECEIPT, json.dumps({"format": FORMAT, **whole}, indent=1))
+
+
+def point_to(chroma_dir: Path, folder: Path) -> None:
+    """Make a sealed folder the current one: the one moment at which readers change over.
+
+    Raises:
+        OSError: Disk full; the old one stays current.
+    """
+    replace_text(chroma_dir / CURRENT, folder.name + "\n")
+
+
+def answers_digest(database: Path) -> str:
+    """Return the sha256 over the rows that answers come from.
+
+    Raises:
+        sqlite3.DatabaseError: The file is damaged.
+    """
+    digest = hashlib.sha256()
+    uri = f"{database.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
+        for table in _ANSWERING:
+            digest.update(table.encode())
+            for row in db.execute(f"SELECT * FROM {table} ORDER BY rowid"):
+                digest.update(repr(row).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def _receipted(folder: Path, name: str) -> str:
+    # An index that was never flushed has no element: its vectors are rows of the database, and its
+    # files are memory that Chroma fills with something else whenever it opens them.
+    header = (folder / name).parent / HEADER
+    if header.is_file() and (folder / name) != header and not _elements(header):
+        return ""
+    return _sha256(folder / name)
+
+
+def _elements(header: Path) -> int:
+    data = header.read_bytes()
+    return int(struct.unpack_from("<Q", data, _ELEMENTS_AT)[0]) if len(data) >= _HEADER_BYTES else 0
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -1,0 +1,113 @@
+"""The Chroma collection of a project: derived from its index, brought up to it under a lock.
+
+How one is made is in `chroma_making`, how one is asked in `chroma_reader`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.atomic import make_private_dir
+from ragstream_core.errors import GenerationGone, IntegrityError, StoreFailed
+from ragstream_core.stores import catalog_read, chroma_seal
+from ragstream_core.stores.chroma_copies import sweep
+from ragstream_core.stores.chroma_making import CollectionReport, Making, sealed, why
+from ragstream_core.stores.lock import project_lock
+from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One project's collection and the index it is derived from.
+
+    Attributes:
+        chroma_dir: ``data/chroma_db/<project>``.
+        index_dir: ``data/index/<project>``.
+        project: Project name.
+        model: Name of the embedding model, for people.
+    """
+
+    chroma_dir: Path
+    index_dir: Path
+    project: str
+    model: str = ""
+
+    def sync(self, *, rebuild: bool = False, verify_all: bool = False) -> CollectionReport:
+        """Bring the collection up to the newest generation.
+
+        Args:
+            rebuild: Build it from the catalog even if it could be updated.
+            verify_all: Check every vector, not only those that changed.
+
+        Raises:
+            ProjectLocked: Another process is at it.
+            GenerationGone: Nothing is ingested.
+            IntegrityError: The index is damaged, or what Chroma made of it is wrong twice.
+            StoreFailed: The child died or Chroma refused.
+            OSError: Disk full; the old collection stays.
+        """
+        began = time.perf_counter()
+        with project_lock(make_private_dir(self.chroma_dir)):
+            report = Making(self, self._newest()).run(rebuild=rebuild, verify_all=verify_all)
+            sweep(self.chroma_dir, report.folder)
+        return replace(report, seconds=time.perf_counter() - began)
+
+    def behind(self) -> str:
+        """Say why the collection is not that of the newest generation; empty where it is.
+
+        Reads the receipt only; damage is found when it is copied.
+
+        Raises:
+            GenerationGone: Nothing is ingested.
+            IntegrityError: The index is damaged.
+        """
+        return why(self, self._newest(), sealed(self))[1]
+
+    def faults(self, *, vectors: bool = False) -> list[str]:
+        """Say what tells the sealed collection from the newest generation, for people.
+
+        A collection is sealed after every row was compared and every changed vector found itself;
+        where its generation and its bytes are the same, it still is that of the index.
+
+        Args:
+            vectors: Ask it for every vector all the same.
+
+        Returns:
+            Nothing where they are equal.
+
+        Raises:
+            GenerationGone: Nothing is ingested.
+            IntegrityError: The index is damaged.
+            OSError: Disk full.
+        """
+        newest, folder = self._newest(), chroma_seal.current(self.chroma_dir)
+        behind = why(self, newest, sealed(self))[1]
+        if behind or folder is None:
+            return [behind or "there is none"]
+        try:
+            Making(self, newest).look(folder, vectors=vectors)
+        except (IntegrityError, StoreFailed) as error:
+            return [error.message]
+        return []
+
+    def _newest(self) -> Generation:
+        found = None
+        if (self.index_dir / CATALOG_NAME).exists():
+            with (
+                guard(self.index_dir / CATALOG_NAME),
+                contextlib.closing(connect_reader(self.index_dir)) as db,
+            ):
+                found = catalog_read.latest(db)
+        if found is None:
+            raise GenerationGone(
+                f"project {self.project} has no generation yet",
+                hint=f"ragstream ingest {self.project}",
+            )
+        return found

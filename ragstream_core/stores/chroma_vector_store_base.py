@@ -1,0 +1,73 @@
+"""`ChromaVectorStoreBase`: the verbs of a Chroma-backed store as the seeds name them (R-075)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32
+
+Metadata = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChromaHit:
+    """One row that a query found.
+
+    Attributes:
+        id: The row's id.
+        score: Cosine in [-1, 1] as the engine computed it, higher is better.
+        metadata: What is stored beside the vector.
+    """
+
+    id: str
+    score: float
+    metadata: Metadata
+
+
+class ChromaVectorStoreBase(ABC):
+    """Add, query, delete by filter, and take a snapshot; nothing else."""
+
+    @abstractmethod
+    def add(
+        self,
+        ids: Sequence[str],
+        embeddings: F32,
+        metadatas: Sequence[Metadata],
+        *,
+        documents: Sequence[str] | None = None,
+    ) -> None:
+        """Add rows.
+
+        Args:
+            ids: One a row.
+            embeddings: Unit vectors, shape (len(ids), dimension).
+            metadatas: One a row; never empty.
+            documents: Their texts.
+
+        Raises:
+            DuplicateId: An id is live already, or given twice; nothing was added.
+        """
+
+    @abstractmethod
+    def query(
+        self, query_vector: F32, k: int, *, filters: Metadata | None = None
+    ) -> list[ChromaHit]:
+        """Return at most ``k`` near rows, best first.
+
+        Args:
+            query_vector: Unit vector, shape (dimension,).
+            k: How many at most.
+            filters: A Chroma ``where`` filter.
+        """
+
+    @abstractmethod
+    def delete_where(self, filter_dict: Metadata) -> int:
+        """Delete the rows that a Chroma ``where`` filter names; return how many."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Metadata]:
+        """Return the metadata of every live row by id, sorted by id."""

@@ -1,0 +1,68 @@
+"""What a full or failing disk is called: path, what was needed, what is free, and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from ragstream_core.errors import OperationFailed
+
+RESERVE = 64 * 1024 * 1024
+"""Bytes that stay free: the catalog's journal, lexical arrays and the manifest need room too."""
+_HINT = "free disk space and run the command again; what was embedded so far is kept"
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Refuse to begin a write that would leave the disk nearly full.
+
+    Args:
+        folder: Where it will be written.
+        needed: Bytes; twice as many and a reserve must be free.
+
+    Raises:
+        OperationFailed: There is less.
+    """
+    free = shutil.disk_usage(_existing(folder)).free
+    if free < 2 * needed + RESERVE:
+        raise OperationFailed(
+            f"{folder}: {needed} bytes to write, {free} free; twice as many and {RESERVE} in "
+            "reserve are wanted before anything is begun",
+            hint=_HINT,
+        )
+
+
+def disk_failure(path: Path, error: OSError, *, needed: int = 0) -> OperationFailed:
+    """Return the error for a system call on a file or folder that failed.
+
+    Args:
+        path: The file or folder.
+        error: What the system said.
+        needed: Bytes that were to be written, where known.
+    """
+    free = ""
+    with contextlib.suppress(OSError):
+        free = f"; {shutil.disk_usage(_existing(path)).free} bytes free"
+    wanted = f"; {needed} bytes to write" if needed else ""
+    return OperationFailed(f"{path}: {error.strerror or error}{wanted}{free}", hint=_HINT)
+
+
+def _existing(path: Path) -> Path:
+    """Return the nearest folder above that is there: it tells the disk."""
+    while not path.is_dir() and path != path.parent:
+        path = path.parent
+    return path
+
+
+@contextlib.contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """Turn the system's errors about one file or folder into ours.
+
+    Raises:
+        OperationFailed: Disk full, I/O error, permission denied.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_failure(path, error) from error

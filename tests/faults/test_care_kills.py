@@ -1,0 +1,187 @@
+"""gc, forget, backup and restore killed at random moments: run again, they complete."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+
+import pytest
+
+from ragstream_core.build import care
+from ragstream_core.build.backup import backup
+from ragstream_core.build.forgetting import forget
+from ragstream_core.build.restoring import restore
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import RagstreamError
+from ragstream_core.stores.deep_check import Part
+from ragstream_core.stores.view import forget_views
+from tests.faults.harness import CRASH, DONE, FULL, Child, can_trace
+from tests.faults.test_sweep import MISSING
+
+KILLS = 100 if FULL else 12
+CANARY = "umbrella marzipan cathedral"
+
+
+def open_root(root, keep=1):
+    return open_workspace(
+        root,
+        explicit={"embeddings.backend": "hashed", "ingestion.retain_generations": str(keep)},
+    )
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """Five generations of eleven files, one of them to be forgotten."""
+    root = tmp_path_factory.mktemp("care") / "data"
+    docs = root / "doc_raw" / "demo"
+    docs.mkdir(parents=True)
+    space = open_root(root, keep=20)
+    (docs / "secret.md").write_text(f"# Vault\n\nThe phrase of the vault is {CANARY}, says he.\n")
+    for n in range(5):
+        for i in range(10):
+            (docs / f"{i}.md").write_text(f"# Part {i}\n\nversion {n if i < 4 else 0} of {i}\n")
+        space.ingest("demo")
+    (docs / "secret.md").unlink()
+    runs = root / "prompts" / "runs" / "r"
+    runs.mkdir(parents=True)
+    (runs / "a.json").write_text(f'"The phrase of the vault is {CANARY}, says he."')
+    forget_views()
+    return root
+
+
+def kill_often(tmp_path, make, task, after):
+    """Kill a task at random moments; each time run what must hold afterwards."""
+    rng, killed, span = random.Random(31), 0, 0.05
+    for n in range(KILLS):
+        space = make(n)
+        child = Child(lambda space=space: task(space), tmp_path / "said")
+        began = time.perf_counter()
+        child.go()
+        time.sleep(rng.random() * span)
+        child.kill()
+        status = child.wait()
+        assert status != CRASH, child.words()
+        if status == DONE:
+            span *= 0.9
+        else:
+            killed += 1
+            span = min(0.5, max(span, 1.05 * (time.perf_counter() - began)))
+        after(space)
+        shutil.rmtree(space.data_dir)
+    print(f"\n{killed} of {KILLS} killed, all completed by the next run")
+    assert killed > (KILLS // 3 if FULL else 0)  # chance decides how many in a short run
+
+
+def copies(template, tmp_path):
+    def make(n):
+        root = tmp_path / f"n{n}"
+        shutil.copytree(template, root)
+        return open_root(root)
+
+    return make
+
+
+def require_sound(space):
+    forget_views()
+    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+
+
+def finish_forget(space):
+    forget_views()
+    still = care.check(space, "demo")["findings"]
+    if still or grep(space.data_dir):
+        forget(space, "demo", "secret.md")
+    assert grep(space.data_dir) == []
+    require_sound(space)
+    assert "secret.md" not in space.view("demo", 1).paths
+
+
+def finish_gc(space):
+    forget_views()
+    digest = space.view("demo").digest
+    require_sound(space)
+    care.gc(space, "demo")
+    assert [row["n"] for row in care.generations(space, "demo")] == [5]
+    require_sound(space)
+    assert space.view("demo").digest == digest
+    assert care.gc(space, "demo")["texts"] == 0
+
+
+TASKS = {
+    "forget": (lambda space: forget(space, "demo", "secret.md"), finish_forget),
+    "gc": (lambda space: care.gc(space, "demo"), finish_gc),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_killed_at_random_moments(template, tmp_path, name):
+    task, finish = TASKS[name]
+    kill_often(tmp_path, copies(template, tmp_path), task, finish)
+
+
+@pytest.mark.parametrize("effect", ["signal=KILL", "error=EIO"])
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_every_call_may_be_the_last(template, tmp_path, name, effect):
+    """The same by strace, call by call; a sample of them in the short form."""
+    if not can_trace():
+        pytest.skip(MISSING)
+    task, finish = TASKS[name]
+    make, points, hits = copies(template, tmp_path), 0, 0
+    for call in ("pwrite64", "fsync", "fdatasync", "unlink", "unlinkat", "rename"):
+        n, hit = 1, True
+        while hit:
+            space = make(points)
+            hit = hindered(space, task, f"inject={call}:{effect}:when={n}", tmp_path)
+            finish(space)
+            shutil.rmtree(space.data_dir)
+            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 23)
+    print(f"\n{name} {effect}: {points} runs, {hits} hit, all completed by the next run")
+    assert hits > 4
+
+
+def hindered(space, task, injection, tmp_path):
+    """Run a task with one call that dies or fails; say whether there was such a call."""
+    out = tmp_path / "trace"
+    child = Child(lambda: task(space), tmp_path / "said", clean=(RagstreamError, OSError))
+    child.trace(f"trace={injection.split('=')[1].split(':')[0]}", injection, out=out)
+    child.go()
+    assert child.wait() != CRASH, child.words()
+    return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
+
+
+def grep(root):
+    needle = CANARY.encode()
+    return [p for p in root.rglob("*") if p.is_file() and needle in p.read_bytes()]
+
+
+def test_backup_and_restore(template, tmp_path):
+    source = open_root(template)
+    digest = source.view("demo").digest
+    backup(source, tmp_path / "copy")
+
+    def finish_backup(space):
+        target = space.data_dir.with_suffix(".copy")
+        if target.exists():
+            restore(open_root(tmp_path / "tried"), target)  # what has its name is whole
+            shutil.rmtree(tmp_path / "tried")
+        backup(space, target, force=True)
+        restore(open_root(tmp_path / "tried"), target)
+        shutil.rmtree(tmp_path / "tried")
+
+    def finish_restore(space):
+        forget_views()
+        if (space.index_dir("demo") / "catalog.sqlite").exists():
+            require_sound(space)
+        restore(space, tmp_path / "copy", force=True)
+        require_sound(space)
+        assert space.view("demo").digest == digest
+
+    kill_often(
+        tmp_path, copies(template, tmp_path),
+        lambda s: backup(s, s.data_dir.with_suffix(".copy")), finish_backup,
+    )  # fmt: skip
+    kill_often(
+        tmp_path, copies(template, tmp_path),
+        lambda s: restore(s, tmp_path / "copy", force=True), finish_restore,
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Dagster lost, locked or garbled costs run history and nothing else; forget reaches it too."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import threading
+import time
+
+import pytest
+
+from ragstream_assets import instance, recorder, sensors
+from ragstream_core.build import care
+from ragstream_core.build.forgetting import forget
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.ingestion import scan
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.stores.deep_check import Part
+from ragstream_core.stores.view import forget_views
+from tests.faults.harness import FULL
+
+SECRET = (
+    "# Payroll\n\nThe salary of Zebulon Quatermain is four thousand nine hundred doubloons "
+    "a month, and the phrase of the vault is umbrella marzipan cathedral.\n"
+)
+
+
+@pytest.fixture
+def space(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    monkeypatch.setattr(recorder, "WAIT_S", 30.0)
+    monkeypatch.setattr(scan, "RACY_NS", 0)
+    folder = tmp_path / "data" / "doc_raw" / "demo"
+    folder.mkdir(parents=True)
+    for n in range(6):
+        (folder / f"{n}.md").write_text(f"# Part {n}\n\nWhat part {n} of the manual says.\n")
+    yield open_workspace(tmp_path / "data", explicit={"embeddings.backend": "hashed"})
+    instance.drop_instances()
+
+
+def garble(cursor, rng):
+    """Lose, cut, flip or age a cursor."""
+    kind = rng.randrange(5)
+    if kind == 0:
+        return None
+    if kind == 1:
+        return cursor[: rng.randrange(len(cursor))]
+    if kind == 2:
+        return cursor.replace('"v": 1', '"v": 0')
+    raw = list(cursor)
+    for _ in range(kind):
+        raw[rng.randrange(len(raw))] = chr(rng.randrange(32, 1000))
+    return "".join(raw)
+
+
+def test_deleting_dagsters_home_loses_runs_and_no_work(space):
+    stats, run_id = recorder.record_ingest(space, "demo")
+    assert run_id and stats.chunks["embedded"] == 6
+    prompt = recorder.record_prompt(space, PromptRequest("What does part 2 say?", ("demo",)))
+    digest = space.view("demo").digest
+    for _ in range(2):
+        instance.drop_instances()
+        shutil.rmtree(space.data_dir / "dagster_home")
+        again, _ = recorder.record_ingest(space, "demo")
+        assert again.chunks["embedded"] == 0 and not again.committed
+        (space.doc_dir("demo") / "0.md").write_text(f"# Part 0\n\nanother {time.time_ns()}\n")
+        stats, run_id = recorder.record_ingest(space, "demo")
+        assert run_id and stats.chunks["embedded"] == 1
+    assert space.view("demo", 1).digest == digest
+    assert space.replay(prompt.record.prompt_key).verdict == "identical"
+
+
+def test_a_garbled_cursor_embeds_nothing_again_and_misses_no_file(space):
+    recorder.record_ingest(space, "demo")
+    home = instance.instance_of(space.data_dir)
+    cursor = sensors.tick(space, home, None).cursor
+    rng = random.Random(30)
+    for n in range(100 if FULL else 20):
+        bad = garble(cursor, rng)
+        result = sensors.tick(space, home, bad)
+        assert not result.run_requests or not space.ingest("demo").chunks["embedded"]
+        path = space.doc_dir("demo") / f"new{n}.md"
+        path.write_text(f"# New\n\nfile number {n} after a garbled cursor\n")
+        found = sensors.tick(space, home, garble(cursor, rng))
+        assert len(found.run_requests) == 1, (n, bad)
+        assert space.ingest("demo").chunks["embedded"] == 1
+        cursor = sensors.tick(space, home, found.cursor).cursor
+
+
+def test_a_locked_event_store_delays_no_commit(space):
+    recorder.record_ingest(space, "demo")
+    runs = sorted((space.data_dir / "dagster_home").rglob("runs.db"))
+    assert runs
+    db = sqlite3.connect(runs[0], check_same_thread=False, isolation_level=None)
+    db.execute("PRAGMA busy_timeout=5000")
+    db.execute("BEGIN EXCLUSIVE")
+    release = threading.Timer(2.0, db.rollback)
+    release.start()
+    try:
+        (space.doc_dir("demo") / "0.md").write_text("# Part 0\n\nwhile Dagster was locked\n")
+        stats, _ = recorder.record_ingest(space, "demo")
+        assert stats.committed and stats.chunks["embedded"] == 1
+    finally:
+        release.join()
+        db.close()
+    forget_views()
+    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+
+
+def test_forgetting_reaches_what_dagster_recorded(space):
+    (space.doc_dir("demo") / "secret.md").write_text(SECRET)
+    recorder.record_ingest(space, "demo")
+    question = "What is the phrase of the vault, and what is the salary of Zebulon Quatermain?"
+    made = recorder.record_prompt(space, PromptRequest(question, ("demo",)))
+    assert hits(space.data_dir, b"marzipan")
+    instance.drop_instances()
+    forget(space, "demo", "secret.md", delete=True)
+    assert hits(space.data_dir, b"marzipan") == hits(space.data_dir, b"doubloons") == []
+    assert made.record.prompt_key not in set(space.store.keys())
+    stats, _ = recorder.record_ingest(space, "demo")
+    assert stats.chunks["embedded"] == 0
+    (space.doc_dir("demo") / "7.md").write_text("# Part 7\n\nand recording goes on\n")
+    _, run_id = recorder.record_ingest(space, "demo")
+    assert run_id
+
+
+def hits(root, needle):
+    files = (p for p in root.rglob("*") if p.is_file())
+    return sorted(str(p) for p in files if needle in p.read_bytes().lower())

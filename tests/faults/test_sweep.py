@@ -1,0 +1,141 @@
+"""Every write, fsync, rename and unlink of an ingest is killed or fails once (strace).
+
+The full form (``make faults``) takes every call; the short form a sample of them.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import warnings
+
+import pytest
+
+from ragstream_core.ingestion import staging
+from ragstream_core.stores import retention
+from tests.faults.harness import (
+    CALLS,
+    CLEAN,
+    CRASH,
+    DONE,
+    FULL,
+    Ground,
+    Tally,
+    can_trace,
+    require_healed,
+    require_old_or_new,
+)
+
+SAMPLE = 10_000 if FULL else 3
+MISSING = "strace is not installed or may not attach: NO system call is swept"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracing():
+    if not can_trace():
+        warnings.warn(MISSING, stacklevel=1)
+        pytest.skip(MISSING)
+
+
+def words(rng, count=25):
+    return " ".join(rng.choices(["alpha", "beta", "gamma", "delta", "epsilon"], k=count))
+
+
+def nothing(bench):
+    shutil.rmtree(bench.index, ignore_errors=True)
+
+
+def ten_files(bench):
+    rng = random.Random(5)
+    for n in range(10):
+        bench.write(f"d{n % 2}/{n}.md", f"# Part {n}\n\n{words(rng)} {n}")
+
+
+def three_generations(bench):
+    ten_files(bench)
+    bench.run()
+    bench.write("d0/0.md", "second version")
+    bench.run()
+
+
+def everything_changes(bench):
+    """New, changed, renamed, touched and deleted files; old rows go and vectors are compacted."""
+    rng = random.Random(6)
+    bench.write("new.md", f"# New\n\n{words(rng)}")
+    bench.write("d0/0.md", f"third version {words(rng)}")
+    (bench.docs / "d1" / "1.md").rename(bench.docs / "d1" / "one.md")
+    bench.write("d0/2.md", (bench.docs / "d0" / "2.md").read_bytes(), mtime=5)
+    for n in (4, 5, 6, 7):
+        (bench.docs / f"d{n % 2}" / f"{n}.md").unlink()
+
+
+GROUNDS = {
+    "first": (nothing, ten_files, {}),
+    "delta": (three_generations, everything_changes, {}),
+    "delta, old rows dropped": (
+        three_generations, everything_changes, {"delete_replaced": True},
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=sorted(GROUNDS))
+def ground(request, tmp_path_factory):
+    before, change, settings = GROUNDS[request.param]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging, "BATCH_TEXTS", 4)
+        patch.setattr(retention, "COMPACT_MIN_ROWS", 4)
+        yield Ground(tmp_path_factory.mktemp("sweep"), before, change, **settings)
+
+
+def counts(ground):
+    """How many calls of each kind an untouched run makes."""
+    bench = ground.copy()
+    out = bench.root / "trace"
+    child = ground.child(bench)
+    child.trace(f"trace={','.join(CALLS)}", out=out)
+    child.go()
+    assert child.wait() == DONE, child.words()
+    lines = out.read_text().splitlines()
+    shutil.rmtree(bench.root)
+    return {call: sum(f" {call}(" in line for line in lines) for call in CALLS}
+
+
+@pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
+def test_every_call_may_be_the_last(ground, effect, record_property):
+    tally = Tally()
+    expected = counts(ground)
+    assert expected["fsync"] + expected["fdatasync"] > 5 and expected["pwrite64"] > 5
+    for call in CALLS:
+        n, step = 1, max(1, expected[call] // SAMPLE)
+        while True:
+            hit = hinder(ground, call, effect, n, tally)
+            if not hit:
+                assert n > expected[call] - 3, (call, n, expected)
+                break
+            n += step
+    record_property("sweep", tally.line())
+    print(f"\nsweep {effect}: {tally.line()}")
+    assert tally.hit >= 10
+
+
+def hinder(ground, call, effect, n, tally):
+    """Let the n-th call of one kind die or fail; return whether there was an n-th."""
+    bench = ground.copy()
+    out = bench.root / "trace"
+    child = ground.child(bench)
+    child.trace(f"trace={call}", f"inject={call}:{effect}:when={n}", out=out)
+    child.go()
+    status = child.wait()
+    traced = out.read_text()
+    hit = "(INJECTED)" in traced or "killed by SIGKILL" in traced
+    tally.points += 1
+    tally.hit += hit
+    what = (call, effect, n, child.words())
+    assert status != CRASH, what
+    if status == CLEAN:
+        tally.refused += 1
+        assert str(bench.index) in child.words() and "next:" in child.words(), what
+    require_old_or_new(bench, ground, tally)
+    require_healed(bench, ground.new, **ground.settings)
+    shutil.rmtree(bench.root)
+    return hit

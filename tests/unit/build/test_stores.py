@@ -1,0 +1,160 @@
+"""`retrieval.store` selects what proposes; scores, pools and replay stay what they are."""
+
+from __future__ import annotations
+
+import random
+import shutil
+
+import pytest
+
+from ragstream_core.build import collections
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.ingestion import scan
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.stores import registry
+from ragstream_core.stores.chroma_reader import close_readers, reader_of
+from ragstream_core.stores.exact import ExactStore
+
+QUESTION = "word3 word17 word250 word99"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    chance, words = random.Random(1), [f"word{i}" for i in range(300)]
+    for project in ("demo", "more"):
+        folder = root / "doc_raw" / project
+        folder.mkdir(parents=True)
+        for i in range(260):
+            text = f"# T{i}\n\n{project} {' '.join(chance.choices(words, k=40))}\n"
+            (folder / f"f{i:03}.md").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "RACY_NS", 0)
+        for project in ("demo", "more"):
+            space(root, "catalog").ingest(project)
+    yield root
+    close_readers()
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(scan, "RACY_NS", 0)  # files of a test are always young
+
+
+def space(root, store, **settings):
+    return open_workspace(
+        root, explicit={"embeddings.backend": "hashed", "retrieval.store": store, **settings}
+    )
+
+
+class Counted(ExactStore):
+    """Counts its searches."""
+
+    searches = 0
+
+    def search(self, query, k):
+        type(self).searches += 1
+        return super().search(query, k)
+
+
+@pytest.fixture
+def counted():
+    registry.register_vector_store("counted", Counted)
+    Counted.searches = 0
+    yield
+    registry.unregister_vector_store("counted")
+
+
+@pytest.mark.parametrize("store", ["exact", "faiss", "chroma", "counted"])
+def test_a_store_finds_what_the_catalog_finds_with_its_scores(root, store, counted):
+    wanted = space(root, "catalog").search(QUESTION, ["demo", "more"], k=40)
+    found = space(root, store).search(QUESTION, ["demo", "more"], k=40)
+    assert found == wanted
+    assert {row["chunk_id"].split("::")[0] for row in found}
+    if store == "counted":
+        assert Counted.searches == 2
+    if store == "chroma":
+        reader = reader_of(collections.collection_of(space(root, store), "demo"))
+        assert reader.near("another digest", None, 5) is None
+
+
+def test_files_switched_off_stay_off(root, counted):
+    depth = {"retrieval.depth": 40}  # a longer list would be most of these few rows
+    workspace = space(root, "counted", **depth)
+    off = tuple(f"demo/f{i:03}.md" for i in range(40))
+    request = PromptRequest(QUESTION, ("demo",), off=off)
+    prompt = workspace.run(workspace.pin(request), through="retrieval")
+    assert Counted.searches == 1
+    sources = {chunk.source for chunk in prompt.base_context_chunks}
+    assert sources
+    assert not sources & {path.partition("/")[2] for path in off}
+    plain = space(root, "catalog", **depth)
+    same = plain.run(plain.pin(request), through="retrieval")
+    assert prompt.extras["scores"] == same.extras["scores"]
+
+
+def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):
+    workspace = space(root, "chroma")
+    prompt = workspace.run(workspace.pin(PromptRequest(QUESTION, ("demo",))))
+    key = workspace.finish(prompt).prompt_key
+    assert workspace.replay(key).verdict == "identical"
+    workspace.sync_collection("demo", rebuild=True)
+    verdict = workspace.replay(key)
+    assert verdict.verdict == "input unavailable"
+    assert "Chroma collection of demo" in verdict.reason
+
+
+def test_faiss_keeps_two_files_for_the_newest_rows_and_makes_them_again(root):
+    folder = root / "index" / "demo" / collections.STORES / "faiss"
+    workspace = space(root, "faiss")
+    wanted = workspace.search(QUESTION, ["demo"], k=5)
+    (home,) = folder.iterdir()
+    assert sorted(p.name for p in home.iterdir()) == ["vectors.faiss", "vectors_meta.json"]
+    (home / "vectors.faiss").write_bytes(b"broken")
+    collections._stores.clear()
+    assert workspace.search(QUESTION, ["demo"], k=5) == wanted
+    collections._stores.clear()
+    assert workspace.search(QUESTION, ["demo"], k=5) == wanted
+
+
+def test_the_name_of_seed_003_selects_too_and_the_newer_name_wins(root):
+    alias = open_workspace(root, explicit={"vector_store.backend": "faiss"})
+    assert alias.config.chain().retrieval.store == "faiss"
+    both = open_workspace(
+        root, explicit={"vector_store.backend": "faiss", "retrieval.store": "catalog"}
+    )
+    assert both.config.chain().retrieval.store == "catalog"
+
+
+def test_what_is_no_store_is_refused_at_start(root):
+    with pytest.raises(UnknownSetting, match="no vector store"):
+        space(root, "nothing")
+    with pytest.raises(UsageError, match="does not satisfy"):
+        space(root, "collections:Counter")
+    with pytest.raises(UnknownSetting, match="cannot import"):
+        open_workspace(root, explicit={"vector_store.backend": "no.such:store"})
+    with pytest.raises(UnknownSetting, match="no vector store"):
+        workspace = space(root, "catalog")
+        workspace.pin(PromptRequest("x", ("demo",), settings={"retrieval.store": "nothing"}))
+
+
+def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root):
+    kept = space(root, "catalog", **{"vector_store.collection": "true"})
+    shutil.rmtree(root / "chroma_db", ignore_errors=True)
+    assert space(root, "catalog").unchanged("more") is not None
+    assert kept.unchanged("more") is None
+    stats = kept.ingest("more")
+    assert not stats.committed and not stats.warnings
+    assert kept.unchanged("more") is not None
+    assert collections.compare(kept, "more") == []
+
+
+def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(collections, "sync", refuse)
+    kept = space(root, "catalog", **{"vector_store.collection": "true"})
+    (warning,) = kept.ingest("demo").warnings
+    assert "no space left" in warning
