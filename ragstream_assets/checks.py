@@ -5,12 +5,14 @@ What guards the commit runs inside the ingest, before the commit; these show the
 
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
 from ragstream_assets.documents import EMBEDDINGS, FILE_MANIFEST, INDEX, projects
 from ragstream_assets.previews import table
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_core.build.quality import KeptQuality, kept_quality
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.stores.health import Finding, check
 
@@ -18,6 +20,7 @@ COVERS = "manifest_covers_the_folder"
 IDS = "ids_are_the_manifests"
 UNIT = "vectors_are_finite_and_unit"
 WHOLE = "no_truncated_input"
+QUALITY = "retrieval_quality_is_kept"
 
 
 def _specs() -> list[dg.AssetCheckSpec]:
@@ -26,6 +29,7 @@ def _specs() -> list[dg.AssetCheckSpec]:
         (IDS, INDEX, "The live chunk ids are exactly those of the manifest's files."),
         (UNIT, EMBEDDINGS, "Every live vector is finite, of length 1, and has its checksum."),
         (WHOLE, EMBEDDINGS, "No text was cut before it was embedded."),
+        (QUALITY, INDEX, "Gold questions are answered no worse than by the last generation."),
     ]
     with warnings.catch_warnings():
         # Dagster calls partitions of checks a preview; without them projects overwrite each other.
@@ -67,6 +71,23 @@ def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]
     yield _result(IDS, INDEX, [f for f in findings if f.check != "vectors"])
     yield _result(UNIT, EMBEDDINGS, vectors)
     yield _result(WHOLE, EMBEDDINGS, truncated)
+    yield quality_result(kept_quality(workspace, project))
+
+
+def quality_result(found: KeptQuality) -> dg.AssetCheckResult:
+    """Return the check result of the gold questions, with figures that Dagster plots."""
+    figures = found.figures
+    metadata: dict[str, Any] = {"questions": figures.questions if figures else 0}
+    if figures is not None:
+        metadata |= {"recall": figures.recall, "mrr": figures.mrr, "k": figures.k}
+    return dg.AssetCheckResult(
+        passed=not found.worse,
+        check_name=QUALITY,
+        asset_key=INDEX.key,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=found.worse or found.note,
+        metadata=metadata,
+    )
 
 
 def _result(

@@ -76,6 +76,7 @@ def ingest(
             rebuild=config.rebuild,
             progress=reporter(context.log.info, left.progress),
             provenance={"run_id": context.run_id},
+            collection=False,  # an asset of its own, downstream
         )
         reported = list(results(stats, sample(space, stats)))
     yield from reported

@@ -29,6 +29,25 @@ def short_errors(run_id: str) -> Iterator[None]:
     except Exception as error:  # the boundary of everything
         outcome(run_id).error = error
         raise dg.Failure(
-            f"{type(error).__name__}: unexpected; run it with --set dagster.record=none to see it",
+            f"{type(error).__name__}: unexpected; run it with --no-record --traceback to see it",
             allow_retries=False,
         ) from None
+
+
+@contextlib.contextmanager
+def derived_errors() -> Iterator[None]:
+    """As `short_errors`, for what comes after the commit: the recorder is not told.
+
+    A collection that could not be made never makes an ingest fail that has been committed.
+
+    Raises:
+        Failure: Our message and what to do next, or the bare type of an unexpected error.
+    """
+    try:
+        yield
+    except RagstreamError as error:
+        raise dg.Failure(
+            error.message, metadata={"next": error.hint or "-"}, allow_retries=False
+        ) from None
+    except Exception as error:  # the boundary of everything
+        raise dg.Failure(f"{type(error).__name__}: unexpected", allow_retries=False) from None

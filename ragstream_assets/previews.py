@@ -63,6 +63,7 @@ def embedding_metadata(stats: IngestionStats) -> Metadata:
     return {
         "embedded": stats.chunks.get("embedded", 0),
         "reused": stats.chunks.get("reused", 0),
+        "model_seconds": round(stats.model_seconds, 3),
         "dimension": stats.dimension,
         "long_inputs": stats.long_inputs,
         "truncated_inputs": stats.truncated_inputs,
@@ -70,10 +71,15 @@ def embedding_metadata(stats: IngestionStats) -> Metadata:
 
 
 def index_metadata(stats: IngestionStats) -> Metadata:
-    """Return which generation is the newest and what making it took."""
+    """Return which generation is the newest, how large it is, and what making it took."""
+    quality: Metadata = {k: stats.quality[k] for k in ("recall", "mrr") if k in stats.quality}
     return {
         "generation": stats.generation,
         "committed": stats.committed,
+        "refused": stats.refused or "no",
+        "documents": stats.documents,
+        "chunks": stats.chunks.get("live", 0),
+        **quality,
         "digest": stats.digest or "-",
         "seconds": round(stats.seconds, 3),
         "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in stats.warnings) or "none"),

@@ -20,6 +20,7 @@ from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
 from ragstream_core.orchestration.inputs import PromptInputs, begin, change_settings
 from ragstream_core.records import SuperPrompt
+from ragstream_core.settings import chain_keys
 
 JOB = "build_prompt"
 AGAIN = "rerun"
@@ -32,7 +33,9 @@ class StageConfig(dg.Config):
     """Settings of one stage."""
 
     settings: dict[str, str] = Field(
-        default={}, description="Settings that change from this stage on, e.g. `gate.theta: '0.1'`."
+        default={},
+        description="Settings that change from this stage on, e.g. `gate.theta: '0.1'`. "
+        f"Names: {', '.join(chain_keys())}.",
     )
 
 

@@ -36,6 +36,7 @@ REPOSITORY = "__repository__"
 WAIT_S = 60.0
 """How long a run waits for another one of this process before it goes unrecorded."""
 JOB = "build_prompt"
+INGEST_OPS = ("ingest", "documents__chroma_collection")
 SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
 _one_run = threading.Lock()  # two recorded runs at a time deadlock inside Python's logging
 
@@ -91,7 +92,7 @@ def record_ingest(
         return unchanged, ""
     wanted = _Wanted(
         "ingest_documents",
-        lambda: {"ingest": {"verify": verify, "rebuild": rebuild}},
+        lambda: {op: {"verify": verify, "rebuild": rebuild} for op in INGEST_OPS},
         {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"},
     )
     left, run_id, warnings = _attempt(workspace, wanted, Outcome(progress=progress))

@@ -6,15 +6,15 @@ A name is one of the built-in ones, one given to `register_embedding_backend`, o
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.embedders import fingerprints, weights
+from ragstream_core.embedders.endpoints import Endpoint, endpoint_fingerprint, known_dimension
 from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.plugins import load_factory, require_methods, wanted
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Embedder
@@ -42,6 +42,7 @@ class EmbeddingOptions:
         device: ``auto`` or a torch device name.
         workers: Texts encoded at the same time; 0 = one for each core.
         notice: Told one line when something slow begins.
+        endpoint: Where a model behind HTTP is; None where none is configured.
     """
 
     model: str
@@ -49,6 +50,7 @@ class EmbeddingOptions:
     device: str = "auto"
     workers: int = 0
     notice: Callable[[str], None] | None = None
+    endpoint: Endpoint | None = None
 
 
 def create_embeddings(
@@ -59,17 +61,19 @@ def create_embeddings(
     device: str = "auto",
     workers: int = 0,
     notice: Callable[[str], None] | None = None,
+    endpoint: Endpoint | None = None,
 ) -> Embedder:
     """Return an embedder; the model is loaded, and exported first where it must be.
 
     Args:
-        backend: ``onnx``, ``sentence_transformers``, ``hashed``, a registered name, or an import
-            path ``package.module:factory``.
+        backend: ``onnx``, ``sentence_transformers``, ``openai``, ``hashed``, a registered name, or
+            an import path ``package.module:factory``.
         model: Model name or folder.
         models_dir: ``<data>/models``.
         device: ``auto`` or a torch device name.
         workers: Texts encoded at the same time; 0 = one for each core.
         notice: Told one line when something slow begins.
+        endpoint: Where a model behind HTTP is.
 
     Raises:
         UnknownSetting: No such backend, or a model that the backend does not know.
@@ -78,7 +82,7 @@ def create_embeddings(
         WeightsMismatch: A model file is not the expected one.
     """
     factory = _factory(backend)
-    options = EmbeddingOptions(model, models_dir, device, workers, notice)
+    options = EmbeddingOptions(model, models_dir, device, workers, notice, endpoint)
     embedder = factory(**_wanted(factory, options))
     _require_port(embedder, backend)
     return cast("Embedder", embedder)
@@ -116,16 +120,24 @@ def embedding_backends() -> list[str]:
     return sorted(_BACKENDS)
 
 
-def embed_fingerprint(backend: str, model: str = weights.DEFAULT_MODEL, *, models_dir: Path) -> str:
+def embed_fingerprint(
+    backend: str,
+    model: str = weights.DEFAULT_MODEL,
+    *,
+    models_dir: Path,
+    endpoint: Endpoint | None = None,
+) -> str:
     """Return ``embed_fp`` of a configuration; for the built-in backends without loading anything.
 
     Args:
         backend: As for `create_embeddings`.
         model: Model name or folder.
         models_dir: ``<data>/models``.
+        endpoint: Where a model behind HTTP is.
 
     Raises:
         UnknownSetting: No such backend, or a model that the backend does not know.
+        EmbeddingFailed: An endpoint that was never asked before cannot be reached.
         UsageError: A foreign backend is no `ragstream_core.ports.Embedder`.
         WeightsMissing: The model is neither the default one nor on this machine.
     """
@@ -136,7 +148,13 @@ def embed_fingerprint(backend: str, model: str = weights.DEFAULT_MODEL, *, model
         return fingerprints.torch_fingerprint(model, models_dir)
     if backend == "hashed":
         return fingerprints.hashed_fingerprint()
-    return create_embeddings(backend, model=model, models_dir=models_dir).fingerprint
+    if backend == "openai" and endpoint is not None:
+        known = known_dimension(models_dir, endpoint, model)
+        if known:
+            return endpoint_fingerprint(endpoint, model, known)
+    return create_embeddings(
+        backend, model=model, models_dir=models_dir, endpoint=endpoint
+    ).fingerprint
 
 
 def _onnx(model: str, models_dir: Path, workers: int, notice: Any) -> Any:
@@ -147,9 +165,20 @@ def _onnx(model: str, models_dir: Path, workers: int, notice: Any) -> Any:
 
 
 def _sentence_transformers(model: str, models_dir: Path, device: str) -> Any:
-    from ragstream_core.embedders.sentence_transformers import SentenceTransformerEmbedder
+    from ragstream_core.embedders.sentence_transformers import SentenceTransformerEmbeddings
 
-    return SentenceTransformerEmbedder(models_dir, model=model, device=device)
+    return SentenceTransformerEmbeddings(models_dir, model=model, device=device)
+
+
+def _openai(model: str, models_dir: Path, endpoint: Endpoint | None) -> Any:
+    if endpoint is None:
+        raise UnknownSetting(
+            "the openai backend needs an endpoint",
+            hint="set embeddings.base_url to https://…/v1 or http://127.0.0.1:…",
+        )
+    from ragstream_core.embedders.openai_compatible import EndpointEmbedder
+
+    return EndpointEmbedder(models_dir, model=model, endpoint=endpoint)
 
 
 def _hashed() -> Any:
@@ -161,6 +190,7 @@ def _hashed() -> Any:
 _BUILT_IN: dict[str, EmbeddingFactory] = {
     "onnx": _onnx,
     "sentence_transformers": _sentence_transformers,
+    "openai": _openai,
     "hashed": _hashed,
 }
 _BACKENDS = dict(_BUILT_IN)
@@ -177,15 +207,9 @@ def _require_default(model: str) -> None:
 def _factory(backend: str) -> EmbeddingFactory:
     if backend in _BACKENDS:
         return _BACKENDS[backend]
-    module_name, _, attribute = backend.replace(":", ".").rpartition(".")
-    if module_name:
-        try:
-            factory = getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError) as error:
-            raise UnknownSetting(f"cannot import embedding backend {backend!r}: {error}") from error
-        if not callable(factory):
-            raise UsageError(f"embedding backend {backend!r} is not a class or function")
-        return cast("EmbeddingFactory", factory)
+    factory = load_factory(backend, "embedding backend")
+    if factory is not None:
+        return factory
     raise UnknownSetting(
         f"no embedding backend {backend!r}",
         hint=f"set embeddings.backend to one of {', '.join(embedding_backends())}",
@@ -194,24 +218,11 @@ def _factory(backend: str) -> EmbeddingFactory:
 
 def _wanted(factory: EmbeddingFactory, options: EmbeddingOptions) -> dict[str, Any]:
     known = {field.name: getattr(options, field.name) for field in fields(options)}
-    parameters = inspect.signature(factory).parameters.values()
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    unknown = [p.name for p in named if p.name not in known and p.default is p.empty]
-    if unknown or any(p.kind is p.POSITIONAL_ONLY for p in named):
-        raise UsageError(
-            f"embedding backend {factory!r} wants {unknown or 'positional parameters'}; "
-            f"it can have {', '.join(known)}"
-        )
-    return {p.name: known[p.name] for p in named if p.name in known}
+    return wanted(factory, known, "embedding backend")
 
 
 def _require_methods(owner: Any, backend: str) -> None:
-    missing = [name for name in PORT_METHODS if not callable(getattr(owner, name, None))]
-    if missing:
-        raise UsageError(
-            f"embedding backend {backend!r} does not satisfy the Embedder port: "
-            f"{', '.join(missing)} missing"
-        )
+    require_methods(owner, PORT_METHODS, what=f"embedding backend {backend!r}", port="Embedder")
 
 
 def _require_port(embedder: Any, backend: str) -> None:

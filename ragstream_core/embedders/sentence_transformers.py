@@ -1,4 +1,4 @@
-"""`SentenceTransformerEmbedder`: any sentence-transformers model from local files, through torch.
+"""`SentenceTransformerEmbeddings`: any sentence-transformers model from local files, through torch.
 
 Slower than the default and with other last bits, hence with another fingerprint. Offers every
 model family the library reads (E5 and BGE get their prefixes) and GPUs. One text a call, so that
@@ -39,7 +39,7 @@ def resolve_device(device: str) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-class SentenceTransformerEmbedder:
+class SentenceTransformerEmbeddings:
     """A `ragstream_core.ports.Embedder` over a sentence-transformers model.
 
     Attributes:

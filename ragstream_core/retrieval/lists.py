@@ -12,7 +12,7 @@ from ragstream_core.scoring import propose, scale, top
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+NO_ROWS: I64 = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,64 +22,135 @@ class SignalList:
     Attributes:
         rows: Row numbers, best first, ties by id; only rows that may be candidates.
         scaled: Their scores in [0, 1], aligned with ``rows``; every other row counts as 0.
+        anchors: The scores that count as 0 and as 1.
     """
 
     rows: I64
     scaled: F64
+    anchors: tuple[float, float] = (0.0, 0.0)
 
     def over(self, rows: I64) -> F64:
-        """Return the scaled scores of some rows, 0 where the list does not hold one."""
-        held = dict(zip(self.rows.tolist(), self.scaled.tolist(), strict=True))
-        return np.array([held.get(row, 0.0) for row in rows.tolist()])
+        """Return the scaled scores of some rows (ascending), 0 where the list holds none."""
+        result = np.zeros(len(rows))
+        if len(rows):
+            at = np.minimum(np.searchsorted(rows, self.rows), len(rows) - 1)
+            held = rows[at] == self.rows
+            result[at[held]] = self.scaled[held]
+        return result
 
 
-def signal_list(
-    ids: Sequence[str],
-    approximate: F64 | npt.NDArray[np.float32],
-    exact: Callable[[I64], F64],
-    *,
-    eligible: Mask,
-    depth: int,
-    floor: float | None = None,
-) -> SignalList:
-    """Rank one signal within the Eligibility Pool and scale it.
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """Rows that may belong to a list, before exact scores decide.
+
+    Attributes:
+        inside: Rows of the Eligibility Pool.
+        anchors: Rows of the unfiltered list; None where the list is its own anchor.
+    """
+
+    inside: I64
+    anchors: I64 | None = None
+
+    @property
+    def rows(self) -> I64:
+        """All of them, in no order."""
+        if self.anchors is None:
+            return self.inside
+        return np.concatenate([self.inside, self.anchors])
+
+
+def proposal(
+    approximate: npt.NDArray[np.float32] | F64, *, pool: I64, total: int, depth: int
+) -> Proposed:
+    """Return what may belong to one list.
 
     Scaling (`quality.md`): high = the list's maximum, low = its score at rank ``depth`` (the
     minimum of a shorter list). Where fewer than ``depth`` rows are eligible both anchors come from
     the unfiltered list, so that a pool of one does not score 1.0.
 
     Args:
-        ids: Ids of all rows; break ties.
-        approximate: Scores of all rows within 1e-6 of the exact ones.
-        exact: Exact scores of the row numbers given.
-        eligible: Which rows may be returned, shape (rows,).
+        approximate: Scores within 1e-6 of the exact ones, of all rows or of those of ``pool``.
+        pool: Rows that may be returned, ascending.
+        total: Number of all rows.
         depth: Length of the list.
-        floor: Rows at or below this exact score are no candidates (0 for BM25).
+    """
+    if len(pool) == 0:
+        return Proposed(NO_ROWS)
+    inside = approximate if len(approximate) == len(pool) else approximate[pool]
+    best = pool[propose(inside, depth)]
+    if len(pool) >= min(depth, total):
+        return Proposed(best)
+    return Proposed(best, propose(approximate, depth))
+
+
+def signal_list(
+    ids: Sequence[str],
+    proposed: Proposed,
+    exact: Callable[[I64], F64],
+    *,
+    depth: int,
+    anchors: tuple[float, float] | None = None,
+) -> SignalList:
+    """Rank what was proposed for one signal by its exact scores, and scale it.
+
+    Args:
+        ids: Ids of all rows; break ties.
+        proposed: As from `proposal`.
+        exact: Exact scores of the row numbers given.
+        depth: Length of the list.
+        anchors: Those of the unfiltered list, where they are known already.
 
     Returns:
         At most ``depth`` rows.
     """
-    inside = np.flatnonzero(eligible)
-    rows, scores = _exact_top(ids, approximate, exact, inside, depth)
-    anchors = scores
-    if len(inside) < min(depth, len(ids)):
-        _, anchors = _exact_top(ids, approximate, exact, np.arange(len(ids)), depth)
+    rows, scores = _best(ids, proposed.inside, exact, depth)
     if len(rows) == 0:
         return SignalList(rows, scores)
-    scaled = scale(scores, float(anchors[-1]), float(anchors[0]))
-    if floor is not None:
-        rows, scaled = rows[scores > floor], scaled[scores > floor]
-    return SignalList(rows, scaled)
+    if anchors is None:
+        widest = scores
+        if proposed.anchors is not None:
+            _, widest = _best(ids, proposed.anchors, exact, depth)
+        anchors = float(widest[-1]), float(widest[0])
+    return SignalList(rows, scale(scores, *anchors), anchors)
 
 
-def _exact_top(
+def lexical_list(
     ids: Sequence[str],
-    approximate: F64 | npt.NDArray[np.float32],
-    exact: Callable[[I64], F64],
-    inside: I64,
+    scores: F64,
+    *,
+    pool: I64,
     depth: int,
+    anchors: tuple[float, float] | None = None,
+) -> SignalList:
+    """Rank the rows that hold a term of the query, and scale them as `proposal` says.
+
+    Args:
+        ids: Ids of all rows; break ties.
+        scores: Exact scores of all rows, ≥ 0; a row with 0 is no candidate.
+        pool: Rows that may be returned, ascending.
+        depth: Length of the list.
+        anchors: Those of the unfiltered list, where they are known already.
+    """
+    rows, best = _best_of(ids, scores, pool[scores[pool] > 0], depth)
+    if len(rows) == 0:
+        return SignalList(rows, best)
+    if anchors is None:
+        widest, among = best, len(pool)
+        if len(pool) < min(depth, len(scores)):
+            among = len(scores)
+            _, widest = _best_of(ids, scores, np.flatnonzero(scores > 0), depth)
+        low = float(widest[-1]) if len(widest) == min(depth, among) else 0.0
+        anchors = low, float(widest[0])
+    return SignalList(rows, scale(best, *anchors), anchors)
+
+
+def _best_of(ids: Sequence[str], scores: F64, rows: I64, depth: int) -> tuple[I64, F64]:
+    return _best(ids, rows[propose(scores[rows], depth)], lambda r: scores[r], depth)
+
+
+def _best(
+    ids: Sequence[str], rows: I64, exact: Callable[[I64], F64], depth: int
 ) -> tuple[I64, F64]:
-    proposed = inside[propose(np.asarray(approximate, dtype=np.float64)[inside], depth)]
-    scores = exact(proposed)
-    order = top([ids[row] for row in proposed.tolist()], scores, depth)
-    return proposed[order], scores[order]
+    scores = exact(rows)
+    order = top([ids[row] for row in rows.tolist()], scores, depth)
+    return rows[order], scores[order]

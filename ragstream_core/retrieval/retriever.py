@@ -7,29 +7,42 @@ hybrid per piece, then LogAvgExp; final = mix_a · A + (1 − mix_a) · B, both 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import ModelMismatch
-from ragstream_core.lexical import bm25_scores, terms
+from ragstream_core.lexical import Bm25, terms
 from ragstream_core.ports import Embedder, IndexView
 from ragstream_core.records import Hit
-from ragstream_core.retrieval.lists import SignalList, signal_list
+from ragstream_core.retrieval.lists import (
+    NO_ROWS,
+    Proposed,
+    SignalList,
+    lexical_list,
+    proposal,
+    signal_list,
+)
+from ragstream_core.retrieval.proposers import Proposer, narrowed
+from ragstream_core.retrieval.rows import Rows, rows_of
 from ragstream_core.scoring import (
     DIGITS,
+    approximate_log_avg_exp,
     convex,
     exact_cosines,
     log_avg_exp,
-    min_max,
     reciprocal_rank,
+    scale,
 )
 
 F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+
+GATHERED_SHARE = 0.25
+"""Pools smaller than this share are scored from a copy of their vectors, others in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +73,17 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Retriever:
-    """Scores the live rows of pinned generations against the pieces of one prompt."""
+    """Scores the live rows of pinned generations against the pieces of one prompt.
+
+    Attributes:
+        embedder: Embeds the pieces.
+        fusion: How signals become one score.
+        proposer: Names the rows worth a dense score; None: all of them are.
+    """
 
     embedder: Embedder
     fusion: Fusion = Fusion()
+    proposer: Proposer | None = None
 
     def search(
         self,
@@ -94,139 +114,178 @@ class Retriever:
                     f"this session uses {self.embedder.fingerprint[:12]} ({self.embedder.name})",
                     hint=f"ragstream ingest {view.project} --rebuild",
                 )
-        rows = _Rows.of(views, off)
-        if not rows.eligible.any() or not pieces:
+        rows = rows_of(views)
+        pool = rows.eligible(off)
+        if len(pool) == 0 or not pieces:
             return []
-        return self._ranked(rows, _Signals.of(self, rows, whole, pieces))
+        queries = self.embedder.embed_queries(list(pieces))
+        asked = [whole, *pieces]
+        apart = len(pieces) > 1 and not self.fusion.pure
+        # a pool of one or two must not set its own scale
+        few = apart and len(pool) < min(self.fusion.depth, len(rows.ids))
+        wide = rows.eligible(()) if few else pool
+        anchors = _Signals.of(self, rows, wide, queries=queries, asked=asked)
+        signals = anchors.within(self.fusion, rows, pool, queries) if few else anchors
+        return self._ranked(rows, signals, self._parts(anchors, anchors.candidates()))
 
-    def _ranked(self, rows: _Rows, signals: _Signals) -> list[Hit]:
-        candidates = signals.candidates()
-        a = self._fused(signals.dense, signals.lexical, candidates)
-        score, parts = a, {"a": a}
-        if signals.per_piece and not self.fusion.pure:
+    def _parts(self, signals: _Signals, candidates: I64) -> dict[str, F64]:
+        """Return A and, for several pieces, B of some rows."""
+        parts = {"a": self._fused(signals.dense, signals.lexical, candidates)}
+        if signals.per_piece:
             fused = [self._fused(d, lex, candidates) for d, lex in signals.per_piece]
-            b = log_avg_exp(np.stack(fused, axis=1), self.fusion.tau)
-            parts["b"] = b
-            score = convex(min_max(a), min_max(b), self.fusion.mix_a)
-        score = np.round(score, DIGITS)
-        cosines = exact_cosines(rows.take(candidates), signals.queries)
-        whole = np.round(log_avg_exp(cosines, self.fusion.tau), DIGITS)
+            parts["b"] = log_avg_exp(np.stack(fused, axis=1), self.fusion.tau)
+        return parts
+
+    def _ranked(self, rows: Rows, signals: _Signals, anchors: dict[str, F64]) -> list[Hit]:
+        """Rank the candidates; several pieces mix A and B, each scaled by its anchors."""
+        candidates = signals.candidates()
+        parts = self._parts(signals, candidates)
+        score = parts["a"]
+        if "b" in parts:
+            a, b = (scale(parts[n], float(anchors[n].min()), float(anchors[n].max())) for n in "ab")
+            score = convex(a, b, self.fusion.mix_a)
         parts["dense"], parts["lexical"] = (
             signals.dense.over(candidates),
             signals.lexical.over(candidates),
         )
-        order = sorted(
-            range(len(candidates)), key=lambda i: (-score[i], rows.ids[int(candidates[i])])
+        cosines = signals.cosines.of(candidates)
+        return _hits(
+            [rows.ids[row] for row in candidates.tolist()],
+            np.round(score, DIGITS),
+            cosines,
+            whole=np.round(log_avg_exp(cosines, self.fusion.tau), DIGITS),
+            bm25=signals.scored[0][candidates],
+            parts=parts,
         )
-        return [
-            Hit(
-                chunk_id=rows.ids[int(candidates[i])],
-                score=float(score[i]),
-                cosine=float(whole[i]),
-                best_cosine=float(cosines[i].max()),
-                bm25=float(signals.bm25[candidates[i]]),
-                scores={name: round(float(part[i]), DIGITS) for name, part in parts.items()},
-                piece_cosines=tuple(cosines[i].tolist()),
-            )
-            for i in order
-        ]
 
     def _fused(self, dense: SignalList, lexical: SignalList, rows: I64) -> F64:
         if self.fusion.method == "rrf":
             ranks = [{r: i + 1 for i, r in enumerate(x.rows.tolist())} for x in (dense, lexical)]
             return np.array(
-                [reciprocal_rank([r.get(row) for r in ranks], self.fusion.rrf_k) for row in rows]
+                [
+                    reciprocal_rank([r.get(row) for r in ranks], self.fusion.rrf_k)
+                    for row in rows.tolist()
+                ]
             )
         return convex(dense.over(rows), lexical.over(rows), self.fusion.dense_weight)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of several views as one list, without a copy of their vectors."""
+def _hits(
+    ids: list[str], score: F64, cosines: F64, *, whole: F64, bm25: F64, parts: dict[str, F64]
+) -> list[Hit]:
+    """Return the candidates by (−score, id)."""
+    scores, whole_cosines, lexical = score.tolist(), whole.tolist(), bm25.tolist()
+    pieces, best = cosines.tolist(), cosines.max(axis=1).tolist()
+    columns = [np.round(part, DIGITS).tolist() for part in parts.values()]
+    named = [dict(zip(parts, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [
+        Hit(
+            chunk_id=ids[i],
+            score=scores[i],
+            cosine=whole_cosines[i],
+            best_cosine=best[i],
+            bm25=lexical[i],
+            scores=named[i],
+            piece_cosines=tuple(pieces[i]),
+        )
+        for i in sorted(range(len(ids)), key=lambda i: (-scores[i], ids[i]))
+    ]
 
-    views: Sequence[IndexView]
-    ids: list[str]
-    eligible: npt.NDArray[np.bool_]
-    starts: list[int]
+
+@dataclass(frozen=True, slots=True)
+class _Cosines:
+    """Exact cosines of some rows with every piece, computed once for all lists."""
+
+    rows: I64
+    values: F64
 
     @classmethod
-    def of(cls, views: Sequence[IndexView], off: Collection[str]) -> _Rows:
-        ids: list[str] = []
-        eligible: list[bool] = []
-        starts, seen = [0], set[str]()
-        for view in views:
-            closed = {path for path in set(view.paths) if f"{view.project}/{path}" in off}
-            for identifier, path in zip(view.chunk_ids, view.paths, strict=True):
-                eligible.append(path not in closed and identifier not in seen)
-                ids.append(identifier)
-            if len(views) > 1:
-                seen.update(view.chunk_ids)
-            starts.append(len(ids))
-        return cls(views, ids, np.array(eligible, dtype=bool), starts)
+    def over(cls, rows: Rows, held: I64, queries: F32, known: _Cosines | None = None) -> _Cosines:
+        """Compute those of ``held`` that are not known yet; both ascending."""
+        fresh = held if known is None else np.setdiff1d(held, known.rows, assume_unique=True)
+        values = exact_cosines(rows.take(fresh), queries)
+        if known is None:
+            return cls(fresh, values)
+        joined = np.concatenate([known.rows, fresh])
+        order = np.argsort(joined)
+        return cls(joined[order], np.concatenate([known.values, values])[order])
 
-    def approximate(self, queries: F32) -> F32:
-        return np.concatenate([view.vectors @ queries.T for view in self.views])
-
-    def take(self, rows: I64) -> F32:
-        which = np.searchsorted(self.starts, rows, side="right") - 1
-        return np.stack(
-            [
-                self.views[v].vectors[row - self.starts[v]]
-                for v, row in zip(which.tolist(), rows.tolist(), strict=True)
-            ]
-        )
+    def of(self, rows: I64) -> F64:
+        return np.asarray(self.values[np.searchsorted(self.rows, rows)])
 
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
     """Every list of one query: whole, and per piece where there are several."""
 
-    queries: F32
-    bm25: F64
+    cosines: _Cosines
+    scored: list[F64]
     dense: SignalList
     lexical: SignalList
     per_piece: list[tuple[SignalList, SignalList]]
 
     @classmethod
-    def of(cls, retriever: Retriever, rows: _Rows, whole: str, pieces: Sequence[str]) -> _Signals:
+    def of(
+        cls, retriever: Retriever, rows: Rows, pool: I64, *, queries: F32, asked: Sequence[str]
+    ) -> _Signals:
         fusion = retriever.fusion
-        lexicals = [view.lexical for view in rows.views]
-        queries = retriever.embedder.embed_queries(list(pieces))
-        near = rows.approximate(queries)
+        apart = len(queries) > 1 and not fusion.pure
+        bm25 = Bm25([view.lexical for view in rows.views])
+        scored = [bm25.scores(terms(text)) for text in (asked if apart else asked[:1])]
+        near = narrowed(retriever.proposer, rows, queries, pool=pool, depth=fusion.depth)
+        proposed = _proposed(rows, queries, near, fusion=fusion, apart=apart)
+        on = pool if fusion.dense_weight < 1 else NO_ROWS
+        lexical = [lexical_list(rows.ids, s, pool=on, depth=fusion.depth) for s in scored]
+        held = np.unique(np.concatenate([p.rows for p in proposed] + [x.rows for x in lexical]))
+        cosines = _Cosines.over(rows, held, queries)
+        dense = [
+            signal_list(rows.ids, p, exact, depth=fusion.depth)
+            for p, exact in zip(proposed, _exact_scores(cosines, fusion.tau, apart), strict=True)
+        ]
+        pairs = list(zip(dense[1:], lexical[1:], strict=True))
+        return cls(cosines, scored, dense[0], lexical[0], pairs)
 
-        def lexical(text: str) -> tuple[F64, SignalList]:
-            scores = np.concatenate(bm25_scores(lexicals, terms(text)))
-            on = rows.eligible if fusion.dense_weight < 1 else np.zeros_like(rows.eligible)
-            return scores, signal_list(
-                rows.ids, scores, lambda r: scores[r], eligible=on, depth=fusion.depth, floor=0.0
-            )
-
-        def dense(columns: slice) -> SignalList:
-            on = rows.eligible if fusion.dense_weight > 0 else np.zeros_like(rows.eligible)
-            return signal_list(
-                rows.ids,
-                log_avg_exp(near[:, columns], fusion.tau),
-                lambda r: (
-                    np.round(
-                        log_avg_exp(exact_cosines(rows.take(r), queries[columns]), fusion.tau),
-                        DIGITS,
-                    )
-                    if len(r)
-                    else np.zeros(0)
-                ),
-                eligible=on,
-                depth=fusion.depth,
-            )
-
-        bm25, lexical_list = lexical(whole)
-        per_piece = (
-            [(dense(slice(j, j + 1)), lexical(piece)[1]) for j, piece in enumerate(pieces)]
-            if len(pieces) > 1 and not fusion.pure
-            else []
-        )
-        return cls(queries, bm25, dense(slice(None)), lexical_list, per_piece)
+    def within(self, fusion: Fusion, rows: Rows, pool: I64, queries: F32) -> _Signals:
+        """Return the lists of a pool shorter than a list, scaled by the anchors of these."""
+        cosines = _Cosines.over(rows, pool, queries, self.cosines)
+        wide_dense, wide_lexical = zip((self.dense, self.lexical), *self.per_piece, strict=True)
+        exacts = _exact_scores(cosines, fusion.tau, True)
+        dense = [
+            signal_list(rows.ids, Proposed(pool), exact, depth=fusion.depth, anchors=wide.anchors)
+            for exact, wide in zip(exacts, wide_dense, strict=True)
+        ]
+        lexical = [
+            lexical_list(rows.ids, s, pool=pool, depth=fusion.depth, anchors=wide.anchors)
+            for s, wide in zip(self.scored, wide_lexical, strict=True)
+        ]
+        pairs = list(zip(dense[1:], lexical[1:], strict=True))
+        return _Signals(cosines, self.scored, dense[0], lexical[0], pairs)
 
     def candidates(self) -> I64:
         """Return the rows in any list, ascending."""
         lists = [self.dense, self.lexical, *(x for pair in self.per_piece for x in pair)]
         return np.unique(np.concatenate([x.rows for x in lists])).astype(np.int64)
+
+
+def _proposed(
+    rows: Rows, queries: F32, pool: I64, *, fusion: Fusion, apart: bool
+) -> list[Proposed]:
+    """Return what may belong to the dense list of the whole and, apart, of each piece."""
+    if fusion.dense_weight == 0:
+        return [Proposed(NO_ROWS)] * (1 + apart * len(queries))
+    few = fusion.depth <= len(pool) < len(rows.ids) * GATHERED_SHARE
+    near = (rows.take(pool) @ queries.T).T if few else rows.products(queries)
+    signals = [approximate_log_avg_exp(near, fusion.tau), *(near if apart else ())]
+    return [proposal(s, pool=pool, total=len(rows.ids), depth=fusion.depth) for s in signals]
+
+
+def _exact_scores(cosines: _Cosines, tau: float, apart: bool) -> list[Callable[[I64], F64]]:
+    """Return the exact score of rows for the whole and, apart, for each piece."""
+
+    def of_piece(j: int) -> Callable[[I64], F64]:
+        return lambda rows: cosines.of(rows)[:, j]
+
+    def of_whole(rows: I64) -> F64:
+        return np.round(log_avg_exp(cosines.of(rows), tau), DIGITS) if len(rows) else np.zeros(0)
+
+    return [of_whole, *(of_piece(j) for j in range(cosines.values.shape[1]) if apart)]

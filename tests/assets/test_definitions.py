@@ -42,12 +42,15 @@ def test_asset_graph():
         ("documents/chunks", "documents/embeddings"),
         ("documents/embeddings", "documents/index"),
         ("documents/file_manifest", "documents/chunks"),
+        ("documents/index", "documents/chroma_collection"),
     ]
     assert sorted((k.asset_key.to_user_string(), k.name) for k in graph.asset_check_keys) == [
+        ("documents/chroma_collection", "chroma_equals_the_index"),
         ("documents/embeddings", "no_truncated_input"),
         ("documents/embeddings", "vectors_are_finite_and_unit"),
         ("documents/file_manifest", "manifest_covers_the_folder"),
         ("documents/index", "ids_are_the_manifests"),
+        ("documents/index", "retrieval_quality_is_kept"),
     ]
     for key in graph.get_all_asset_keys():
         node = graph.get(key)

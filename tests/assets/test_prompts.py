@@ -156,9 +156,13 @@ def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return real(self, op, prompt, files=files)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(type(ingested), "stage", stage)
-        recorder.record_prompt(ingested, request_)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
+    try:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(type(ingested), "stage", stage)
+            recorder.record_prompt(ingested, request_)
+    finally:
+        signal.signal(signal.SIGINT, before)
     (run,) = home.get_runs()
     assert run.is_finished and run.status is not dg.DagsterRunStatus.SUCCESS
     assert recorder.record_prompt(ingested, request_).run_id

@@ -141,3 +141,63 @@ def test_more_rows_than_the_margin_tie_and_ids_decide():
     same = {f"f{i:03d}.md::{i}": "catalog replay" for i in range(150)}
     hits = search([View("p", same)], "catalog replay")
     assert [h.chunk_id for h in hits] == sorted(same)[:100]
+
+
+def test_the_mix_is_mix_a_of_a_and_the_rest_of_b():
+    from ragstream_core.scoring import convex, min_max
+
+    view, pieces = View("p", corpus(140)), ["catalog replay", "gate ledger"]
+    for share in (0.0, 0.3, 1.0):
+        hits = search([view], " ".join(pieces), pieces=pieces, fusion=Fusion(mix_a=share))
+        a, b = (np.array([h.scores[name] for h in hits]) for name in "ab")
+        wanted = convex(min_max(a), min_max(b), share)
+        assert np.allclose([h.score for h in hits], wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize(("weight", "name"), [(1.0, "cosine"), (0.0, "bm25")])
+def test_the_slider_ends_stay_pure_with_several_pieces(weight, name):
+    pieces = ["catalog replay", "gate ledger fence"]
+    hits = search([View("p", corpus(140))], " ".join(pieces), pieces=pieces,
+                  fusion=Fusion(dense_weight=weight))  # fmt: skip
+    assert all("b" not in h.scores for h in hits)
+    values = [getattr(h, name) for h in hits]
+    assert values == sorted(values, reverse=True)
+
+
+def test_the_stage_asks_with_all_pieces_as_the_whole_and_gates_by_the_aggregate():
+    from ragstream_core.agents.retrieval import RetrievalStage
+    from ragstream_core.records import Hit, SuperPrompt
+
+    asked = []
+
+    def find(whole, pieces, off):
+        asked.append((whole, pieces))
+        return [Hit("a.md::x::0", 1.0, cosine=0.2, best_cosine=0.9, bm25=0.0, scores={},
+                    piece_cosines=(0.9, 0.0))]  # fmt: skip
+
+    prompt = SuperPrompt()
+    prompt.extras["query_pieces"] = [{"id": "q1", "text": "one"}, {"id": "q2", "text": "two"}]
+    done = RetrievalStage(find, lambda ids: [], min_score=0.5)(prompt)
+    assert asked == [("one two", ["one", "two"])]
+    assert done.extras["decisions"][0]["rule"] == "min_score"
+
+
+def test_a_file_off_in_one_project_stays_eligible_in_another():
+    texts = {"same.md::1": "catalog vector file", "z.md::2": "gate ledger"}
+    views = [View("a", texts), View("b", texts)]
+    assert "same.md::1" in [h.chunk_id for h in search(views, "catalog", off=("a/same.md",))]
+    both = search(views, "catalog", off=("a/same.md", "b/same.md"))
+    assert "same.md::1" not in [h.chunk_id for h in both]
+
+
+@pytest.mark.parametrize("left", [1, 2, 3])
+def test_small_pools_keep_the_scale_of_the_whole_with_several_pieces(left):
+    view, pieces = View("p", corpus(150)), ["catalog replay", "gate ledger fence"]
+    whole = {h.chunk_id: h for h in search([view], " ".join(pieces), pieces=pieces)}
+    names = sorted(whole, key=lambda i: -whole[i].score)
+    stays = names[20 : 20 + left]
+    off = {f"p/{i.split('::')[0]}" for i in view.chunk_ids if i not in stays}
+    hits = search([view], " ".join(pieces), pieces=pieces, off=off)
+    assert {h.chunk_id for h in hits} == set(stays)
+    for hit in hits:
+        assert hit.score == pytest.approx(whole[hit.chunk_id].score, abs=1e-5)

@@ -1,0 +1,81 @@
+"""The Dagster UI's back-fill over all projects, as its daemon carries it out."""
+
+import logging
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._daemon.backfill import execute_backfill_iteration
+from dagster_graphql.test.utils import execute_dagster_graphql
+
+WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")
+ASSETS = ("file_manifest", "chunks", "embeddings", "index", "chroma_collection")
+BACKFILL = """
+mutation($params: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $params) {
+    __typename
+    ... on LaunchBackfillSuccess { backfillId }
+    ... on PythonError { message stack }
+  }
+}
+"""
+WANTED = ("alpha", "beta", "demo")
+
+
+@pytest.fixture
+def web(space, home, monkeypatch, make_project):
+    """The web server's and the daemon's view: the code location runs in a process of its own."""
+    for name in WANTED[:2]:
+        make_project(name)
+    home.add_dynamic_partitions("project", list(WANTED))
+    monkeypatch.setenv("PYTHONPATH", str(Path(WORKSPACE).parent))
+    monkeypatch.setenv("RAGSTREAM_DATA_DIR", str(space.data_dir))
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
+    with WorkspaceProcessContext(home, WorkspaceFileTarget([WORKSPACE])) as process:
+        yield process
+
+
+def _backfill(web, home):
+    params = {
+        "partitionNames": list(WANTED),
+        "assetSelection": [{"path": ["documents", name]} for name in ASSETS],
+    }
+    answer = execute_dagster_graphql(
+        web.create_request_context(), BACKFILL, variables={"params": params}
+    )
+    result = answer.data["launchPartitionBackfill"]
+    assert result["__typename"] == "LaunchBackfillSuccess", result
+    return result["backfillId"]
+
+
+def _carry_out(web, home, backfill_id):
+    """Do what the daemon does: iterate, launch what is queued, until the back-fill is done."""
+    logger = logging.getLogger("backfill")
+    for _ in range(12):
+        list(execute_backfill_iteration(web, logger))
+        queued = home.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED]))
+        for run in queued:
+            home.launch_run(run.run_id, web.create_request_context())
+        home.run_launcher.join(120)
+        if home.get_backfill(backfill_id).status is not BulkActionStatus.REQUESTED:
+            break
+    return home.get_backfill(backfill_id)
+
+
+@pytest.mark.slow
+def test_all_projects_from_the_ui_and_again_as_a_no_op(web, space, home):
+    done = _carry_out(web, home, _backfill(web, home))
+    assert done.status is BulkActionStatus.COMPLETED_SUCCESS
+    for name in ASSETS:
+        key = dg.AssetKey(["documents", name])
+        assert home.get_materialized_partitions(key) == set(WANTED)
+    digests = {name: space.view(name).digest for name in WANTED}
+    assert all(space.unchanged(name) is not None for name in WANTED)
+
+    again = _carry_out(web, home, _backfill(web, home))
+    assert again.status is BulkActionStatus.COMPLETED_SUCCESS
+    assert {name: space.view(name).generation for name in WANTED} == dict.fromkeys(WANTED, 1)
+    assert {name: space.view(name).digest for name in WANTED} == digests

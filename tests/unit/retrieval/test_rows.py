@@ -1,0 +1,88 @@
+"""The rows a prompt may use, and lists that do not depend on how they were scanned."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ragstream_core.retrieval import retriever, rows
+from ragstream_core.retrieval.lists import SignalList, lexical_list, proposal
+from tests.unit.retrieval.test_retriever import View, corpus, search
+
+ALL = np.arange(6)
+
+
+def names(view, off=()):
+    made = rows.rows_of([view])
+    return [made.ids[row] for row in made.eligible(off).tolist()]
+
+
+def test_files_that_are_off_are_left_out_by_their_full_name():
+    view = View("one", {f"{path}::{n}": "catalog" for path in ("a.md", "b.md") for n in range(2)})
+    assert names(view) == view.chunk_ids
+    assert names(view, {"one/a.md", "two/b.md", "b.md", "one/none.md"}) == view.chunk_ids[2:]
+    assert names(view, {"one/a.md", "one/b.md"}) == []
+
+
+def test_an_id_of_two_projects_counts_once_where_it_is_not_off():
+    texts = corpus(4)
+    made = rows.rows_of([View("a", texts), View("b", texts)])
+    assert made.eligible(()).tolist() == [0, 1, 2, 3]
+    off = {f"a/{path}" for path in list(made.numbers[0])[:1]}
+    assert made.eligible(off).tolist() == [1, 2, 3, 4]
+    assert np.array_equal(made.take(np.array([5, 1])), made.take(np.array([1, 5]))[::-1])
+
+
+def test_rows_are_shared_while_the_views_are_the_same():
+    one, two = View("one", corpus(5)), View("two", corpus(5))
+    assert rows.rows_of([one]) is rows.rows_of([one])
+    assert rows.rows_of([one]) is not rows.rows_of([two])
+    renamed = replace(one)
+    renamed.chunk_ids = one.chunk_ids
+    assert rows.rows_of([renamed]).views[0] is renamed
+    for n in range(5):
+        rows.rows_of([View("one", corpus(3, seed=n))])
+    assert len(rows._cache) <= rows.CACHED
+
+
+@pytest.mark.parametrize("kept", [1, 60, 140, 300])
+def test_a_gathered_pool_gives_the_bits_of_a_full_scan(monkeypatch, kept):
+    view = View("one", corpus(300))
+    off = {f"one/{path}" for path in view.paths[kept:]}
+    pieces = ["catalog and replay", "budget of a prompt"]
+    found = []
+    for share in (0.0, 1.1):
+        monkeypatch.setattr(retriever, "GATHERED_SHARE", share)
+        found.append(search([view], "catalog and replay budget", pieces=pieces, off=off))
+    assert found[0] == found[1] and len(found[0]) <= kept
+
+
+def listed(scores, pool, depth=3):
+    return lexical_list("abcdef", np.array(scores, dtype=float), pool=np.array(pool), depth=depth)
+
+
+def test_a_lexical_list_holds_matches_only_and_zero_is_its_low_anchor():
+    found = listed([0, 4, 0, 2, 0, 0], ALL)
+    assert (found.rows.tolist(), found.scaled.tolist()) == ([1, 3], [1.0, 0.5])
+    full = listed([5, 4, 3, 2, 1, 0], ALL)
+    assert (full.rows.tolist(), full.scaled.tolist()) == ([0, 1, 2], [1.0, 0.5, 0.0])
+    assert listed([0] * 6, ALL).rows.tolist() == []
+    assert listed([1] * 6, np.array([], dtype=int)).rows.tolist() == []
+
+
+def test_a_small_pool_is_scaled_with_the_anchors_of_everything():
+    found = listed([5, 4, 3, 2, 1, 0], [1, 5])
+    assert (found.rows.tolist(), found.scaled.tolist()) == ([1], [0.5])
+
+
+def test_over_gives_zero_where_the_list_holds_no_row():
+    held = SignalList(np.array([4, 1]), np.array([1.0, 0.25]))
+    assert held.over(np.array([0, 1, 4, 9])).tolist() == [0, 0.25, 1, 0]
+    assert held.over(np.array([], dtype=int)).tolist() == []
+
+
+def test_a_proposal_asks_for_anchors_only_where_the_pool_is_short():
+    scores = np.linspace(0, 1, 6, dtype=np.float32)
+    assert proposal(scores, pool=ALL, total=6, depth=3).anchors is None
+    short = proposal(scores, pool=np.array([0, 2]), total=6, depth=3)
+    assert short.inside.tolist() == [0, 2] and 5 in short.anchors
