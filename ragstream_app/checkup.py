@@ -84,12 +84,19 @@ def _packages(_: AppConfig) -> Iterator[Check]:
 
 
 def _embedder(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build import models
     from ragstream_core.embedders import fingerprints, onnx_export, weights
 
     settings = config.settings.embeddings
     if settings.backend == "hashed":
         step = "unset embeddings.backend; hashed vectors know no meaning"
         yield Check("embedding model", "warn", "hashed: made for tests", step)
+        return
+    if settings.backend == "openai":
+        at = models.endpoint(config)
+        where = at.host if at else "nowhere"
+        detail = f"{settings.model} at {where} (not contacted now; an ingest sends it your texts)"
+        yield Check("embedding model", "ok", detail)
         return
     if not weights.is_default(settings.model):
         folder = weights.find_model(settings.model, config.data_dir / "models")

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from ragstream_app import cli_ingest, cli_inspect, cli_prompt, up
+from ragstream_app import cli_care, cli_import, cli_index, cli_ingest, cli_inspect, cli_prompt, up
 from ragstream_app.failures import guarded
 from ragstream_app.session import Session
 
@@ -40,6 +40,7 @@ app = typer.Typer(
     add_completion=False,
 )
 config_app = typer.Typer(help="Show the settings and where they come from.", no_args_is_help=True)
+index_app = typer.Typer(help="Look after the indexes.", no_args_is_help=True)
 eval_app = typer.Typer(help="Measure retrieval on your own questions.", no_args_is_help=True)
 
 
@@ -51,14 +52,25 @@ def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: st
 
 _add(app, "ingest", cli_ingest.ingest, cli_ingest.INGEST_EPILOG)
 _add(app, "status", cli_ingest.status)
+_add(app, "import-pkl", cli_import.import_pkl, cli_import.IMPORT_EPILOG)
 _add(app, "prompt", cli_prompt.prompt, cli_prompt.PROMPT_EPILOG)
 _add(app, "search", cli_prompt.search)
 _add(app, "explain", cli_inspect.explain)
 _add(app, "replay", cli_inspect.replay)
+_add(app, "keep", cli_care.keep)
 _add(app, "up", up.up)
 _add(app, "doctor", cli_inspect.doctor)
+_add(app, "du", cli_care.du)
+_add(app, "backup", cli_care.backup)
+_add(app, "restore", cli_care.restore)
+_add(app, "forget", cli_care.forget, cli_care.FORGET_EPILOG)
+app.add_typer(index_app, name="index")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
+_add(index_app, "generations", cli_index.generations)
+_add(index_app, "check", cli_index.check, cli_index.CHECK_EPILOG)
+_add(index_app, "diff", cli_index.diff)
+_add(index_app, "gc", cli_index.gc)
 _add(config_app, "show", cli_inspect.config_show)
 _add(config_app, "reference", cli_inspect.config_reference)
 _add(eval_app, "retrieval", cli_inspect.eval_retrieval, cli_inspect.EVAL_EPILOG)

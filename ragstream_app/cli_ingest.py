@@ -25,6 +25,7 @@ ragstream ingest handbook --json
 
 ragstream ingest handbook --rebuild (after a change of the embedding model)"""
 LAST_PROMPTS = 5
+REFUSED = 3
 
 Projects = Annotated[
     list[str] | None,
@@ -57,7 +58,7 @@ def ingest(
 
     Raises:
         RagstreamError: The only project failed.
-        Exit: One of several failed; the code is the worst.
+        Exit: One of several failed, or the quality gate refused; the code is the worst.
     """
     if verify and rebuild:
         raise UsageError("--verify and --rebuild exclude each other", hint="give one of them")
@@ -73,7 +74,14 @@ def ingest(
         raise typer.Exit(worst)
 
 
-def status(ctx: typer.Context, projects: Projects = None, as_json: Json = False) -> None:
+def status(
+    ctx: typer.Context,
+    projects: Projects = None,
+    skipped: Annotated[
+        bool, typer.Option("--skipped", metavar="", help="List every file that is left out, why.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Show what is indexed, what an ingest would do, and the last prompts; writes nothing."""
     session: Session = session_of(ctx)
     workspace = session.workspace()
@@ -82,9 +90,11 @@ def status(ctx: typer.Context, projects: Projects = None, as_json: Json = False)
     if as_json:
         emit_json({"data_dir": str(workspace.data_dir), "projects": rows, "prompts": prompts})
         return
-    from ragstream_app.rendering import print_status
+    from ragstream_app.rendering import print_skipped, print_status
 
     print_status(rows, prompts)
+    if skipped:
+        print_skipped(rows)
 
 
 class _How:
@@ -139,6 +149,8 @@ def _ingest_each(
                 note(f"{project}:")
                 show(error)
             continue
+        if stats.refused:
+            worst = max(worst, REFUSED)
         results.append({**stats.to_json(), "run_id": run_id})
         if not as_json:
             _print(stats, run_id)
@@ -157,7 +169,7 @@ def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
 
 
 def _print(stats: IngestionStats, run_id: str) -> None:
-    if not stats.committed and not stats.skipped_reasons and not stats.warnings:
+    if not (stats.committed or stats.skipped_reasons or stats.warnings or stats.refused):
         counts = f"{stats.files['unchanged']} files, {stats.chunks.get('live', 0)} chunks"
         others = ((kind, stats.files.get(kind, 0)) for kind in ("touched", "skipped"))
         also = "".join(f", {count} {kind}" for kind, count in others if count)

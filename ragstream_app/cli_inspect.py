@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragstream_app.session import emit_json, session_of
-from ragstream_core.errors import OperationFailed, UsageError
+from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -45,18 +45,13 @@ def explain(
 
     Raises:
         UsageError: No such prompt, or no such candidate in it.
-        OperationFailed: Its decisions are not there any more.
+        RagstreamError: Its ledger is gone and cannot be made again.
     """
-    from ragstream_core.orchestration.explain import load_decisions, ways
+    from ragstream_core.orchestration.explain import ways
 
-    store = session_of(ctx).workspace().store
-    full_key = store.find(key)
-    decisions = load_decisions(store.root / full_key)
-    if decisions is None:
-        raise OperationFailed(
-            f"the decisions of {full_key[:12]} are not there any more",
-            hint="run the same prompt again; it makes them anew under the same key",
-        )
+    workspace = session_of(ctx).workspace()
+    full_key = workspace.store.find(key)
+    decisions = workspace.decisions(full_key)
     found = [way for way in ways(decisions) if not chunk or _is_meant(way["chunk_id"], chunk)]
     if chunk and not found:
         raise UsageError(

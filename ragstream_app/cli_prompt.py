@@ -145,7 +145,11 @@ def _deliver(outcome: Outcome, out: Path | None, *, as_json: bool) -> None:
     if out is not None and outcome.text:
         from ragstream_core.atomic import replace_text
 
-        replace_text(out, outcome.text)
+        if out.exists() and not out.is_file():  # a pipe or device must not be replaced by a file
+            with out.open("w", encoding="utf-8") as stream:
+                stream.write(outcome.text)
+        else:
+            replace_text(out.resolve(), outcome.text)
     if as_json:
         emit_json(outcome.to_json())
         return

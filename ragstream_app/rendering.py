@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ragstream_app.progress import duration
 from ragstream_app.session import note, pending_paths
 from ragstream_app.stage_text import last_score, stage_text
 from ragstream_core.ingestion.stats import FILE_KEYS
@@ -56,6 +57,9 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
     embedded = stats.chunks.get("embedded", 0)
     rate = f", {embedded / stats.seconds:,.0f} chunks/s" if embedded and stats.seconds else ""
     done = "committed" if stats.committed else "nothing to commit; the newest is"
+    if stats.refused:
+        typer.echo(f"refused by the quality gate: {stats.refused}")
+        done = "nothing was committed; the newest stays"
     run = f" · Dagster run {run_id[:8]}" if run_id else ""
     typer.echo(f"{done} generation {stats.generation} in {stats.seconds:.2f} s{rate}{run}")
 
@@ -77,6 +81,9 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
         for row in rows
     ]
     _aligned(lines, right=tuple(range(1, 7)))
+    for row in rows:
+        if row["forecast"]["chunks"]:
+            typer.echo(f"{printable(row['project'])}: {forecast_text(row['forecast'])}")
     if prompts:
         typer.echo("last prompts:")
     for item in prompts:
@@ -86,6 +93,23 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
         typer.echo(f"next: ragstream ingest {' '.join(stale)}")
     elif prompts:
         typer.echo(f"next: ragstream explain {prompts[0]['prompt_key'][:KEY_DIGITS]}")
+
+
+def forecast_text(forecast: Mapping[str, Any]) -> str:
+    """Return what an ingest would embed and how long that takes, in one sentence."""
+    speed = f"{forecast['chunks_per_s']:,.0f} chunks/s"
+    basis = f"{speed} measured here" if forecast["measured"] else f"an estimate: {speed} assumed"
+    return (
+        f"an ingest would embed up to {forecast['chunks']:,} chunks of {forecast['files']:,} files "
+        f"in about {duration(forecast['seconds'])} ({basis})"
+    )
+
+
+def print_skipped(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print every file that is left out with its reason, a line each."""
+    for row in rows:
+        for path, reason in row["skipped"]:
+            typer.echo(printable(f"{row['project']}/{path}: {reason}".replace("\n", "\\n")))
 
 
 def print_prompt(outcome: Outcome, out: Path | None) -> None:

@@ -41,6 +41,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "hashed")
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "none")
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "none")
+    monkeypatch.setenv("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
     return root

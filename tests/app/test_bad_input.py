@@ -16,7 +16,7 @@ def snapshot(root: Path) -> dict[str, bytes]:
     return {
         str(p.relative_to(root)): p.read_bytes()
         for p in sorted(root.rglob("*"))
-        if p.is_file() and p.name != ".lock"
+        if p.is_file() and p.name not in (".lock", ".lock-holder")
     }
 
 
@@ -37,10 +37,15 @@ CASES = [
     (["prompt", QUESTION, "-p", "manual", "--set", "retrieval.top_k=many"], 2, "retrieval.top_k",
      "config show"),
     (["prompt", QUESTION, "-p", "manual", "--set", "nonsense"], 2, "nonsense", "--set"),
+    (["prompt", QUESTION, "-p", "manual", "--set", "provider.api_key=sk-1"], 2, "provider.api_key",
+     "sections"),
+    (["prompt", QUESTION, "-p", "manual", "--set", "dagster.record=none"], 2, "dagster.record",
+     "sections"),
     (["prompt", QUESTION, "-p", "manual", "--task", "poetry"], 2, "poetry", "long_form"),
     (["prompt", QUESTION, "-p", "manual", "--through", "a9"], 2, "a9", "retrieval"),
     (["prompt", QUESTION, "-p", "manual", "--file", "nowhere.py"], 2, "nowhere.py", ""),
     (["prompt", QUESTION, "-p", "manual", "--as-of", "99"], 1, "99", ""),
+    (["search", "locks", "-p", "manul"], 2, "manul", "did you mean manual"),
     (["search", "?!", "-p", "manual"], 2, "empty", "ragstream search"),
     (["explain", "abcdef123"], 2, "abcdef123", "ragstream status"),
     (["replay", "abcdef123"], 2, "abcdef123", "ragstream status"),

@@ -131,11 +131,11 @@ def test_replay_of_what_cannot_be_made_again_is_3(indexed, run):
     assert code == 3 and verdict["verdict"] == "input unavailable" and verdict["reason"]
 
 
-def test_explain_without_its_derived_file_says_what_to_do(indexed, run):
+def test_explain_makes_its_derived_file_again(indexed, run):
     key = prompt(run)["prompt_key"]
+    before = run("explain", key, "--json")
     (indexed / "prompts" / key / "decisions.parquet").unlink()
-    code, _, err = run("explain", key)
-    assert code == 1 and key[:12] in err and "next: " in err
+    assert run("explain", key, "--json")[:2] == before[:2]
 
 
 def test_explain_shows_every_step_of_one_chunk(indexed, run):
@@ -215,3 +215,56 @@ def test_control_characters_do_not_reach_the_terminal(text):
 
     shown = printable(text)
     assert shown.isprintable() and len(shown) == len(text)
+
+
+def test_out_writes_through_a_link(indexed, run, tmp_path):
+    target, link = tmp_path / "target.md", tmp_path / "link.md"
+    target.write_text("old")
+    link.symlink_to(target)
+    for out in (link,):
+        assert run("prompt", "How do locks work?", "-p", "manual", "--out", str(out))[0] == 0
+    assert link.is_symlink() and "TASK" in target.read_text()
+
+
+def test_status_says_what_an_ingest_would_embed_and_lists_what_is_left_out(data, run):
+    pages = data / "doc_raw" / "manual"
+    (pages / "latin.md").write_bytes(b"caf\xe9 au lait")
+    (pages / "picture.png").write_bytes(b"\x89PNG")
+    (pages / ".ragignore").write_text("drafts/\n")
+    (pages / "drafts").mkdir()
+    (pages / "drafts" / "x.md").write_text("draft")
+    code, out, _ = run("status")
+    assert code == 0 and "would embed up to" in out and "an estimate" in out
+    before = json.loads(run("status", "--json")[1])["projects"][0]
+    assert before["forecast"]["files"] == len(before["pending"]["new"]) == 5
+    assert not before["forecast"]["measured"]
+    run("ingest", "manual")
+    code, out, _ = run("status", "--skipped")
+    lines = [line for line in out.splitlines() if line.startswith("manual/")]
+    assert lines == [
+        "manual/drafts/: ignored by .ragignore",
+        "manual/latin.md: not utf-8: undecodable byte at offset 3",
+        "manual/picture.png: type not supported",
+    ]
+    after = json.loads(run("status", "--json")[1])["projects"][0]
+    assert after["forecast"]["chunks"] == 0
+    assert [path for path, _ in after["skipped"]] == ["drafts/", "latin.md", "picture.png"]
+
+
+def test_reading_settings_reach_the_ingest(data, run, monkeypatch):
+    pages = data / "doc_raw" / "manual"
+    (pages / "latin.md").write_bytes(b"caf\xe9 au lait")
+    key = "gh" + "p_" + "a1B2" * 9
+    (pages / "notes.md").write_text(f"# Notes\n\nClone with {key} and **go on**.\n")
+    monkeypatch.setenv("RAGSTREAM_DISCOVERY__FALLBACK_ENCODING", "latin-1")
+    monkeypatch.setenv("RAGSTREAM_DISCOVERY__SECRETS", "redact")
+    monkeypatch.setenv("RAGSTREAM_CHUNKING__STRIP_MARKDOWN", "true")
+    code, out, err = run("ingest", "manual", "--json")
+    assert code == 0, err
+    made = json.loads(out)
+    assert made["files"]["skipped"] == 0
+    assert made["warnings"] == ["notes.md: possible secret: github-token (line 3)"]
+    raw = (data / "index" / "manual" / "catalog.sqlite").read_bytes()
+    assert key.encode() not in raw
+    assert "café au lait".encode() in raw
+    assert b"Clone with [redacted:github-token] and go on." in raw

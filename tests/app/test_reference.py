@@ -19,7 +19,9 @@ HELP = HERE / "help.txt"
 REFERENCE = HERE.parents[1] / "data" / "doc_raw" / "handbook" / "settings-reference.md"
 COMMANDS = (
     "", "ingest", "status", "prompt", "search", "explain", "replay", "up", "doctor", "config",
-    "config show", "config reference", "eval", "eval retrieval",
+    "config show", "config reference", "eval", "eval retrieval", "keep", "du", "backup",
+    "restore", "forget", "index",
+    "index generations", "index check", "index diff", "index gc",
 )  # fmt: skip
 
 

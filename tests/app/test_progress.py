@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from ragstream_app import progress
+from ragstream_app.progress import Pace, duration, ingest_progress
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "1 s"), (40.4, "40 s"), (89, "89 s"), (180, "3 min"), (5399, "90 min"), (9000, "2.5 h")],
+)
+def test_durations_are_for_people(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_a_line_names_files_chunks_speed_and_time_left():
+    pace = Pace()
+    assert pace.note("read", 12, 39, now=0) == "12/39 files"
+    assert pace.note("embed", 0, 1200, now=10) == "12/39 files, 0/1,200 chunks"
+    line = pace.note("embed", 400, 1200, now=20)
+    assert line == "12/39 files, 400/1,200 chunks, 40 chunks/s, about 20 s left"
+    assert "of 0" not in line
+
+
+def test_an_unknown_total_is_not_shown_as_zero():
+    pace = Pace()
+    assert pace.note("embed", 225, 0, now=0) == "225 chunks"
+    assert pace.note("commit", 0, 0, now=1).startswith("225 chunks, commit")
+
+
+def test_an_ingest_knows_its_totals(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    with ingest_progress("demo") as report:
+        report("read", 1, 2)
+        report("embed", 1, 4)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == ["demo: 1/2 files", "demo: 1/2 files, 1/4 chunks"]
