@@ -26,6 +26,7 @@ from ragstream_core.config_layers import (
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import (
     CHAIN_SECTIONS,
+    SECTIONS,
     ChainSettings,
     MemoryConfig,
     PromptConfig,
@@ -153,7 +154,11 @@ class AppConfig(BaseModel):
 
     def chain(self) -> ChainSettings:
         """Return the settings a prompt's result depends on."""
-        return ChainSettings(**{s: getattr(self.settings, s) for s in CHAIN_SECTIONS})
+        chain = ChainSettings(**{s: getattr(self.settings, s) for s in CHAIN_SECTIONS})
+        alias = self.settings.vector_store.backend
+        if alias != chain.retrieval.store and self.origin.get("retrieval.store") == "default":
+            return overlay(chain, {"retrieval.store": alias})
+        return chain
 
 
 def quiet_environment() -> None:
@@ -264,7 +269,8 @@ def _env_target(name: str) -> tuple[str, str] | None:
     if not name.startswith(PREFIX):
         return None
     section, _, key = name.removeprefix(PREFIX).lower().partition("__")
-    nested({f"{section}.{key}": ""})  # refuses an unknown name
+    if key not in (SECTIONS[section].model_fields if section in SECTIONS else {}):
+        raise unknown(f"{section}.{key}" if key else name)
     return section, key
 
 

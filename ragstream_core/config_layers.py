@@ -55,7 +55,10 @@ def file_layer(path: Path | None) -> dict[str, Any]:
             raise UnknownSetting(f"{path}: a configuration over {MAX_CONFIG_BYTES} bytes")
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UnknownSetting(f"{path}: cannot be read as YAML: {error}") from None
+        raise UnknownSetting(
+            f"{path}: cannot be read as YAML: {error}",
+            hint="`ragstream config reference` shows what may stand in it",
+        ) from None
     if not isinstance(data, dict):
         raise UnknownSetting(f"{path}: the top level must be sections, e.g. `retrieval:`")
     if "api_key" in (data.get("provider") or {}):

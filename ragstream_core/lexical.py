@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
+import struct
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,132 +31,22 @@ if TYPE_CHECKING:
 LEXICAL_VERSION = "snowball-english-1"
 K1 = 1.5
 B = 0.75
+BLOCK_ROWS = 8192
+BLOCK_LISTS = 65_536
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAGIC = b"RSLEX1\n"
-_STOP = frozenset(
-    [
-        "a",
-        "about",
-        "above",
-        "after",
-        "again",
-        "against",
-        "all",
-        "am",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "being",
-        "below",
-        "between",
-        "both",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "down",
-        "during",
-        "each",
-        "few",
-        "for",
-        "from",
-        "further",
-        "had",
-        "has",
-        "have",
-        "having",
-        "he",
-        "her",
-        "here",
-        "hers",
-        "him",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "itself",
-        "just",
-        "me",
-        "more",
-        "most",
-        "my",
-        "no",
-        "nor",
-        "not",
-        "of",
-        "off",
-        "on",
-        "once",
-        "only",
-        "or",
-        "other",
-        "our",
-        "ours",
-        "out",
-        "over",
-        "own",
-        "same",
-        "she",
-        "should",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "theirs",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "through",
-        "to",
-        "too",
-        "under",
-        "until",
-        "up",
-        "very",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "who",
-        "whom",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-        "yours",
-    ]
-)
+_STOP_TEXT = """
+a about above after again against all am an and any are as at be because been before being
+below between both but by can could did do does doing down during each few for from
+further had has have having he her here hers him his how i if in into is it its itself
+just me more most my no nor not of off on once only or other our ours out over own same
+she should so some such than that the their theirs them then there these they this those
+through to too under until up very was we were what when where which while who whom why
+will with would you your yours
+"""
+_STOP = frozenset(_STOP_TEXT.split())
 _local = threading.local()
 
 I64 = npt.NDArray[np.int64]
@@ -172,15 +64,14 @@ def _stemmer() -> Stemmer.Stemmer:
 
 def words(text: str) -> list[str]:
     """Return the lower-cased words of a text in order; camelCase counts whole and in parts."""
-    found: list[str] = []
-    for match in _WORD.finditer(text):
-        word = match.group()
-        found.append(word.lower())
-        if not (word.islower() or word.istitle()):
-            parts = _CAMEL.split(word)
-            if len(parts) > 1:
-                found.extend(part.lower() for part in parts)
-    return found
+    return [form for word in _WORD.findall(text) for form in _forms(word)]
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    if word.islower() or word.istitle():
+        return (word.lower(),)
+    parts = _CAMEL.split(word)
+    return tuple(form.lower() for form in ([word, *parts] if len(parts) > 1 else [word]))
 
 
 def terms(text: str) -> list[str]:
@@ -188,18 +79,27 @@ def terms(text: str) -> list[str]:
     return list(_stemmer().stemWords([w for w in words(text) if w not in _STOP]))
 
 
-@functools.lru_cache(maxsize=200_000)
 def term_id(term: str) -> int:
     """Return the signed 64-bit id of a term."""
     digest = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
+@functools.lru_cache(maxsize=100_000)
+def _ids(word: str) -> tuple[int, ...]:
+    """Return the term ids of one word as it stands in a text."""
+    kept = [form for form in _forms(word) if form not in _STOP]
+    return tuple(term_id(term) for term in _stemmer().stemWords(kept))
+
+
 def term_blob(text: str) -> bytes:
     """Pack the terms of a text: pairs of (term id, count), int64 little-endian, sorted by id."""
-    counts = Counter(terms(text))
-    pairs = sorted((term_id(term), count) for term, count in counts.items())
-    return np.array(pairs, dtype="<i8").tobytes()
+    counts: dict[int, int] = {}
+    for word, count in Counter(_WORD.findall(text)).items():
+        for term in _ids(word):
+            counts[term] = counts.get(term, 0) + count
+    flat = [number for pair in sorted(counts.items()) for number in pair]
+    return struct.pack(f"<{len(flat)}q", *flat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +158,8 @@ def lexical_from_bytes(data: bytes) -> LexicalArrays:
     return LexicalArrays(*parts)
 
 
-def build_lexical(blobs: Sequence[Sequence[bytes]]) -> LexicalArrays:
-    """Build the term arrays of a set of rows.
+def build_lexical(blobs: Iterable[Sequence[bytes]]) -> LexicalArrays:
+    """Build the term arrays of a set of rows, block by block: no more is held than the result.
 
     Args:
         blobs: For each row, the term blobs that make up its lexical text (heading path, text).
@@ -267,53 +167,127 @@ def build_lexical(blobs: Sequence[Sequence[bytes]]) -> LexicalArrays:
     Returns:
         The arrays; the same rows in the same order give the same arrays.
     """
+    source = iter(blobs)
+    blocks = iter(lambda: list(itertools.islice(source, BLOCK_ROWS)), [])
+    return _merged([_block(block) for block in blocks])
+
+
+def _block(blobs: Sequence[Sequence[bytes]]) -> LexicalArrays:
     joined = [b"".join(parts) for parts in blobs]
     pairs = np.frombuffer(b"".join(joined), dtype="<i8").reshape(-1, 2)
     sizes = np.fromiter((len(j) // 16 for j in joined), dtype=np.int64, count=len(joined))
-    owner = np.repeat(np.arange(len(joined), dtype=np.int64), sizes)
-    order = np.lexsort((owner, pairs[:, 0]))
+    owner = np.repeat(np.arange(len(joined), dtype=np.int32), sizes)
+    order = np.argsort(pairs[:, 0], kind="stable")  # the owners ascend already
     ids, rows, counts = pairs[order, 0], owner[order], pairs[order, 1]
     # a term in both heading and text appears twice in a row: add the two up
-    fresh = np.ones(len(ids), dtype=bool)
-    fresh[1:] = (ids[1:] != ids[:-1]) | (rows[1:] != rows[:-1])
-    starts = np.flatnonzero(fresh)
-    summed = np.add.reduceat(counts, starts) if len(starts) else counts
+    starts = _changes(ids, rows)
+    counts = np.add.reduceat(counts, starts) if len(starts) else counts
     ids, rows = ids[starts], rows[starts]
-    term_ids, offsets = np.unique(ids, return_index=True)
-    lengths = np.bincount(rows, weights=summed, minlength=len(joined))
+    lengths = np.bincount(rows, weights=counts, minlength=len(joined))
+    firsts = _changes(ids)
     return LexicalArrays(
-        term_ids.astype("<i8"),
-        np.append(offsets, len(ids)).astype("<i8"),
+        ids[firsts].astype("<i8"),
+        np.append(firsts, len(ids)).astype("<i8"),
         rows.astype("<i4"),
-        summed.astype("<i4"),
+        counts.astype("<i4"),
         lengths.astype("<i4"),
     )
 
 
-def bm25_scores(indexes: Sequence[LexicalArrays], query: Sequence[str]) -> list[F64]:
-    """Score every row of several indexes with the statistics of their union.
+def _changes(*columns: npt.NDArray[np.generic]) -> I64:
+    """Return the positions where any of the aligned columns differs from the row before."""
+    fresh = np.zeros(len(columns[0]), dtype=bool)
+    fresh[:1] = True
+    for column in columns:
+        fresh[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(fresh).astype(np.int64)
+
+
+def _merged(parts: Sequence[LexicalArrays]) -> LexicalArrays:
+    """Return the arrays of the rows of several, one after the other."""
+    if len(parts) < 2:
+        return parts[0] if parts else _block([])
+    bases = np.cumsum([0, *(len(p.lengths) for p in parts)])
+    at = np.cumsum([0, *(len(p.rows) for p in parts)])
+    pairs = list(zip(parts, bases, strict=False))
+    rows = np.concatenate([p.rows + np.int32(base) for p, base in pairs])
+    counts = np.concatenate([p.counts for p in parts])
+    terms_of = np.concatenate([p.term_ids for p in parts])
+    begins = np.concatenate([p.offsets[:-1] + start for p, start in zip(parts, at, strict=False)])
+    sizes = np.concatenate([np.diff(p.offsets) for p in parts])
+    order = np.argsort(terms_of, kind="stable")  # earlier parts first: rows ascend within a term
+    terms_of, begins, sizes = terms_of[order], begins[order], sizes[order]
+    ends = np.cumsum(sizes)
+    merged_rows, merged_counts = np.empty_like(rows), np.empty_like(counts)
+    for low in range(0, len(order), BLOCK_LISTS):
+        part = slice(low, low + BLOCK_LISTS)
+        first, last = int(ends[low] - sizes[low]), int(ends[part][-1])
+        shift = np.repeat(begins[part] - (ends[part] - sizes[part]), sizes[part])
+        source = shift + np.arange(first, last)
+        merged_rows[first:last], merged_counts[first:last] = rows[source], counts[source]
+    firsts = _changes(terms_of)
+    return LexicalArrays(
+        terms_of[firsts].astype("<i8"),
+        np.append((ends - sizes)[firsts], len(rows)).astype("<i8"),
+        merged_rows.astype("<i4"),
+        merged_counts.astype("<i4"),
+        np.concatenate([p.lengths for p in parts]).astype("<i4"),
+    )
+
+
+class Bm25:
+    """Scores the rows of several indexes with the statistics of their union.
 
     score(d) = Σ_t idf(t) · tf·(k1+1) / (tf + k1·(1 − b + b·|d|/avgdl)), t over the distinct query
-    terms in sorted order, k1 = 1.5, b = 0.75.
+    terms in sorted order, k1 = 1.5, b = 0.75. Terms that several queries share are weighed once.
 
     Args:
         indexes: Term arrays of the pinned generations.
-        query: Stemmed query terms as from `terms`; repetitions count once.
-
-    Returns:
-        One array (rows,) an index, float64, ≥ 0, rounded to 6 digits.
     """
-    total = sum(len(index.lengths) for index in indexes)
-    words_total = sum(int(index.lengths.sum(dtype=np.int64)) for index in indexes)
-    average = words_total / total if words_total else 1.0
-    scores = [np.zeros(len(index.lengths)) for index in indexes]
-    norms = [K1 * (1 - B + B * index.lengths / average) for index in indexes]
-    for term in sorted({term_id(t) for t in query}):
-        lists = [index.postings(term) for index in indexes]
+
+    def __init__(self, indexes: Sequence[LexicalArrays]) -> None:
+        self._indexes = indexes
+        self._starts = np.cumsum([0, *(len(index.lengths) for index in indexes)])
+        words_total = sum(int(index.lengths.sum(dtype=np.int64)) for index in indexes)
+        self._average = words_total / self._total if words_total else 1.0
+        self._weights: dict[int, tuple[npt.NDArray[np.int64], F64]] = {}
+
+    @property
+    def _total(self) -> int:
+        return int(self._starts[-1])
+
+    def scores(self, query: Sequence[str]) -> F64:
+        """Score every row.
+
+        Args:
+            query: Stemmed query terms as from `terms`; repetitions count once.
+
+        Returns:
+            Shape (rows of all indexes one after the other,), float64, ≥ 0, rounded to 6 digits.
+        """
+        scores = np.zeros(self._total)
+        for term in sorted({term_id(t) for t in query}):
+            if term not in self._weights:
+                self._weights[term] = self._weigh(term)
+            rows, weights = self._weights[term]
+            scores[rows] += weights
+        return np.round(scores, 6, out=scores)
+
+    def _weigh(self, term: int) -> tuple[npt.NDArray[np.int64], F64]:
+        """Return the rows that hold a term, and what it adds to each."""
+        lists = [index.postings(term) for index in self._indexes]
         df = sum(len(rows) for rows, _ in lists)
-        if df == 0:
-            continue
-        idf = float(np.log1p((total - df + 0.5) / (df + 0.5)))
-        for score, norm, (rows, counts) in zip(scores, norms, lists, strict=True):
-            score[rows] += idf * counts * (K1 + 1) / (counts + norm[rows])
-    return [np.round(score, 6) for score in scores]
+        idf = float(np.log1p((self._total - df + 0.5) / (df + 0.5)))
+        parts = []
+        for index, (rows, counts) in zip(self._indexes, lists, strict=True):
+            norms = K1 * (1 - B + B * index.lengths[rows] / self._average)
+            parts.append(idf * counts * (K1 + 1) / (counts + norms))
+        starts = zip(lists, self._starts[:-1], strict=True)
+        where = [rows.astype(np.int64) + start for (rows, _), start in starts]
+        return np.concatenate(where), np.concatenate(parts)
+
+
+def bm25_scores(indexes: Sequence[LexicalArrays], query: Sequence[str]) -> list[F64]:
+    """Score every row of several indexes for one query; as `Bm25`, one array an index."""
+    ends = np.cumsum([len(index.lengths) for index in indexes])
+    return np.split(Bm25(indexes).scores(query), ends[:-1])

@@ -19,6 +19,8 @@ DIGITS = 6
 DEPTH = 100
 MARGIN = 1e-5
 FLAT = 1e-6
+BLOCK = 64
+_SHIFT_FREE = 20.0
 
 
 def log_avg_exp(scores: npt.ArrayLike, tau: float = 9.0) -> F64:
@@ -45,6 +47,26 @@ def log_avg_exp(scores: npt.ArrayLike, tau: float = 9.0) -> F64:
     return np.asarray(peak[..., 0] + np.log(mean) / tau)
 
 
+def approximate_log_avg_exp(cosines: F32, tau: float = 9.0) -> F32 | F64:
+    """Aggregate approximate cosines within 1e-6 of `log_avg_exp`; for proposing only.
+
+    Args:
+        cosines: Shape (pieces, n), in [-1, 1].
+        tau: Sharpness > 0.
+
+    Returns:
+        Shape (n,).
+    """
+    if len(cosines) == 1:
+        return np.asarray(cosines[0])
+    if tau > _SHIFT_FREE:
+        return log_avg_exp(cosines.T, tau)
+    total = np.zeros(cosines.shape[1], dtype=np.float32)
+    for row in cosines:  # cosines need no max-shift: exp(20) fits
+        total += np.exp(np.float32(tau) * row)
+    return np.asarray(np.log(total / np.float32(len(cosines))) / np.float32(tau))
+
+
 def exact_cosines(rows: F32, queries: F32) -> F64:
     """Return the cosine of every row with every query, independent of what else is scored.
 
@@ -59,9 +81,13 @@ def exact_cosines(rows: F32, queries: F32) -> F64:
         Shape (n, p), in [-1, 1].
     """
     result = np.empty((len(rows), len(queries)))
-    wide = np.ascontiguousarray(rows, dtype=np.float64)
-    for j, query in enumerate(np.asarray(queries, dtype=np.float64)):
-        result[:, j] = (wide * query).sum(axis=1)
+    wide_queries = np.asarray(queries, dtype=np.float64)
+    for start in range(0, len(rows), BLOCK):  # a block and its products stay in the cache
+        wide = np.ascontiguousarray(rows[start : start + BLOCK], dtype=np.float64)
+        products = np.empty_like(wide)
+        for j, query in enumerate(wide_queries):
+            np.multiply(wide, query, out=products)
+            result[start : start + BLOCK, j] = products.sum(axis=1)
     return np.clip(np.round(result, DIGITS), -1.0, 1.0)
 
 

@@ -29,6 +29,21 @@ class DiscoveryConfig(_Section):
     max_text_bytes: int = Field(
         20_000_000, ge=1, description="Larger text files are skipped before they are read."
     )
+    max_pdf_bytes: int = Field(
+        100_000_000, ge=1, description="Likewise larger PDF and Office files."
+    )
+    fallback_encoding: Literal[
+        "", "latin-1", "iso8859-15", "cp1250", "cp1251", "cp1252", "koi8-r", "shift_jis", "gb18030",
+        "big5", "euc_kr",
+    ] = Field(
+        "",
+        description="Encoding of text files without a mark that are not UTF-8; empty: skip them.",
+    )  # fmt: skip
+    secrets: Literal["warn", "skip", "redact", "off"] = Field(
+        "warn",
+        description="Secrets found in documents: name the place, skip the file, index "
+        "`[redacted:KIND]` instead, or do not look.",
+    )
 
 
 class ChunkingConfig(_Section):
@@ -37,6 +52,9 @@ class ChunkingConfig(_Section):
     profile: Literal["default", "recursive_1024", "sentence_400"] = Field(
         "default", description="Named chunk profile; a change re-chunks and re-uses equal texts."
     )
+    strip_markdown: bool = Field(
+        default=False, description="Leave the markup of Markdown out of the chunks' texts."
+    )
 
 
 class EmbeddingsConfig(_Section):
@@ -44,9 +62,19 @@ class EmbeddingsConfig(_Section):
 
     backend: str = Field(
         "onnx",
-        description="`onnx`, `sentence_transformers`, `hashed`, a registered name or a path.",
+        description="`onnx`, `sentence_transformers`, `openai` (an OpenAI-compatible endpoint), "
+        "`hashed`, a registered name or a path.",
     )
     model: str = Field(MINILM, description="Model name; another one is another vector space.")
+    base_url: str = Field(
+        "",
+        description="For `openai`: the endpoint, https or on this machine; empty: that of "
+        "`provider`, whose key is sent to no other host.",
+    )
+    timeout_s: float = Field(60.0, gt=0, le=600, description="For `openai`: seconds a request.")
+    budget_s: float = Field(
+        180.0, gt=0, le=3600, description="For `openai`: seconds a request with its repetitions."
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto", description="For `sentence_transformers`: auto tries cuda, mps, cpu."
     )
@@ -79,6 +107,11 @@ class IngestionConfig(_Section):
 class RetrievalConfig(_Section):
     """How candidates are found and how much context they may fill."""
 
+    store: str = Field(
+        "catalog",
+        description="What proposes dense candidates: `catalog` (all rows), `chroma`, `faiss`, "
+        "a registered name or a path; the scores are exact with each of them.",
+    )
     top_k: int = Field(50, ge=1, le=1000, description="Candidates that go on to the reranker.")
     depth: int = Field(100, ge=1, le=1000, description="Length of each signal's list.")
     dense_weight: float = Field(
@@ -125,7 +158,7 @@ class GateConfig(_Section):
         0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
     )
     relative: float = Field(
-        0.3, ge=0, le=1, description="Least retrieval score as a share of the best candidate's."
+        0.6, ge=0, le=1, description="Least cosine for some piece, as a share of the best one."
     )
     keep_top: int = Field(3, ge=0, description="So many best-ranked candidates always stay.")
 
@@ -172,9 +205,14 @@ class ProviderConfig(_Section):
 
 
 class VectorStoreConfig(_Section):
-    """Where queries are answered from."""
+    """Which vector stores stand beside the index."""
 
-    backend: Literal["catalog"] = Field("catalog", description="The index, scored exactly.")
+    backend: str = Field(
+        "catalog", description="Another name of `retrieval.store`, which comes first."
+    )
+    collection: bool = Field(
+        default=True, description="Keep a sealed Chroma collection of each project."
+    )
 
 
 class MemoryConfig(_Section):
@@ -257,3 +295,8 @@ class ChainSettings(_Section):
 def known_keys() -> list[str]:
     """Return every dotted setting name, sorted."""
     return sorted(f"{s}.{key}" for s, model in SECTIONS.items() for key in model.model_fields)
+
+
+def chain_keys() -> list[str]:
+    """Return the dotted names of the settings that stages read, sorted."""
+    return [key for key in known_keys() if key.split(".")[0] in CHAIN_SECTIONS]

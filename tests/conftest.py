@@ -18,6 +18,9 @@ from ragstream_core.stores.health import check
 from ragstream_core.stores.pending import pending
 from ragstream_core.stores.view import forget_views, open_view
 
+# Two child processes an ingest would double the time of the tests; those of the collection ask.
+os.environ.setdefault("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
+
 
 class CountingEmbedder:
     """The hashed embedder, with a record of what it was given."""

@@ -50,6 +50,26 @@ def candidates(token: str, names: Sequence[str]) -> list[str]:
     return [n for n in names if n.endswith(f"/{token}")]
 
 
+def forced_paths(token: str, names: Sequence[str]) -> list[str]:
+    """Return what a forced name means: the one file it fits, or all that a glob fits.
+
+    Args:
+        token: As written, POSIX.
+        names: Paths of the project's files.
+
+    Raises:
+        UsageError: It fits no file, or several.
+    """
+    fits = candidates(token, names)
+    if not fits or (len(fits) > 1 and not ("*" in token or "?" in token)):
+        near = fits[:MAX_SHOWN] or get_close_matches(token, names, MAX_SHOWN, 0.5)
+        raise UsageError(
+            f"no single file of the project is called {token!r}",
+            hint=f"one of: {', '.join(near)}" if near else "see `ragstream status`",
+        )
+    return fits
+
+
 @dataclass
 class _Found:
     """Paths to inject in order, and what to tell the person."""
@@ -82,14 +102,7 @@ class _Found:
         Raises:
             UsageError: It fits no file, or several.
         """
-        fits = candidates(token, names)
-        if not fits or (len(fits) > 1 and not ("*" in token or "?" in token)):
-            near = fits[:MAX_SHOWN] or get_close_matches(token, names, MAX_SHOWN, 0.5)
-            raise UsageError(
-                f"no single file of the project is called {token!r}",
-                hint=f"one of: {', '.join(near)}" if near else "see `ragstream status`",
-            )
-        self.paths.update(dict.fromkeys(fits))
+        self.paths.update(dict.fromkeys(forced_paths(token, names)))
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 Reads the view ``reranked``, ``extras["scores"][id]["best_cosine"]`` as retrieval stored it, and
 ❖ FILES. Writes the view ``a3`` and exactly one decision a candidate. A candidate stays when its
-best cosine over the query pieces is ≥ θ and its retrieval score is at least a share of the best
-one, or when its rank is ≤ ``keep_top``; text that an injected file or an earlier candidate already
-holds is dropped. Locked: an empty view, reason ``locked``. Raising
+best cosine over the query pieces is ≥ θ and, for some piece, its cosine is at least a share of the
+best candidate's, or when its rank is ≤ ``keep_top``; text that an injected file or an earlier
+candidate already holds is dropped. Locked: an empty view, reason ``locked``. Raising
 θ never keeps more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ragstream_core.agents.trail import advance, latest_view, pass_number, put_decisions, put_notes
 from ragstream_core.prompting.compose import HISTORY_PREFIX, is_locked
@@ -52,6 +53,23 @@ def suppressed_by_files(chunk: Chunk, files: Sequence[dict[str, object]]) -> str
     return ""
 
 
+def nearness(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return how near each candidate comes to the best one, by absolute cosines.
+
+    For each piece the candidate's cosine as a share of the best candidate's; the largest counts,
+    since a passage may answer one piece alone. At most 1, and 1 where no cosines are stored.
+
+    Args:
+        scores: ``extras["scores"]``: chunk id → ``piece_cosines``.
+    """
+    rows = {i: s["piece_cosines"] for i, s in scores.items() if s.get("piece_cosines")}
+    best = [max(column) for column in zip(*rows.values(), strict=True)]
+    return {
+        i: max((c / top for c, top in zip(row, best, strict=True) if top > 0), default=1.0)
+        for i, row in rows.items()
+    }
+
+
 @dataclass(frozen=True)
 class NliGate:
     """Stage ``a3``.
@@ -59,7 +77,7 @@ class NliGate:
     Attributes:
         theta: Least best cosine in [-1, 1].
         keep_top: So many best-ranked candidates stay whatever their scores.
-        relative: Least retrieval score as a share of the best candidate's, in [0, 1].
+        relative: Least cosine for some piece as a share of the best candidate's, in [0, 1].
         enabled: Off: every candidate stays that ❖ FILES does not hold.
     """
 
@@ -75,9 +93,16 @@ class NliGate:
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         files = prompt.extras.get("files", [])
         rows: list[Decision] = []
-        seen: dict[str, str] = {}
+        shares = nearness(prompt.extras.get("scores", {}))
+        first: dict[str, str] = {}
         for rank, chunk_id in enumerate(view, start=1):
-            rows.append(self._decide(prompt, chunks[chunk_id], rank, files=files, seen=seen))
+            chunk = chunks[chunk_id]
+            owner = suppressed_by_files(chunk, files)
+            twin = chunk_id if owner else first.setdefault(fold(chunk.snippet), chunk_id)
+            if owner or twin != chunk_id:
+                rows.append(self._duplicate(prompt, chunk_id, rank, owner=owner, twin=twin))
+            else:
+                rows.append(self._decide(prompt, chunk_id, rank, share=shares.get(chunk_id, 1.0)))
         result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
         put_decisions(result, STAGE, rows)
         dropped = sum(not row.kept for row in rows)
@@ -85,33 +110,20 @@ class NliGate:
         put_notes(result, OP, events=["locked" if is_locked(prompt) else event])
         return result
 
-    def _decide(
-        self,
-        prompt: SuperPrompt,
-        chunk: Chunk,
-        rank: int,
-        *,
-        files: Sequence[dict[str, object]],
-        seen: dict[str, str],
+    def _duplicate(
+        self, prompt: SuperPrompt, chunk_id: str, rank: int, *, owner: str, twin: str
     ) -> Decision:
-        scores = prompt.extras.get("scores", {})
-        cosine = float(scores.get(chunk.id, {}).get("best_cosine", 0.0))
-        owner = suppressed_by_files(chunk, files)
-        twin = "" if owner else seen.setdefault(fold(chunk.snippet), chunk.id)
+        rule, reason = "duplicate_text", f"same text as {twin}"
         if owner:
-            kept, rule, reason = False, "duplicates_files", f"{owner} is injected as a whole"
-        elif twin != chunk.id:
-            kept, rule, reason = False, "duplicate_text", f"same text as {twin}"
-        elif not self.enabled:
-            kept, rule, reason = True, "pass_through", "the gate is switched off"
+            rule, reason = "duplicates_files", f"{owner} is injected as a whole"
+        return _row(prompt, chunk_id, rank, decided=(False, rule, reason))
+
+    def _decide(self, prompt: SuperPrompt, chunk_id: str, rank: int, *, share: float) -> Decision:
+        if not self.enabled:
+            decided = (True, "pass_through", "the gate is switched off")
         else:
-            best = max((float(s.get("score", 0.0)) for s in scores.values()), default=0.0)
-            share = float(scores.get(chunk.id, {}).get("score", 0.0)) / best if best > 0 else 1.0
-            kept, rule, reason = self._gate(cosine, share, rank)
-        return Decision(
-            STAGE, chunk.id, rank, round(cosine, 6), kept, rule, reason,
-            pass_no=pass_number(prompt), scores={"best_cosine": round(cosine, 6)},
-        )  # fmt: skip
+            decided = self._gate(_best_cosine(prompt, chunk_id), share, rank)
+        return _row(prompt, chunk_id, rank, decided=decided)
 
     def _gate(self, cosine: float, share: float, rank: int) -> tuple[bool, str, str]:
         """Decide by the numbers; return kept, rule and reason."""
@@ -119,7 +131,22 @@ class NliGate:
         if (far or weak) and rank <= self.keep_top:
             return True, "keep_top", f"rank {rank} is among the first {self.keep_top}"
         if weak and not far:
-            reason = f"score is {share:.2f} of the best, below {self.relative:g}"
-            return False, "relative_score", reason
+            reason = f"cosine is {share:.2f} of the best candidate's, below {self.relative:g}"
+            return False, "relative_cosine", reason
         sign = "<" if far else "≥"
         return not far, "similarity_gate", f"best cosine {cosine:.3f} {sign} θ {self.theta:g}"
+
+
+def _best_cosine(prompt: SuperPrompt, chunk_id: str) -> float:
+    return float(prompt.extras.get("scores", {}).get(chunk_id, {}).get("best_cosine", 0.0))
+
+
+def _row(
+    prompt: SuperPrompt, chunk_id: str, rank: int, *, decided: tuple[bool, str, str]
+) -> Decision:
+    cosine = round(_best_cosine(prompt, chunk_id), 6)
+    kept, rule, reason = decided
+    return Decision(
+        STAGE, chunk_id, rank, cosine, kept, rule, reason,
+        pass_no=pass_number(prompt), scores={"best_cosine": cosine},
+    )  # fmt: skip

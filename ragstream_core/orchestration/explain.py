@@ -65,7 +65,7 @@ def ways(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
                     "kept": d.kept,
                     "rule": d.rule,
                     "reason": d.reason,
-                    "scores": dict(d.scores),
+                    "scores": dict(sorted(d.scores.items())),
                 }
                 for d in steps
             ],

@@ -16,6 +16,7 @@ from ragstream_core.records.identity import digest_of, sha256_hex
 INPUTS_VERSION = 1
 CODE_PACKAGES = (
     "agents",
+    "build",
     "chunking",
     "embedders",
     "models",

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from ragstream_core.config import blas_core_type
-from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, UnknownPrompt
+from ragstream_core.errors import (
+    GenerationGone,
+    InputUnavailable,
+    IntegrityError,
+    ModelMismatch,
+    RagstreamError,
+    UnknownPrompt,
+    WeightsMissing,
+)
 from ragstream_core.orchestration.inputs import PromptInputs, code_digest, inputs_from, inputs_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
 from ragstream_core.records import SuperPrompt
@@ -81,8 +89,11 @@ def replay(record: PromptRecord, run: Runner) -> Verdict:
     inputs = inputs_from(record.inputs)
     try:
         prompt = run(inputs)
-    except (GenerationGone, UnknownPrompt, IntegrityError) as error:
+    except (GenerationGone, InputUnavailable, UnknownPrompt, IntegrityError) as error:
         return Verdict("input unavailable", error.message, "", "")
+    except (ModelMismatch, WeightsMissing) as error:
+        rows = [*_differences(record, inputs), error.message]
+        return Verdict("environment differs", "; ".join(rows), "", "")
     except RagstreamError as error:
         differing = _differences(record, inputs)
         kind = "environment differs" if differing else "defect"

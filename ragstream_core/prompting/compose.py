@@ -106,10 +106,11 @@ def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
             continue
         chunk = chunks[chunk_id]
         text = chunk.snippet[: cuts.get(chunk_id, len(chunk.snippet))]
+        end = chunk.span[0] + len(text) if chunk_id in cuts else chunk.span[1]
         source = Source(
             short.get(chunk_id, sha256_hex(chunk_id)[:8]),
             chunk.source,
-            (chunk.span[0], chunk.span[0] + len(text)),
+            (chunk.span[0], end),
             str(chunk.meta.get("sha256", "")),
             "CUT" if chunk_id in cuts else "",
         )

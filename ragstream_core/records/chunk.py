@@ -14,8 +14,10 @@ class Chunk:
     Attributes:
         id: Canonical chunk id, ``rel_path::sha256::chunk_idx``.
         source: POSIX path relative to the project.
-        snippet: The text; equals ``source_text[span[0]:span[1]]``.
-        span: Start and end character offsets in the decoded source text.
+        snippet: The text; equals ``source_text[span[0]:span[1]]``, less the markup where the
+            chunks are stripped of it.
+        span: Start and end character offsets in the decoded source text: the pages of a PDF joined
+            by form feeds, the Markdown of a converted file, with redacted secrets replaced.
         meta: ``project, path, sha256, mtime, file_type, chunk_index, page_number, heading,
             generation`` (read-only by convention; never part of the identity).
     """

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.run [--eval DIR]
 
-DIR holds folders with corpus.jsonl, queries.jsonl and qrels.tsv; without it the part on retrieval
-quality stays as it was.
+DIR holds folders with corpus.jsonl, queries.jsonl and qrels.tsv, and perhaps releases of real pages
+(`bench_versions`); without it the parts on retrieval quality and releases stay as they were.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from tests.benchmarks import bench_encoder, bench_noop_ingest, bench_prompt
+from tests.benchmarks import (
+    bench_encoder,
+    bench_model_share,
+    bench_noop_ingest,
+    bench_prompt,
+    bench_scale,
+    bench_starts,
+    bench_versions,
+)
 from tests.benchmarks.bench_retrieval import report as retrieval_report
 
 ROOT = Path(__file__).parents[2]
@@ -54,12 +62,16 @@ def main() -> None:
     if given.eval is not None:
         with tempfile.TemporaryDirectory() as folder:
             quality = retrieval_report(given.eval, Path(folder))
+            quality = "\n\n".join(filter(None, (bench_versions.report(given.eval), quality)))
     if given.only_eval:
         parts = [old.partition(START)[0].rstrip() or heading()]
     else:
         parts = [
             heading(),
             bench_noop_ingest.report(),
+            bench_model_share.report(),
+            bench_scale.report(),
+            bench_starts.report(),
             bench_prompt.report(),
             bench_encoder.report(),
         ]

@@ -141,3 +141,20 @@ def test_every_key_has_a_meaning():
         for key, field in model.model_fields.items():
             assert field.description, f"{section}.{key}"
     assert len(known_keys()) == len(set(known_keys()))
+
+
+def test_every_network_switch_is_set_for_this_process_and_its_children(clean, monkeypatch):
+    import os
+
+    from ragstream_core.config import AppConfig, child_environment, quiet_environment
+
+    wanted = {
+        "ANONYMIZED_TELEMETRY": "False", "DAGSTER_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1", "OPENBLAS_NUM_THREADS": "1",
+        "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
+    }  # fmt: skip
+    for name in wanted:
+        monkeypatch.delenv(name, raising=False)
+    assert wanted.items() <= child_environment(AppConfig.load()).items()
+    quiet_environment()
+    assert wanted.items() <= os.environ.items()

@@ -1,17 +1,23 @@
 """BM25 against bm25s, and the term arrays' life on disk."""
 
+from collections import Counter
+
 import bm25s
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.lexical import (
     K1,
     B,
+    Bm25,
     bm25_scores,
     build_lexical,
     lexical_from_bytes,
     term_blob,
+    term_id,
     terms,
     words,
 )
@@ -90,3 +96,29 @@ def test_bytes_round_trip_and_every_flip_is_noticed():
     for cut in range(0, len(data), 11):
         with pytest.raises(IntegrityError):
             lexical_from_bytes(data[:cut])
+
+
+def test_blocks_of_rows_give_the_arrays_of_one_pass(monkeypatch):
+    from ragstream_core import lexical
+
+    rng = np.random.default_rng(7)
+    texts = [" ".join(f"w{i}" for i in rng.zipf(1.3, 30) % 200) for _ in range(50)] + ["", "w1"]
+    whole = arrays(texts).to_bytes()
+    for rows, lists in ((1, 1), (7, 3), (26, 10_000), (52, 5)):
+        monkeypatch.setattr(lexical, "BLOCK_ROWS", rows)
+        monkeypatch.setattr(lexical, "BLOCK_LISTS", lists)
+        assert arrays(texts).to_bytes() == whole, (rows, lists)
+
+
+@given(st.text(st.sampled_from("aZß İΣσ'’_9-fooBar"), max_size=60))
+def test_a_blob_counts_exactly_the_terms(text):
+    counts = Counter(term_id(term) for term in terms(text))
+    expected = np.array(sorted(counts.items()), dtype="<i8").reshape(-1, 2)
+    assert term_blob(text) == expected.tobytes()
+
+
+def test_several_queries_share_weights_without_touching_each_other():
+    shared = Bm25([arrays(TEXTS)])
+    asked = [terms(q) for q in (*QUERIES, *QUERIES)]
+    for query in asked:
+        assert np.array_equal(shared.scores(query), bm25_scores([arrays(TEXTS)], query)[0])

@@ -244,3 +244,9 @@ def test_twice_is_once():
     ):
         prompt = stage(prompt)
         assert to_json(stage(prompt)) == to_json(prompt)
+
+
+def test_a_locked_prompt_has_an_empty_s_ctx_whatever_was_kept():
+    prompt = kept(GATE, pool={"lock": True})
+    done = Condenser(COUNTER)(prompt)
+    assert done.extras["s_ctx"] == {"facts": [], "constraints": [], "open_issues": []}

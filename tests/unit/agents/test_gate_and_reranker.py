@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.agents.a3_nli_gate import NliGate
+from ragstream_core.agents.a3_nli_gate import NliGate, nearness
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 
@@ -22,7 +22,8 @@ def candidates(**extras):
     prompt.views_by_stage = {"retrieval": ids}
     prompt.extras = {
         "scores": {
-            f"{k}.md::x::0": {"score": s, "best_cosine": c} for k, (s, c, _) in SPACE.items()
+            f"{k}.md::x::0": {"score": s, "best_cosine": c, "piece_cosines": [c]}
+            for k, (s, c, _) in SPACE.items()
         },
         "query_pieces": [{"id": "q1", "text": "Which text?"}], **extras,
     }  # fmt: skip
@@ -126,3 +127,21 @@ def test_no_candidates_no_error():
     for stage in (RerankerStage(backwards, "maxsim", "x"), NliGate(0.3)):
         empty = stage(empty)
     assert empty.views_by_stage["a3"] == []
+
+
+def test_a_candidate_far_below_the_best_goes_unless_it_is_among_the_first():
+    done = NliGate(-1.0, keep_top=2, relative=0.5)(candidates())
+    assert letters(done.views_by_stage["a3"]) == "abc"
+    assert rules(done, "a3")["e"] == "relative_cosine"
+
+
+def test_nearness_is_absolute_and_the_best_piece_counts():
+    scores = {
+        "x": {"piece_cosines": [0.8, 0.1]},
+        "y": {"piece_cosines": [0.4, 0.5]},
+        "z": {"piece_cosines": [0.2, 0.1]},
+    }
+    assert nearness(scores) == {"x": 1.0, "y": 1.0, "z": 0.25}
+    same = {i: {"piece_cosines": [0.7 - n / 1000]} for n, i in enumerate("abcdef")}
+    assert min(nearness(same).values()) > 0.99  # near-identical passages stay together
+    assert nearness({"x": {"best_cosine": 0.3}}) == {}

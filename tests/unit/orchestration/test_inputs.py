@@ -97,3 +97,19 @@ def test_a_file_of_two_projects_must_say_which(workspace, tmp_path):
         workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("catalog.md",)), NOW)
     inputs = workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("demo/catalog.md",)), NOW)
     assert inputs.off == ("demo/catalog.md",)
+
+
+def test_the_code_digest_covers_what_decides_about_bytes(monkeypatch):
+    from pathlib import Path
+
+    from ragstream_core.orchestration import inputs
+
+    read = []
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda self: read.append(self) or real(self))
+    inputs.code_digest.cache_clear()
+    inputs.code_digest()
+    root = Path(inputs.__file__).parent.parent
+    names = {str(p.relative_to(root)) for p in read}
+    assert {"scoring.py", "lexical.py", "settings.py", "agents/a3_nli_gate.py",
+            "retrieval/retriever.py", "prompting/fences.py"} <= names  # fmt: skip

@@ -115,6 +115,16 @@ def test_keys_prefixes_and_damage(workspace):
         workspace.store.record(record.prompt_key)
 
 
+def test_a_lost_ledger_is_made_again(workspace):
+    _, record = made(workspace)
+    kept = workspace.decisions(record.prompt_key)
+    path = workspace.store.root / record.prompt_key / "decisions.parquet"
+    path.write_bytes(b"damaged")
+    assert workspace.decisions(record.prompt_key) == kept
+    path.unlink()
+    assert workspace.decisions(record.prompt_key[:8]) == kept
+
+
 def test_explain_tells_every_candidates_way(workspace):
     prompt, record = made(workspace)
     rows = load_decisions(workspace.store.root / record.prompt_key)
@@ -133,3 +143,45 @@ def test_two_requests_with_equal_text_share_one_inbox_entry(workspace):
     assert workspace.store.request(workspace.store.put_request(request)) == request
     with pytest.raises(UnknownPrompt):
         workspace.store.request("sha256:" + "0" * 64)
+
+
+def test_another_generation_under_the_same_number_is_named(workspace, tmp_path):
+    _, record = made(workspace)
+    shutil.rmtree(tmp_path / "index")
+    (tmp_path / "doc_raw" / "demo" / "more.md").write_text("# More\n\nAnother generation one.\n")
+    assert workspace.ingest("demo").generation == 1
+    verdict = workspace.replay(record.prompt_key)
+    assert (verdict.verdict, "another one" in verdict.reason) == ("input unavailable", True)
+
+
+def test_other_receipts_are_not_identical(workspace):
+    from ragstream_core.build import querying
+    from ragstream_core.records import evolve
+
+    _, record = made(workspace)
+
+    def forgetful(inputs):
+        prompt = querying.rerun(workspace, inputs)
+        return evolve(prompt, extras={**prompt.extras, "files": []})
+
+    assert replaying.replay(record, forgetful).verdict == "defect"
+
+
+def test_a_vector_damaged_while_it_was_written_is_made_anew_before_the_commit(
+    tmp_path, monkeypatch
+):
+    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.stores import vector_file
+    from tests.unit.orchestration.conftest import write_docs
+
+    real, calls = vector_file.pwrite_durable, []
+
+    def flipped(path, data, *, offset):
+        calls.append(path)
+        real(path, bytes([data[0] ^ 1]) + data[1:] if len(calls) == 1 else data, offset=offset)
+
+    monkeypatch.setattr(vector_file, "pwrite_durable", flipped)
+    write_docs(tmp_path)
+    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    assert "1 damaged" in space.ingest("demo").warnings[0]
+    assert len(space.view("demo").chunk_ids) > 1

@@ -127,3 +127,14 @@ def test_the_estimate_is_labelled_and_monotone():
     counter = HeuristicTokenCounter()
     assert "estimate" in counter.name
     assert [counter.count("x" * n) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
+
+
+def test_the_nonce_depends_on_the_persons_own_words():
+    from ragstream_core.prompting.compose import Layout, compose
+    from ragstream_core.records import SuperPrompt
+
+    layout = Layout("Rules.", "")
+    one = compose(SuperPrompt(body={"task": "one"}), layout).nonce
+    other = compose(SuperPrompt(body={"task": "other"}), layout).nonce
+    assert one != other
+    assert compose(SuperPrompt(body={"task": f"write {one}"}), layout).nonce not in f"write {one}"

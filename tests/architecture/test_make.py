@@ -1,0 +1,21 @@
+"""`make lock` replaces the constraints only by something that was resolved."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_failing_resolver_leaves_the_constraints_alone(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    uv = tmp_path / ".venv" / "bin" / "uv"
+    uv.parent.mkdir(parents=True)
+    uv.write_text("#!/bin/sh\nexit 1\n")
+    uv.chmod(0o755)
+    (tmp_path / ".venv" / ".installed").touch()
+    before = (tmp_path / "constraints.txt").read_bytes()
+    done = subprocess.run(["make", "lock"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode != 0
+    assert (tmp_path / "constraints.txt").read_bytes() == before
