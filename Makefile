@@ -3,13 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := offline,eval,dev
+EXTRAS := offline,eval,pdf,convert,code,faiss,dev
 QUESTION ?= How does RAGstream score a long question, and what does the reranker do without a cross-encoder?
 export HF_HUB_OFFLINE = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit up bench lock clean
+.PHONY: help demo test check unit faults up bench lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,18 +37,23 @@ unit: $(STAMP) ## unit tests only (seconds)
 test: check demo ## everything CI runs
 	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered
 
+faults: $(STAMP) ## kill, strace, power-cut and bit-flip sweeps at full length
+	FAULTS=full $(BIN)/pytest tests/faults -q -n 2 --dist loadfile -rP
+
 up: $(STAMP) ## Dagster and the page on loopback, stopped together with Ctrl-C
 	$(BIN)/ragstream up
 
 bench: $(STAMP) ## paired benchmarks; retrieval quality too with EVAL=DIR
 	$(BIN)/python -m tests.benchmarks.run $(if $(EVAL),--eval $(EVAL))
 
-lock: ## resolve constraints.txt again (FIND_LINKS=DIR for a local torch wheel)
+lock: $(STAMP) ## resolve constraints.txt again (FIND_LINKS=DIR for a local torch wheel)
+	@rm -f constraints.raw constraints.new
 	$(BIN)/uv pip compile --quiet --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
 	    --python-version 3.11 --all-extras --upgrade $(if $(FIND_LINKS),--find-links $(FIND_LINKS)) \
-	    pyproject.toml | sed -E 's/^(torch==[0-9.]+)\+.*/\1/' > constraints.new
-	mv constraints.new constraints.txt
+	    pyproject.toml > constraints.raw
+	sed -E 's/^(torch==[0-9.]+)\+.*/\1/' constraints.raw > constraints.new
+	mv constraints.new constraints.txt && rm constraints.raw
 
-clean: ## remove the environment, caches and everything made from the documents
+clean: ## remove the environment, caches and what can be made again; prompts and history stay
 	rm -rf $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
-	find data -mindepth 1 -maxdepth 1 ! -name doc_raw ! -name projects -exec rm -rf {} +
+	rm -rf data/index data/models data/dagster_home data/evaluation data/chroma_db data/logs
