@@ -195,7 +195,7 @@ class AgentsConfig(_Section):
 
 
 class ProviderConfig(_Section):
-    """The LLM endpoint; shown by `doctor`, contacted by nothing in this version."""
+    """The OpenAI-compatible endpoint; contacted only by the `openai` embedding backend."""
 
     base_url: str = Field("http://127.0.0.1:11434/v1", description="OpenAI-compatible endpoint.")
     model: str = Field("llama3.2", description="Chat model.")
