@@ -106,9 +106,8 @@ def find_cuts(
         cuts.append(Cut(start, cost - bonus, heading=level))
         underline_to = ends.get(start, 0)
         if sizes.between(start, end) > limit:
-            cuts.extend(
-                Cut(at, INSIDE, sentence=False) for at in sizes.grid(start, end, limit=limit)
-            )
+            inside = {_skip_space(text, at) for at in sizes.grid(start, end, limit=limit)}
+            cuts.extend(Cut(at, INSIDE, sentence=False) for at in sorted(inside) if at < end)
     return _mark_bare(text, cuts, ends)
 
 

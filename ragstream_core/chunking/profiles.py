@@ -8,7 +8,7 @@ from typing import Literal
 
 from ragstream_core.errors import UnknownSetting, UsageError
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Version of our own packing rules; raised with every change that moves a boundary."""
 
 Unit = Literal["tokens", "characters"]

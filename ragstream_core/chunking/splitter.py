@@ -120,11 +120,17 @@ def _fits(text: str, start: int, end: int, sizes: Sizes, limit: int) -> bool:
     return size <= 2 * limit and sizes.alone(start, end) <= limit
 
 
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without white space at its ends; empty where it holds nothing else."""
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
+
+
 def _divided(text: str, start: int, end: int, sizes: Sizes, limit: int) -> list[TextSpan]:
     if end - start <= 1 or _fits(text, start, end, sizes, limit):
         return [TextSpan(start, end)]
     places = [start, *sizes.grid(start, end, limit=max(1, sizes.between(start, end) * 4)), end]
     if len(places) == 2:
         places.insert(1, (start + end) // 2)
-    pairs = ((a, len(text[a:b].rstrip()) + a) for a, b in pairwise(places))
+    pairs = (_trimmed(text, a, b) for a, b in pairwise(places))
     return [span for a, b in pairs if b > a for span in _divided(text, a, b, sizes, limit)]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ragstream_core.atomic import make_private_dir, replace_text, sync_dir
+from ragstream_core.atomic import make_private_dir, sync_dir
 from ragstream_core.errors import ProjectLocked
 from ragstream_core.stores.disk import disk_failure
 
@@ -64,7 +64,7 @@ def project_lock(index_dir: Path) -> Iterator[None]:
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         with contextlib.suppress(OSError):  # a full disk: the lock holds, only nobody is named
-            replace_text(index_dir / HOLDER_NAME, json.dumps(holder), durable=False)
+            (index_dir / HOLDER_NAME).write_text(json.dumps(holder), encoding="utf-8")
         yield
     finally:
         lock.release()

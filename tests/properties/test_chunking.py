@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.chunking.profiles import ChunkProfile
@@ -33,6 +33,8 @@ def size(text, profile):
 
 
 @LAWS
+@example("0 \r0", ChunkProfile("p", 3, 0, unit="characters"), "md")
+@example("0 \r0", ChunkProfile("p", 1, 0, unit="characters"), "md")
 @given(TEXTS, PROFILES, st.sampled_from(["md", ".txt", "rst"]))
 def test_chunks_keep_the_laws(text, profile, file_type):
     spans = split(text, profile=profile, file_type=file_type)
