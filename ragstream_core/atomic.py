@@ -7,18 +7,37 @@ writes at an offset and syncs the file; committing what was written is the calle
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
 PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
+_SUSPECT_FILE = 0o400
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def make_private_dir(path: Path) -> Path:
     """Create a directory (and parents) that only its owner may enter; return it."""
-    path.mkdir(parents=True, exist_ok=True, mode=PRIVATE_DIR)
+    if not path.is_dir():
+        make_private_dir(path.parent)  # mkdir gives parents it makes the usual mode
+        path.mkdir(exist_ok=True, mode=PRIVATE_DIR)
+    return path
+
+
+def make_durable_dir(path: Path) -> Path:
+    """Make a private directory whose name, and its parents', a power cut cannot take; return it.
+
+    Raises:
+        OSError: Disk full, permission denied.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+    make_private_dir(path)
+    for folder in missing:
+        sync_dir(folder.parent)
     return path
 
 
@@ -31,7 +50,7 @@ def sync_dir(path: Path) -> None:
         os.close(fd)
 
 
-def replace_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
+def replace_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
     """Put ``data`` under ``path`` so that a reader sees the old bytes or the new ones.
 
     Args:
@@ -82,24 +101,64 @@ def pwrite_durable(path: Path, data: bytes, *, offset: int) -> None:
     """Write ``data`` at ``offset`` of ``path`` (created when missing) and sync it.
 
     Never truncates and never appends: bytes after a committed count are overwritten by the next
-    writer, bytes before it are never touched.
+    writer, bytes before it are never touched. A sync that fails is not tried again: what memory
+    shows of the file may not be what the disk holds, so it is made read-only, see `is_suspect`.
 
     Raises:
         OSError: Disk full or I/O error; nothing before ``offset`` changed.
     """
-    make_private_dir(path.parent)
-    created = not path.exists()
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    created = False
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        make_private_dir(path.parent)
+        fd, created = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE), True
     try:
         view, at = memoryview(data), offset
         while view:
             written = os.pwrite(fd, view, at)
             view, at = view[written:], at + written
-        os.fsync(fd)
+        _sync_once(fd, path.parent if created else None)
     finally:
         os.close(fd)
-    if created:
-        sync_dir(path.parent)
+
+
+def truncate_durable(path: Path, size: int) -> None:
+    """Cut a file to ``size`` bytes and sync it; a sync that fails makes it suspect.
+
+    Raises:
+        OSError: The file is missing, suspect (it is cut, not synced), or the disk failed.
+    """
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(fd, size)
+        if not os.fstat(fd).st_mode & stat.S_IWUSR:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        _sync_once(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_once(fd: int, folder: Path | None = None) -> None:
+    try:
+        os.fsync(fd)
+        if folder is not None:
+            sync_dir(folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.fchmod(fd, _SUSPECT_FILE)
+        raise
+
+
+def is_suspect(path: Path) -> bool:
+    """Say whether a sync of this file failed: nobody writes or syncs it again.
+
+    The mark is a mode and need not be durable: the page cache that may lie is lost with it.
+
+    Raises:
+        OSError: The file is missing.
+    """
+    return not path.stat().st_mode & stat.S_IWUSR
 
 
 def publish_dir(folder: Path, to: Path) -> None:
@@ -112,6 +171,53 @@ def publish_dir(folder: Path, to: Path) -> None:
     Raises:
         OSError: Disk full, I/O error, or ``to`` exists and is not empty.
     """
+    _sync_tree(folder)
+    os.rename(folder, to)
+    sync_dir(to.parent)
+
+
+def exchange_dirs(folder: Path, to: Path) -> None:
+    """Sync every file and directory below ``folder``, then let it and ``to`` swap names, durably.
+
+    One step on Linux. Elsewhere three renames: a kill between them leaves ``to`` under the name
+    that `aside_of` gives it.
+
+    Args:
+        folder: A finished directory beside ``to``; nobody writes it any more.
+        to: A directory; afterwards it lies under the name that ``folder`` had.
+
+    Raises:
+        OSError: Disk full, I/O error; ``to`` is untouched or beside its place.
+    """
+    _sync_tree(folder)
+    if not _exchanged(folder, to):
+        os.rename(to, aside_of(to))
+        os.rename(folder, to)
+        os.rename(aside_of(to), folder)
+    sync_dir(to.parent)
+
+
+def aside_of(path: Path) -> Path:
+    """Return where a directory lies for a moment while another one takes its name."""
+    return path.with_name(f".{path.name}.replaced")
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Swap two names by renameat2; False where the system or the file system has no such call."""
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS):
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _sync_tree(folder: Path) -> None:
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             fd = os.open(Path(parent, name), os.O_RDONLY)
@@ -120,8 +226,6 @@ def publish_dir(folder: Path, to: Path) -> None:
             finally:
                 os.close(fd)
         sync_dir(Path(parent))
-    os.rename(folder, to)
-    sync_dir(to.parent)
 
 
 def copy_durable(source: Path, to: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a full or failing disk is called: path, what was needed, what is free, and what to do."""
+"""Room on the disk, asked for before a write begins, and errors of the disk as ours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from ragstream_core.disk import disk_failure, existing
 from ragstream_core.errors import OperationFailed
+
+__all__ = ["RESERVE", "disk_failure", "on_disk", "require_space"]
 
 RESERVE = 64 * 1024 * 1024
 """Bytes that stay free: the catalog's journal, lexical arrays and the manifest need room too."""
@@ -24,35 +27,13 @@ def require_space(folder: Path, needed: int) -> None:
     Raises:
         OperationFailed: There is less.
     """
-    free = shutil.disk_usage(_existing(folder)).free
+    free = shutil.disk_usage(existing(folder)).free
     if free < 2 * needed + RESERVE:
         raise OperationFailed(
             f"{folder}: {needed} bytes to write, {free} free; twice as many and {RESERVE} in "
             "reserve are wanted before anything is begun",
             hint=_HINT,
         )
-
-
-def disk_failure(path: Path, error: OSError, *, needed: int = 0) -> OperationFailed:
-    """Return the error for a system call on a file or folder that failed.
-
-    Args:
-        path: The file or folder.
-        error: What the system said.
-        needed: Bytes that were to be written, where known.
-    """
-    free = ""
-    with contextlib.suppress(OSError):
-        free = f"; {shutil.disk_usage(_existing(path)).free} bytes free"
-    wanted = f"; {needed} bytes to write" if needed else ""
-    return OperationFailed(f"{path}: {error.strerror or error}{wanted}{free}", hint=_HINT)
-
-
-def _existing(path: Path) -> Path:
-    """Return the nearest folder above that is there: it tells the disk."""
-    while not path.is_dir() and path != path.parent:
-        path = path.parent
-    return path
 
 
 @contextlib.contextmanager
