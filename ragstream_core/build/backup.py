@@ -11,18 +11,22 @@ import datetime as dt
 import hashlib
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import (
+    aside_of,
     copy_durable,
+    exchange_dirs,
     make_private_dir,
     move_aside,
     publish_dir,
     replace_text,
 )
 from ragstream_core.build import projects as folders
+from ragstream_core.build.history_backup import copy_history, verify_history
 from ragstream_core.build.usage import indexed_projects
 from ragstream_core.errors import IntegrityError, Refused, UnknownProject
 from ragstream_core.stores import vector_file
@@ -46,17 +50,18 @@ def backup(
     documents: bool = False,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Copy indexes, project texts and prompts to a new folder.
+    """Copy indexes, project texts, prompts and conversations to a new folder.
 
     Args:
         workspace: The data root.
         destination: The folder to make.
-        projects: Their names; none: all that have an index, and then all prompts.
+        projects: Their names; none: all that have an index, all prompts, all conversations.
         documents: Copy the documents too.
         force: Replace a folder that is there.
 
     Returns:
-        ``path``, ``files``, ``bytes``, ``projects`` (name → generation, digest), ``prompts``.
+        ``path``, ``files``, ``bytes``, ``projects`` (name → generation, digest), ``prompts``,
+        ``history`` (``records``, ``generation``, ``digest``; empty where there is none).
 
     Raises:
         UnknownProject: A project has no index.
@@ -79,11 +84,13 @@ def backup(
             states[name] = _copy_index(catalog, staging / "index" / name)
         _copy_texts(workspace, name, staging, documents=documents)
     prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
+    history = {} if list(projects) else copy_history(workspace, staging)
     digests = {_relative(p, staging): sha256_file(p) for p in files(staging)}
     listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
-              "projects": states, "files": digests}  # fmt: skip
+              "projects": states, "history": history, "files": digests}  # fmt: skip
     replace_text(staging / LIST_NAME, json.dumps(listed, indent=1))
     verify_indexes(staging, states)
+    verify_history(staging)
     replace_folder(staging, destination)
     return {
         "path": str(destination),
@@ -91,10 +98,13 @@ def backup(
         "bytes": sum(p.stat().st_size for p in files(destination)),
         "projects": states,
         "prompts": prompts,
+        "history": history,
     }
 
 
 def _require_free(path: Path, *, force: bool) -> None:
+    if aside_of(path).exists() and not path.exists():  # a replacement was killed half-way
+        move_aside(aside_of(path), path)
     there = path.exists() and (not path.is_dir() or any(path.iterdir()))
     if there and not force:
         raise Refused(f"{path} is there already", hint="ragstream backup … --force replaces it")
@@ -102,17 +112,23 @@ def _require_free(path: Path, *, force: bool) -> None:
         raise Refused(f"{path} is no backup and is not replaced", hint="name another folder")
 
 
-def _copy_index(catalog: Catalog, target: Path) -> dict[str, Any]:
-    """Copy what the catalog names; the lock is held, so nothing moves meanwhile."""
+def copy_store(db: sqlite3.Connection, index_dir: Path, target: Path) -> None:
+    """Copy a catalog and what it names; the lock is held, so nothing moves meanwhile.
+
+    Raises:
+        OSError: Disk full, permission denied.
+    """
     names = [CATALOG_NAME]
-    shapes = catalog.db.execute("SELECT embed_fp, epoch, rows FROM vector_files").fetchall()
+    shapes = db.execute("SELECT embed_fp, epoch, rows FROM vector_files").fetchall()
     names += [
-        vector_file.vector_path(catalog.index_dir, fp, epoch).name
-        for fp, epoch, rows in shapes
-        if rows
+        vector_file.vector_path(index_dir, fp, epoch).name for fp, epoch, rows in shapes if rows
     ]
     for name in names:
-        copy_durable(catalog.index_dir / name, target / name)
+        copy_durable(index_dir / name, target / name)
+
+
+def _copy_index(catalog: Catalog, target: Path) -> dict[str, Any]:
+    copy_store(catalog.db, catalog.index_dir, target)
     newest = catalog.latest()
     return {"generation": newest.n if newest else 0, "digest": newest.digest if newest else ""}
 
@@ -132,14 +148,16 @@ def _copy_texts(workspace: Workspace, name: str, target: Path, *, documents: boo
 
 
 def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None) -> int:
-    """Copy the records, with injected bytes, that read one of the projects; None: all."""
+    """Copy the records that read one of the projects, with what they keep; None: all."""
     store, count = workspace.store, 0
     known, blobs = store.keys(), set()
     for key in known:
         try:
-            inputs = json.loads((store.root / key / "record.json").read_bytes())["inputs"]
+            record = json.loads((store.root / key / "record.json").read_bytes())
+            inputs = record["inputs"]
             mine = {str(pin["project"]) for pin in inputs["pins"]}
-            receipts = set(inputs["receipts"].values())
+            receipts = {*inputs["receipts"].values(), *inputs.get("query_vectors", {}).values()}
+            receipts |= set(record.get("exchanges", ()))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             mine, receipts = set(), set()
         if projects is None or mine & projects:
@@ -169,17 +187,17 @@ def verify_indexes(root: Path, states: dict[str, Any]) -> None:
 
 
 def replace_folder(staging: Path, target: Path) -> None:
-    """Rename a complete folder to its name; what was there goes afterwards.
+    """Give a complete folder its name; what was there goes afterwards.
 
     Raises:
-        OSError: Disk full, permission denied; the old folder stays or is beside it.
+        OSError: Disk full, permission denied; the old folder stays.
     """
-    old = target.with_name(f".{target.name}.replaced")
-    shutil.rmtree(old, ignore_errors=True)
     if target.exists():
-        move_aside(target, old)
-    publish_dir(staging, target)
-    shutil.rmtree(old, ignore_errors=True)
+        exchange_dirs(staging, target)
+        shutil.rmtree(staging, ignore_errors=True)
+    else:
+        publish_dir(staging, target)
+    shutil.rmtree(aside_of(target), ignore_errors=True)
 
 
 def files(folder: Path) -> Iterator[Path]:

@@ -5,6 +5,7 @@ An index is copied beside its place and renamed when it is complete.
 
 from __future__ import annotations
 
+import glob
 import json
 import shutil
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from ragstream_core.build.backup import (
     sha256_file,
     verify_indexes,
 )
+from ragstream_core.build.history_backup import require_free, restore_history, verify_history
 from ragstream_core.errors import IntegrityError, Refused, UsageError
 from ragstream_core.stores.lock import project_lock
 from ragstream_core.stores.schema import CATALOG_NAME
@@ -38,7 +40,7 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[
     Args:
         workspace: The data root.
         source: The folder that `backup` made.
-        force: Replace indexes, project texts and documents that are there.
+        force: Replace indexes, project texts, documents and conversations that are there.
 
     Returns:
         ``path``, ``files`` (written), ``projects`` (name → generation, digest).
@@ -56,17 +58,25 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[
         for name in names:
             _require_no_index(workspace, name)
         _require_unwritten(workspace, source, listed["files"])
+        require_free(workspace, source)
     for name in names:
         _restore_index(workspace, source / "index" / name, name)
-    others = [f for f in listed["files"] if not f.startswith("index/")]
-    written = 0
+    others = [f for f in listed["files"] if not f.startswith(("index/", "history/"))]
+    written = restore_history(workspace, source)
     for relative in others:
         target = workspace.data_dir / relative
         if not (relative.startswith("prompts/") and target.exists()):
+            _sweep(target)
             copy_durable(source / relative, target)
             written += 1
-    indexes = len(listed["files"]) - len(others)
-    return {"path": str(source), "files": written + indexes, "projects": listed["projects"]}
+    written += sum(f.startswith("index/") for f in listed["files"])
+    return {"path": str(source), "files": written, "projects": listed["projects"]}
+
+
+def _sweep(target: Path) -> None:
+    """Unlink what a killed restore left half-copied beside a file."""
+    for path in target.parent.glob(f".{glob.escape(target.name[:80])}.*.tmp"):
+        path.unlink()
 
 
 def _restore_index(workspace: Workspace, source: Path, name: str) -> None:
@@ -113,4 +123,5 @@ def _verified(source: Path) -> dict[str, Any]:
         if not inside or not path.is_file() or sha256_file(path) != digest:
             raise IntegrityError(f"{path} is not what was backed up", hint="use another backup")
     verify_indexes(source, states)
+    verify_history(source)
     return {"files": files, "projects": states}

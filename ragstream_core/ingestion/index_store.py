@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -113,6 +113,11 @@ class ScanStamp:
 class IndexStore(Protocol):
     """One project's storage, open for writing under its lock."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What opening it had to mend, a sentence each."""
+        ...
+
     def latest(self) -> Generation | None:
         """Return the newest committed generation."""
         ...
@@ -130,7 +135,7 @@ class IndexStore(Protocol):
         ...
 
     def known(self, text_hashes: Sequence[str], embed_fp: str) -> set[str]:
-        """Return those texts that have a vector under a model."""
+        """Return those texts that have a vector under a model and were not found damaged."""
         ...
 
     def record_texts(self, rows: Sequence[TextRow], vectors: F32, *, embed_fp: str) -> None:
@@ -164,6 +169,24 @@ class IndexStore(Protocol):
 
         Raises:
             IntegrityError: A staged chunk has no text.
+        """
+        ...
+
+    def damaged_texts(self) -> Collection[str]:
+        """Hash every stored text; return the live files with one that is damaged or missing.
+
+        `known` no longer knows those texts, so that they are recorded again when the files are
+        staged.
+        """
+        ...
+
+    def mend_rest(self, embed_fp: str) -> list[str]:
+        """Drop damaged vectors of models other than this one; check everything that is left.
+
+        To be called after the commit: generations that need a dropped vector go with it.
+
+        Returns:
+            A sentence for each thing that was dropped or is still damaged.
         """
         ...
 

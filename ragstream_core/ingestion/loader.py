@@ -142,6 +142,8 @@ def _pread(fd: int, limit: int) -> bytes:
     while at < limit and (part := os.pread(fd, limit - at, at)):
         parts.append(part)
         at += len(part)
+        if at == limit - 1:
+            break  # all there was when it was measured; the measure is compared again afterwards
     return b"".join(parts)
 
 

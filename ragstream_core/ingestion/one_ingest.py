@@ -5,6 +5,7 @@ Nothing is marked before it is stored and nothing old goes before the new is com
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,10 +91,11 @@ class Ingest:
         found = scan(self.loader.folder, self.config.rules)
         last = self.store.last_scan()
         recorded = Recorded(self.store.live_files(), self.store.signatures(), last.started_ns)
+        again = self.store.damaged_texts() if self.config.verify else ()
         seen = Surveyor(
             self.loader,
             recorded,
-            self._depth(newest, last),
+            self._depth(newest, last, again),
             take=self.stager.add,
             progress=self.progress,
         ).survey(found)
@@ -103,10 +105,14 @@ class Ingest:
         repaired = self.stager.verify(everything=thorough)
         stamp = ScanStamp(started_ns, self.config.scan_fp)
         made, committed, verdict = self._commit(newest, seen, stamp)
-        warnings = [f"{repaired} damaged vectors were made anew"] if repaired else []
+        warnings = list(self.store.notes)
+        warnings += [f"{path}: damaged texts were read again" for path in sorted(again)]
+        warnings += [f"{repaired} damaged vectors were made anew"] if repaired else []
         warnings += [f"{path}: possible secret: {place}" for path, place in seen.secrets]
         rewrite = committed or bool(seen.change.touched or seen.change.opened)
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
+        if thorough and made is not None and made.embed_fp == self.fingerprints.embed_fp:
+            warnings += self._mend_rest()
         changed = diff(recorded.files, seen.current)
         return Outcome(found, seen, changed, made, committed, warnings, verdict)
 
@@ -120,12 +126,13 @@ class Ingest:
                 hint=f"ragstream ingest {project} --rebuild",
             )
 
-    def _depth(self, newest: Generation | None, last: ScanStamp) -> Depth:
+    def _depth(self, newest: Generation | None, last: ScanStamp, again: Collection[str]) -> Depth:
         config = self.config
         other_rows = newest is None or newest.index_fp != self.fingerprints.index_fp
         return Depth(
             read_all=config.verify or last.scan_fp != config.scan_fp,
             chunk_all=config.rebuild or other_rows,
+            chunk=frozenset(again),
         )
 
     def _cut_before(self, newest: Generation | None) -> int:
@@ -170,6 +177,12 @@ class Ingest:
         except (RagstreamError, OSError) as error:
             warnings.append(f"derived files are behind: {error}")
         return warnings
+
+    def _mend_rest(self) -> list[str]:
+        try:
+            return self.store.mend_rest(self.fingerprints.embed_fp)
+        except (RagstreamError, OSError) as error:
+            return [f"not everything could be checked: {error}"]
 
 
 def stats_of(

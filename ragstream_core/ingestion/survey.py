@@ -30,10 +30,12 @@ class Depth:
     Attributes:
         read_all: Read every file, whatever its signature.
         chunk_all: Chunk every file, equal content too.
+        chunk: Chunk these, equal content too.
     """
 
     read_all: bool
     chunk_all: bool
+    chunk: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -100,8 +102,9 @@ class Surveyor:
 
     def _read(self, path: str, result: Survey, *, share: float) -> None:
         old = self.recorded.files.get(path)
+        anew = self.depth.chunk_all or path in self.depth.chunk
         try:
-            document = self.loader.read(path, None if self.depth.chunk_all else old)
+            document = self.loader.read(path, None if anew else old)
         except FileNotFoundError:
             return  # deleted since the scan
         except (FileChanging, OSError) as error:
@@ -113,7 +116,7 @@ class Surveyor:
         if self.recorded.signatures.get(path) != document.signature:
             result.change.signatures[path] = document.signature
         result.secrets += [(path, place) for place in document.secrets]
-        if old is None or self.depth.chunk_all or not _same_reading(old, entry):
+        if old is None or anew or not _same_reading(old, entry):
             if entry.decision == "ingested":
                 self.take(document, share)
             result.change.opened.append(entry)

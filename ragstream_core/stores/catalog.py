@@ -25,10 +25,18 @@ from ragstream_core.ingestion.index_store import (
 )
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.ingestion.scan import Signature
-from ragstream_core.stores import catalog_read, commit, derived, recording, retention
+from ragstream_core.stores import (
+    catalog_read,
+    commit,
+    derived,
+    mending,
+    recording,
+    retention,
+    unfinished,
+)
 from ragstream_core.stores.candidate import CandidateView, candidate_view
 from ragstream_core.stores.lock import project_lock
-from ragstream_core.stores.rescue import lengthen_vector_files, put_damaged_aside
+from ragstream_core.stores.rescue import put_damaged_aside
 from ragstream_core.stores.salvage import salvage
 from ragstream_core.stores.schema import (
     CATALOG_NAME,
@@ -88,10 +96,10 @@ def open_catalog(
             with guard(index_dir / CATALOG_NAME):
                 if aside is not None:
                     salvage(db, index_dir, aside)
-                if rebuild:
-                    lengthen_vector_files(db, index_dir)
+                notes = retention.renew(db, index_dir, lost_end=rebuild)
+                unfinished.take_over(db, index_dir / CATALOG_NAME)
                 derived.refresh_terms(db, index_dir / CATALOG_NAME)
-                yield Catalog(index_dir, db, pinned=pinned)
+                yield Catalog(index_dir, db, pinned=pinned, notes=notes)
         finally:
             db.close()
 
@@ -103,6 +111,10 @@ class Catalog:
         index_dir: The project's folder below the index root.
         db: A writable connection.
         pinned: Returns the generations that retention must not drop.
+        notes: What opening it had to mend, a sentence each.
+
+    Attributes:
+        notes: The same.
     """
 
     def __init__(
@@ -111,11 +123,14 @@ class Catalog:
         db: sqlite3.Connection,
         *,
         pinned: Callable[[], Collection[int]] = frozenset,
+        notes: Sequence[str] = (),
     ) -> None:
         self.index_dir = index_dir
         self.path = index_dir / CATALOG_NAME
+        self.notes = notes
         self._db = db
         self._pinned = pinned
+        self._damaged: set[str] = set()
 
     @property
     def db(self) -> sqlite3.Connection:
@@ -140,9 +155,10 @@ class Catalog:
         return catalog_read.last_scan(self._db)
 
     def known(self, text_hashes: Sequence[str], embed_fp: str) -> set[str]:
-        """Return those texts that have a vector under a model."""
+        """Return those texts that have a vector under a model and were not found damaged."""
         query = "SELECT 1 FROM vectors WHERE embed_fp = ? AND text_hash = ?"
-        return {h for h in text_hashes if self._db.execute(query, (embed_fp, h)).fetchone()}
+        sound = (h for h in text_hashes if h not in self._damaged)
+        return {h for h in sound if self._db.execute(query, (embed_fp, h)).fetchone()}
 
     def record_texts(self, rows: Sequence[TextRow], vectors: F32, *, embed_fp: str) -> None:
         """Write vectors, sync them, then commit their rows and texts.
@@ -153,6 +169,7 @@ class Catalog:
             OperationFailed: Vector file or catalog could not be written; nothing was recorded.
         """
         recording.record_texts(self._db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp)
+        self._damaged.difference_update(row.text_hash for row in rows)
 
     def stage(self, rows: Iterable[ChunkRow]) -> None:
         """Put chunk rows aside in a temporary table."""
@@ -183,6 +200,25 @@ class Catalog:
         query = "SELECT text_hash, text FROM texts WHERE text_hash = ?"
         found = (self._db.execute(query, (text_hash,)).fetchone() for text_hash in broken)
         return [(row[0], row[1]) for row in found if row is not None]
+
+    def damaged_texts(self) -> Collection[str]:
+        """Hash every stored text; return the live files with one that is damaged or missing.
+
+        Raises:
+            IntegrityError: A table cannot be read.
+        """
+        found = mending.damaged_texts(self._db)
+        self._damaged = set(found.hashes)
+        return found.paths
+
+    def mend_rest(self, embed_fp: str) -> list[str]:
+        """Drop damaged vectors of other models and what hangs on them; check everything again.
+
+        Raises:
+            IntegrityError: The vector file of another model lost its end.
+            OperationFailed: The catalog could not be written.
+        """
+        return mending.mend_rest(self._db, self.index_dir, embed_fp)
 
     def prepare(
         self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, str]

@@ -8,6 +8,7 @@ whatever happens to it; `sweep` removes what nobody holds.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -30,6 +31,7 @@ from ragstream_core.stores.chroma_seal import (
 
 COPY, STAGING = "open-", "staging-"
 _BLOCK = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
@@ -40,6 +42,7 @@ def copy_of(folder: Path) -> Iterator[Path]:
 
     Raises:
         IntegrityError: The folder is not what was sealed.
+        OSError: Disk full: no sign of damage.
     """
     target = Path(tempfile.mkdtemp(prefix=COPY, dir=make_private_dir(folder.parent)))
     with _held(target, fcntl.LOCK_SH):
@@ -56,6 +59,7 @@ def copy_checked(folder: Path, target: Path) -> Receipt:
 
     Raises:
         IntegrityError: The folder is not what was sealed.
+        OSError: Disk full: no sign of damage.
     """
     receipt = receipt_of(folder)
     if receipt is None:
@@ -65,6 +69,8 @@ def copy_checked(folder: Path, target: Path) -> Receipt:
         try:
             copied = _copy(folder / name, target / name)
         except OSError as error:
+            if error.errno in _FULL:
+                raise
             raise IntegrityError(f"{folder / name} cannot be read: {error}") from error
         if copied != digest and name == DATABASE:
             copied = digest if _same_answers(folder, target, receipt) else copied
@@ -83,6 +89,8 @@ def sweep(chroma_dir: Path, keep: Path | None) -> list[str]:
     Returns:
         Names of the folders that were removed.
     """
+    for path in chroma_dir.glob(".*.tmp"):  # what a killed writer left of a pointer
+        path.unlink(missing_ok=True)
     removed = []
     for folder in sorted(chroma_dir.iterdir()):
         ours = folder.name.startswith((COPY, STAGING, SEALED)) and folder.is_dir()

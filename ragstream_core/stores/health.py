@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from ragstream_core.stores import catalog_read, vector_file
 from ragstream_core.stores.erasing import tombstones
 from ragstream_core.stores.schema import CATALOG_NAME, LIVE, connect_reader, guard
 from ragstream_core.stores.view_load import load_rows
+
+NameChunk = Callable[[str, str, int], str]
 
 
 class Finding(NamedTuple):
@@ -28,7 +31,9 @@ class Finding(NamedTuple):
     message: str
 
 
-def check(index_dir: Path, *, read_texts: bool = True) -> list[Finding]:
+def check(
+    index_dir: Path, *, read_texts: bool = True, name_chunk: NameChunk = chunk_id
+) -> list[Finding]:
     """Check the newest generation of a project.
 
     Live ids are exactly the manifest's; the digest recomputed from all rows is the generation's;
@@ -37,6 +42,7 @@ def check(index_dir: Path, *, read_texts: bool = True) -> list[Finding]:
     Args:
         index_dir: The project's folder below the index root.
         read_texts: Hash every live text again.
+        name_chunk: Makes a chunk's id of its path, its file's sha256 and its index.
 
     Returns:
         The findings; empty for a sound index.
@@ -47,14 +53,16 @@ def check(index_dir: Path, *, read_texts: bool = True) -> list[Finding]:
             db = connect_reader(index_dir)
             try:
                 db.execute("BEGIN")
-                return _check(db, index_dir, read_texts=read_texts)
+                return _check(db, index_dir, read_texts=read_texts, name_chunk=name_chunk)
             finally:
                 db.close()
     except (RagstreamError, OSError) as error:
         return [Finding("catalog", str(error))]
 
 
-def _check(db: sqlite3.Connection, index_dir: Path, *, read_texts: bool) -> list[Finding]:
+def _check(
+    db: sqlite3.Connection, index_dir: Path, *, read_texts: bool, name_chunk: NameChunk
+) -> list[Finding]:
     answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if answer != "ok":
         return [Finding("catalog", f"{index_dir / CATALOG_NAME}: {answer}")]
@@ -64,7 +72,7 @@ def _check(db: sqlite3.Connection, index_dir: Path, *, read_texts: bool) -> list
     findings = [
         Finding("erasing", f"the erasing of {path} was interrupted") for path in tombstones(db)
     ]
-    findings += _ids(db, newest)
+    findings += _ids(db, newest, name_chunk)
     if not catalog_read.digest_matches(newest, catalog_read.row_sum(db, newest.n)):
         findings.append(Finding("digest", f"generation {newest.n} does not have its digest"))
     if read_texts:
@@ -72,7 +80,7 @@ def _check(db: sqlite3.Connection, index_dir: Path, *, read_texts: bool) -> list
     return findings + _vectors(db, index_dir, newest)
 
 
-def _ids(db: sqlite3.Connection, newest: Generation) -> list[Finding]:
+def _ids(db: sqlite3.Connection, newest: Generation, name_chunk: NameChunk) -> list[Finding]:
     files = {
         e.path: e.sha256
         for e in catalog_read.live_files(db, newest.n).values()
@@ -87,7 +95,7 @@ def _ids(db: sqlite3.Connection, newest: Generation) -> list[Finding]:
     total = 0
     for identifier, path, sha256, idx in rows:
         total += 1
-        if files.get(path) != sha256 or identifier != chunk_id(path, sha256, idx):
+        if files.get(path) != sha256 or identifier != name_chunk(path, sha256, idx):
             findings.append(Finding("ids", f"chunk {identifier} is not of a live file"))
         elif idx != indices.get(path, 0):
             findings.append(Finding("ids", f"chunks of {path} are not numbered 0…N-1"))

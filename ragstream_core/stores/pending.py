@@ -23,6 +23,10 @@ from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.stores import catalog_read
 from ragstream_core.stores.derived import is_published
 from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.stores.unfinished import is_left
+
+UNREADABLE = "the catalog cannot be read"
+"""Begins the reason of a damaged catalog; what to run stands on its second line."""
 
 
 class Pending(NamedTuple):
@@ -96,12 +100,15 @@ def inspect(
                 newest = catalog_read.latest(db)
                 stamp = catalog_read.last_scan(db)
                 recorded = catalog_read.signatures(db)
+                unfinished = is_left(db)
             finally:
                 db.close()
     except (RagstreamError, ValueError) as error:
-        return Inspection(found, None, Pending(f"the catalog cannot be read: {error}", None))
+        return Inspection(found, None, Pending(f"{UNREADABLE}: {error}", None))
     changes = compare(found, recorded, last_started_ns=stamp.started_ns)
     reason = _reason(changes, found, same_settings=stamp.scan_fp == scan_fp)
+    if not reason and unfinished:
+        reason = "an earlier ingest did not finish"
     if not reason and newest is not None and not is_published(index_dir, newest):
         reason = "derived files are behind"
     return Inspection(found, newest, Pending(reason, changes) if reason else None)

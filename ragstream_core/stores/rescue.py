@@ -12,7 +12,6 @@ from ragstream_core.stores import catalog_read
 from ragstream_core.stores.lock import project_lock
 from ragstream_core.stores.migrations import is_due_on_disk
 from ragstream_core.stores.schema import CATALOG_NAME, connect_writer, guard
-from ragstream_core.stores.vector_file import pad_rows, vector_path
 
 JOURNAL_NAME = f"{CATALOG_NAME}-journal"
 
@@ -57,20 +56,6 @@ def put_damaged_aside(index_dir: Path) -> Path | None:
     return aside
 
 
-def lengthen_vector_files(db: sqlite3.Connection, index_dir: Path) -> None:
-    """Bring files that lost their end, or are gone, to the committed size.
-
-    The lost rows fail their crc and are made anew by the rebuild that follows.
-
-    Raises:
-        OSError: Disk full.
-    """
-    files = db.execute("SELECT embed_fp, epoch, rows, dimension FROM vector_files").fetchall()
-    for embed_fp, epoch, rows, dimension in files:
-        path = vector_path(index_dir, embed_fp, epoch)
-        pad_rows(path, rows=rows, dimension=dimension)
-
-
 def _is_sound(index_dir: Path) -> bool:
     try:
         db = connect_writer(index_dir)
@@ -92,6 +77,7 @@ def _is_sound(index_dir: Path) -> bool:
 
 def _passes(db: sqlite3.Connection) -> bool:
     from ragstream_core.records.identity import sha256_hex
+    from ragstream_core.stores import history_turns
 
     if db.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
         return False
@@ -108,4 +94,4 @@ def _passes(db: sqlite3.Connection) -> bool:
         catalog_read.live_files(db, found.n)  # raises where a row fails its crc
         if not catalog_read.digest_matches(found, catalog_read.row_sum(db, found.n)):
             return False
-    return True
+    return not history_turns.damage(db)

@@ -13,7 +13,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.stores import vector_file
+from ragstream_core.atomic import is_suspect
+from ragstream_core.stores import unfinished, vector_file
 from ragstream_core.stores.schema import CATALOG_NAME, transaction
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _DEAD = (
     "to_gen IS NOT NULL AND NOT EXISTS "
     "(SELECT 1 FROM kept k WHERE k.n >= from_gen AND k.n < to_gen)"
 )
+_TOMBSTONE = "SELECT 1 FROM meta WHERE key >= 'erasing:' AND key < 'erasing;'"
 _UNNAMED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = {}.text_hash)"
 
 
@@ -66,7 +68,8 @@ def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dic
         db: The catalog, in a write transaction.
         gone: Generation numbers.
         unnamed: Also drop texts and vectors that no chunk names for other reasons, e.g. those
-            of an ingest that was killed before its commit.
+            of an ingest that was killed before its commit. Not while a file is being erased: its
+            texts are named by the tombstone alone, and have yet to be searched for elsewhere.
 
     Returns:
         How many rows went, by table.
@@ -74,22 +77,25 @@ def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dic
     for table in ("dropped(text_hash TEXT PRIMARY KEY)", "kept(n INTEGER PRIMARY KEY)"):
         db.execute(f"CREATE TEMP TABLE IF NOT EXISTS {table}")
         db.execute(f"DELETE FROM {table.partition('(')[0]}")
-    went = {"generations": 0}
+    went = {"generations": 0, "texts": 0, "vectors": 0}
     for n in gone:
         went["generations"] += db.execute("DELETE FROM generations WHERE n = ?", (n,)).rowcount
     db.execute("INSERT INTO kept SELECT n FROM generations")
     db.execute(f"INSERT OR IGNORE INTO dropped SELECT text_hash FROM chunks WHERE {_DEAD}")
     for table in ("chunks", "files"):
         went[table] = db.execute(f"DELETE FROM {table} WHERE {_DEAD}").rowcount
+    unnamed = unnamed and not db.execute(_TOMBSTONE).fetchone()
+    if unnamed:
+        unfinished.clear(db)
     among = "1" if unnamed else "text_hash IN (SELECT text_hash FROM dropped)"
-    for table in ("texts", "vectors"):
+    some = unnamed or db.execute("SELECT 1 FROM dropped").fetchone()
+    for table in ("texts", "vectors") if some else ():
         where = f"{among} AND {_UNNAMED.format(table)}"
         went[table] = db.execute(f"DELETE FROM {table} WHERE {where}").rowcount
-    if gone:
-        for table in ("vectors", "vector_files"):
-            db.execute(
-                f"DELETE FROM {table} WHERE embed_fp NOT IN (SELECT embed_fp FROM generations)"
-            )
+    if gone or unnamed:
+        old = "SELECT embed_fp FROM vector_files EXCEPT SELECT embed_fp FROM generations"
+        for table in ("vectors", "vector_files"):  # found by index: cheap whatever the size
+            db.execute(f"DELETE FROM {table} WHERE embed_fp IN ({old})")
     return went
 
 
@@ -119,18 +125,52 @@ def unnamed_bytes(db: sqlite3.Connection) -> int:
     )
 
 
-def rewrite(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> None:
-    """Write the named vectors of a model into the next epoch and switch to it.
+def renew(db: sqlite3.Connection, index_dir: Path, *, lost_end: bool) -> list[str]:
+    """Move the vectors out of files whose sync failed, into the next epoch.
+
+    Args:
+        db: The catalog, writable; nobody has appended yet.
+        index_dir: Where the vector files lie.
+        lost_end: Also out of files that lost their end or are gone; the lost rows fail their crc
+            and are made anew by the rebuild that follows.
+
+    Returns:
+        A sentence for each file whose sync had failed.
 
     Raises:
-        OSError: Disk full; the old epoch stays in use.
-        OperationFailed: The catalog could not be written; the old epoch stays in use.
+        IntegrityError: A suspect file lost its end as well and ``lost_end`` is off.
+        OperationFailed: Disk full or failing; the old epoch stays in use.
+    """
+    notes = []
+    for embed_fp, epoch, rows, dimension in _files(db):
+        path = vector_file.vector_path(index_dir, embed_fp, epoch)
+        suspect = path.exists() and is_suspect(path)
+        if suspect or (lost_end and vector_file.rows_there(path, dimension) < rows):
+            rewrite(db, index_dir, embed_fp, lost_end=lost_end)
+        if suspect:
+            notes.append(f"{path.name}: the disk had failed to keep it, its rows are in a new file")
+    return notes
+
+
+def rewrite(
+    db: sqlite3.Connection, index_dir: Path, embed_fp: str, *, lost_end: bool = False
+) -> None:
+    """Write the named vectors of a model into the next epoch and switch to it.
+
+    Args:
+        db: The catalog, writable.
+        index_dir: Where the vector files lie.
+        embed_fp: The model.
+        lost_end: Take what is there of a file that lost its end.
+
+    Raises:
+        OperationFailed: Disk full or failing; the old epoch stays in use.
         IntegrityError: The old file lost its end.
     """
     (old,) = [row for row in _files(db) if row[0] == embed_fp]
-    mapped = vector_file.map_rows(
-        vector_file.vector_path(index_dir, embed_fp, old[1]), rows=old[2], dimension=old[3]
-    )
+    path = vector_file.vector_path(index_dir, embed_fp, old[1])
+    rows = min(old[2], vector_file.rows_there(path, old[3])) if lost_end else old[2]
+    mapped = vector_file.map_rows(path, rows=rows, dimension=old[3])
     epoch = vector_file.free_epoch(index_dir, embed_fp)
     named = db.execute(
         "SELECT text_hash, row FROM vectors WHERE embed_fp = ? ORDER BY row", (embed_fp,)
@@ -161,7 +201,7 @@ def _named(db: sqlite3.Connection, embed_fp: str) -> int:
 def _copy(mapped: F32, named: list[tuple[str, int]], path: Path) -> None:
     for at in range(0, len(named), _BLOCK):
         block = named[at : at + _BLOCK]
-        rows = mapped[[row for _, row in block]]
+        rows = vector_file.gathered(mapped, [row for _, row in block])
         vector_file.append_rows(path, rows, [h for h, _ in block], first_row=at)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.stores import vector_file
+from ragstream_core.stores import unfinished, vector_file
 from ragstream_core.stores.schema import CATALOG_NAME, transaction
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def _take_over(
         taken += len(sound)
     if taken:
         with transaction(db, index_dir / CATALOG_NAME):
+            unfinished.note(db)  # texts of files that are gone have no chunk to come
             db.execute("INSERT INTO vector_files VALUES(?,?,?,?)", (embed_fp, epoch, *mapped.shape))
     return taken
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.stores import vector_file
-from ragstream_core.stores.schema import CATALOG_NAME, rebuild_hint
+from ragstream_core.stores.naming import rebuild_hint
+from ragstream_core.stores.schema import CATALOG_NAME
 from ragstream_core.stores.vector_file import names_row
 
 if TYPE_CHECKING:

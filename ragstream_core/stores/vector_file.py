@@ -2,8 +2,9 @@
 
 Rows are written at row × 4·d from the committed count on, synced, and only then named by the
 catalog. A file is never truncated or replaced, so readers may map exactly the committed shape; a
-torn tail behind it is harmless and overwritten by the next writer. The crc of a row covers its
-text's hash too: a row that was swapped for another one is found.
+torn tail behind it is harmless and overwritten by the next writer. A file whose sync failed is
+never written again: its committed rows move to the next epoch. The crc of a row covers its text's
+hash too: a row that was swapped for another one is found.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from urllib.parse import quote
 from ragstream_core.atomic import pwrite_durable
 from ragstream_core.errors import EmbeddingFailed, IntegrityError
 from ragstream_core.stores.disk import disk_failure, require_space
-from ragstream_core.stores.schema import rebuild_hint
+from ragstream_core.stores.naming import rebuild_hint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,12 +161,24 @@ def intact(rows: F32, text_hashes: Sequence[str], crcs: Sequence[int]) -> list[b
     ]
 
 
-def pad_rows(path: Path, *, rows: int, dimension: int) -> None:
-    """Lengthen a file that lost its tail to the committed size; the lost rows fail their crc.
+def rows_there(path: Path, dimension: int) -> int:
+    """Return how many whole rows a file holds, committed or not; 0 where it is gone."""
+    return path.stat().st_size // (max(dimension, 1) * FLOAT_BYTES) if path.exists() else 0
 
-    Raises:
-        OSError: Disk full.
+
+def gathered(mapped: F32, rows: Sequence[object]) -> F32:
+    """Return copies of some rows; one that is not there comes as zeros and fails its crc.
+
+    Args:
+        mapped: Shape (rows in the file, dimension).
+        rows: Row numbers as the catalog has them, possibly damaged.
+
+    Returns:
+        Shape (len(rows), dimension), contiguous.
     """
-    stride = dimension * FLOAT_BYTES
-    if rows and (not path.exists() or path.stat().st_size < rows * stride):
-        pwrite_durable(path, bytes(stride), offset=(rows - 1) * stride)
+    import numpy as np
+
+    here = [(at, r) for at, r in enumerate(rows) if isinstance(r, int) and 0 <= r < len(mapped)]
+    found = np.zeros((len(rows), mapped.shape[1]), dtype="<f4")
+    found[[at for at, _ in here]] = mapped[[row for _, row in here]]
+    return found

@@ -15,7 +15,10 @@ import subprocess
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
+
+import pytest
 
 import ragstream_core.lexical
 import ragstream_core.stores.salvage
@@ -31,6 +34,16 @@ FULL = os.environ.get("FAULTS") == "full"
 DONE, CLEAN, LOCKED, CRASH = 0, 3, 4, 99
 CALLS = ("pwrite64", "write", "fsync", "fdatasync", "rename", "unlink", "ftruncate", "mkdir")
 STRACE = shutil.which("strace")
+
+
+MISSING = "strace is not installed or may not attach: NO system call is swept"
+
+
+def need_strace():
+    """Skip the test with a warning where system calls cannot be hindered."""
+    if not can_trace():
+        warnings.warn(MISSING, stacklevel=2)
+        pytest.skip(MISSING)
 
 
 def can_trace():
@@ -89,9 +102,12 @@ class Child:
                 self.said.write_text(text)
         return code
 
-    def trace(self, *expressions, out=os.devnull, options=()):
-        """Attach strace with ``-e`` expressions; return the tracer, None where it may not."""
-        args = [STRACE, "-f", "-qq", "-o", str(out), *options]
+    def trace(self, *expressions, out=os.devnull, options=(), follow=True):
+        """Attach strace with ``-e`` expressions; return the tracer, None where it may not.
+
+        ``follow`` also traces what this process starts, threads too.
+        """
+        args = [STRACE, *(["-f"] if follow else []), "-qq", "-o", str(out), *options]
         for expression in expressions:
             args += ["-e", expression]
         self.tracer = subprocess.Popen(

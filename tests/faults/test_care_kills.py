@@ -16,8 +16,7 @@ from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
-from tests.faults.harness import CRASH, DONE, FULL, Child, can_trace
-from tests.faults.test_sweep import MISSING
+from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
 
 KILLS = 100 if FULL else 12
 CANARY = "umbrella marzipan cathedral"
@@ -124,8 +123,7 @@ def test_killed_at_random_moments(template, tmp_path, name):
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_every_call_may_be_the_last(template, tmp_path, name, effect):
     """The same by strace, call by call; a sample of them in the short form."""
-    if not can_trace():
-        pytest.skip(MISSING)
+    need_strace()
     task, finish = TASKS[name]
     make, points, hits = copies(template, tmp_path), 0, 0
     for call in ("pwrite64", "fsync", "fdatasync", "unlink", "unlinkat", "rename"):

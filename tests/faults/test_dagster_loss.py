@@ -89,14 +89,22 @@ def test_a_garbled_cursor_embeds_nothing_again_and_misses_no_file(space):
         cursor = sensors.tick(space, home, found.cursor).cursor
 
 
-def test_a_locked_event_store_delays_no_commit(space):
+def databases(space):
+    found = [p for p in (space.data_dir / "dagster_home").rglob("*.db") if p.stat().st_size]
+    assert {"runs.db", "index.db", "schedules.db"} <= {p.name for p in found}
+    return found
+
+
+@pytest.mark.parametrize("held_s", [60.0] if FULL else [2.0])
+def test_locked_storage_delays_no_commit(space, held_s):
+    """Every database of Dagster is locked while an ingest runs, then while none of it is there."""
     recorder.record_ingest(space, "demo")
-    runs = sorted((space.data_dir / "dagster_home").rglob("runs.db"))
-    assert runs
-    db = sqlite3.connect(runs[0], check_same_thread=False, isolation_level=None)
-    db.execute("PRAGMA busy_timeout=5000")
-    db.execute("BEGIN EXCLUSIVE")
-    release = threading.Timer(2.0, db.rollback)
+    held = [sqlite3.connect(p, check_same_thread=False, isolation_level=None)
+            for p in databases(space)]  # fmt: skip
+    for db in held:
+        db.execute("PRAGMA busy_timeout=5000")
+        db.execute("BEGIN EXCLUSIVE")
+    release = threading.Timer(held_s, lambda: [db.rollback() for db in held])
     release.start()
     try:
         (space.doc_dir("demo") / "0.md").write_text("# Part 0\n\nwhile Dagster was locked\n")
@@ -104,9 +112,32 @@ def test_a_locked_event_store_delays_no_commit(space):
         assert stats.committed and stats.chunks["embedded"] == 1
     finally:
         release.join()
-        db.close()
+        for db in held:
+            db.close()
+    require_sound(space)
+    instance.drop_instances()
+    shutil.rmtree(space.data_dir / "dagster_home")
+    again, _ = recorder.record_ingest(space, "demo", verify=True)
+    assert again.chunks["embedded"] == 0 and not again.committed
+    require_sound(space)
+
+
+def require_sound(space):
     forget_views()
     assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+
+
+@pytest.mark.parametrize("name", ["runs.db", "index.db", "schedules.db", "dagster.yaml"])
+def test_damaged_storage_costs_the_record_and_no_data(space, name):
+    recorder.record_ingest(space, "demo")
+    instance.drop_instances()
+    for path in (space.data_dir / "dagster_home").rglob(name):
+        path.write_bytes(b"garbage" * 4096)
+    (space.doc_dir("demo") / "0.md").write_text("# Part 0\n\nwhile Dagster was damaged\n")
+    stats, run_id = recorder.record_ingest(space, "demo")
+    assert stats.committed and stats.chunks["embedded"] == 1
+    assert run_id or stats.warnings
+    require_sound(space)
 
 
 def test_forgetting_reaches_what_dagster_recorded(space):

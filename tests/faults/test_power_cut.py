@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import warnings
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,11 @@ from tests.faults.harness import (
     FULL,
     Ground,
     Tally,
-    can_trace,
+    need_strace,
     require_healed,
     require_old_or_new,
 )
-from tests.faults.test_sweep import MISSING, everything_changes, three_generations
+from tests.faults.test_sweep import everything_changes, three_generations
 
 CUTS = 10_000 if FULL else 25
 _CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<args>.*)\) += (?P<result>-?\d+)")
@@ -38,9 +37,7 @@ _CALLS = "openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,unlink,close"
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    if not can_trace():
-        warnings.warn(MISSING, stacklevel=1)
-        pytest.skip(MISSING)
+    need_strace()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
         patch.setattr(retention, "COMPACT_MIN_ROWS", 4)

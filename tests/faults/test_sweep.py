@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import warnings
 
 import pytest
 
@@ -21,20 +20,17 @@ from tests.faults.harness import (
     FULL,
     Ground,
     Tally,
-    can_trace,
+    need_strace,
     require_healed,
     require_old_or_new,
 )
 
 SAMPLE = 10_000 if FULL else 3
-MISSING = "strace is not installed or may not attach: NO system call is swept"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tracing():
-    if not can_trace():
-        warnings.warn(MISSING, stacklevel=1)
-        pytest.skip(MISSING)
+    need_strace()
 
 
 def words(rng, count=25):

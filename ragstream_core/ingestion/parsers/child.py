@@ -37,7 +37,7 @@ def answer(kind: str, data: bytes, *, file_type: str, limits: Limits) -> Parsed:
         pages, note = _reader(kind)(data, file_type, limits)
         clean = tuple((number, tidy(text)) for number, text in pages)
         if sum(len(text.encode()) for _, text in clean) > limits.text_bytes:
-            raise Refusal(f"holds more than {limits.text_bytes} bytes of text")
+            return Parsed(None, f"holds more than {limits.text_bytes} bytes of text")
         return Parsed(clean, note)
     except Refusal as refusal:
         return Parsed(None, str(refusal))

@@ -128,7 +128,8 @@ def test_another_fallback_reads_the_file_again(bench):
         assert [c.snippet for c in view.chunks(view.chunk_ids)] == [text]
 
 
-def test_fifteen_links_and_special_files_are_refused_once_each(bench):
+def links_and_special_files(bench):
+    """Make fifteen things that are no documents, and three that are; return the names of those."""
     outside = bench.root / "outside"
     outside.mkdir()
     (outside / "secret.md").write_text("CANARY")
@@ -155,11 +156,16 @@ def test_fifteen_links_and_special_files_are_refused_once_each(bench):
     os.mkfifo(docs / "pipe")
     server = socket.socket(socket.AF_UNIX)
     server.bind(os.fspath(docs / "s.md"))
-    os.link(docs / "real.md", docs / "hard.md")
-    stats = bench.run()
     server.close()
+    os.link(docs / "real.md", docs / "hard.md")
+    return [*links, "pipe.md", "pipe", "s.md"]
+
+
+def test_fifteen_links_and_special_files_are_refused_once_each(bench):
+    names = links_and_special_files(bench)
+    stats = bench.run()
     refused = [path for path, _ in stats.skipped_reasons]
-    assert sorted(refused) == sorted([*links, "pipe.md", "pipe", "s.md"])
+    assert sorted(refused) == sorted(names)
     assert len(refused) == 15
     rows = json.loads((bench.index / "file_manifest.json").read_text("utf-8"))["files"]
     listed = [row["path"] for row in rows if row["decision"] == "refused"]
@@ -168,7 +174,9 @@ def test_fifteen_links_and_special_files_are_refused_once_each(bench):
     assert b"CANARY" not in (bench.index / "catalog.sqlite").read_bytes()
 
 
-def test_twelve_sizes_and_binaries_have_the_expected_verdict(bench):
+def sizes_and_binaries(bench):
+    """Write twelve files, from nothing to a terabyte."""
+
     def sparse(name, size):
         with bench.write(name, b"").open("wb") as handle:
             handle.truncate(size)
@@ -185,6 +193,10 @@ def test_twelve_sizes_and_binaries_have_the_expected_verdict(bench):
     bench.write("png.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     bench.write("ten-percent.md", b"\x01" * 10 + b"a" * 90)
     bench.write("eleven-percent.md", b"\x01" * 11 + b"a" * 89)
+
+
+def test_twelve_sizes_and_binaries_have_the_expected_verdict(bench):
+    sizes_and_binaries(bench)
     stats = bench.run(max_text_bytes=1000)
     reasons = dict(stats.skipped_reasons)
     expected = {

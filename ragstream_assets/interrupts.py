@@ -1,0 +1,59 @@
+"""Notices Ctrl-C and SIGTERM while Dagster runs: it turns them into a step that failed."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+Progress = Callable[[str, int, int], None]
+_ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
+
+
+@contextlib.contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield what says whether a signal to end came since, whoever handled it and how.
+
+    Python writes each signal's number into a pipe before any handler runs. Only the main thread
+    gets signals: elsewhere the answer is always no.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    seen = set[int]()
+
+    def came() -> bool:
+        seen.update(_read(reader))
+        return not seen.isdisjoint(_ENDING)
+
+    try:
+        yield came
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
+
+
+def _read(fd: int) -> bytes:
+    with contextlib.suppress(BlockingIOError):
+        return os.read(fd, 1024)
+    return b""
+
+
+def stopping(progress: Progress | None, interrupted: Callable[[], bool]) -> Progress:
+    """Return a progress callback that stops the work after a signal which something swallowed.
+
+    An exception raised by a handler is lost where it hits a destructor or a weak reference.
+    """
+
+    def report(phase: str, done: int, total: int) -> None:
+        if interrupted():
+            raise KeyboardInterrupt
+        if progress is not None:
+            progress(phase, done, total)
+
+    return report
