@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any
 
-import yaml
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from ragstream_core.config_layers import TASKS
 from ragstream_core.settings import SECTIONS
 
 INTRODUCTION = """# Settings reference
@@ -69,9 +68,8 @@ def _bounds(field: FieldInfo) -> Iterator[str]:
 
 def _tasks() -> str:
     """Return the shipped task profiles; those of a settings file are somebody's own."""
-    shipped = yaml.safe_load(resources.files("ragstream_core").joinpath("tasks.yaml").read_text())
     rows = []
-    for name, profile in sorted(shipped.items()):
+    for name, profile in sorted(TASKS.items()):
         changes = [f"`{s}.{k}={v}`" for s, values in profile.items() for k, v in values.items()]
         rows.append(f"| `{name}` | {', '.join(changes)} |")
     head = "## Task profiles\n\n`--task NAME` lays one of these over the settings.\n"

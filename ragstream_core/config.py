@@ -42,12 +42,14 @@ SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_CONFIG": None,
     "RAGSTREAM_TEST_MODELS": None,
 }
-# Telemetry and hub look-ups off; one BLAS thread, since two spin and cost up to 2.8 x the CPU.
+# Telemetry, hub look-ups and the search for plugins of pydantic off; one BLAS thread, since two
+# spin and cost up to 2.8 x the CPU.
 QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "DAGSTER_DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
     "HF_HUB_OFFLINE": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
@@ -67,7 +69,7 @@ class AppConfig(BaseModel):
         explicit: Dotted key → value, as given.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     settings: Settings
     tasks: dict[str, Layer]
     origin: dict[str, str]
@@ -210,6 +212,8 @@ def overlay(settings: ChainSettings, changes: Mapping[str, Any]) -> ChainSetting
     Raises:
         UnknownSetting: A key that is unknown or that no stage reads, or a bad value.
     """
+    if not changes:
+        return settings
     merged = settings.model_dump()
     for section, values in nested(changes).items():
         if section not in merged:
@@ -275,7 +279,7 @@ def _env_target(name: str) -> tuple[str, str] | None:
 
 
 def _merge(layers: list[tuple[str, Layer]]) -> tuple[Layer, dict[str, str]]:
-    merged: Layer = {}
+    merged: Layer = {section: {} for section in SECTIONS}
     origin = dict.fromkeys(known_keys(), "default")
     for name, layer in layers:
         for section, values in layer.items():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
-import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import SECTIONS, known_keys
@@ -18,6 +16,23 @@ MAX_CONFIG_BYTES = 1_000_000
 
 Layer = dict[str, dict[str, Any]]
 """Section → key → value."""
+TASKS: dict[str, Layer] = {
+    # seed 004: ten candidates of each signal, five passages
+    "chat": {"retrieval": {"depth": 10, "top_k": 5}},
+    # seed 001: dense LogAvgExp alone
+    "seed_dense": {"retrieval": {"dense_weight": 1.0}},
+    # more evidence for long answers
+    "long_form": {
+        "retrieval": {"top_k": 80, "max_context_chars": 48000, "max_context_tokens": 9000},
+        "prompt": {"budget_tokens": 12000, "max_facts": 24},
+    },
+    # a small context window
+    "short": {
+        "retrieval": {"max_context_chars": 6000, "max_context_tokens": 1200},
+        "prompt": {"budget_tokens": 2500, "max_facts": 6},
+    },
+}
+"""Task profiles that ship with RAGstream; `tasks:` in ragstream.yaml adds to them."""
 
 
 def nested(flat: Mapping[str, Any]) -> Layer:
@@ -50,6 +65,8 @@ def file_layer(path: Path | None) -> dict[str, Any]:
     """
     if path is None:
         return {}
+    import yaml
+
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise UnknownSetting(f"{path}: a configuration over {MAX_CONFIG_BYTES} bytes")
@@ -94,12 +111,9 @@ def checked_tasks(tasks: Any, path: Path | None) -> dict[str, Layer]:
     return tasks
 
 
-@functools.cache
 def shipped_tasks() -> dict[str, Layer]:
     """Return the task profiles that come with RAGstream."""
-    text = (Path(__file__).parent / "tasks.yaml").read_text(encoding="utf-8")
-    tasks: dict[str, Layer] = yaml.safe_load(text)
-    return tasks
+    return copy.deepcopy(TASKS)
 
 
 def task_layer(tasks: Mapping[str, Layer], name: str) -> Layer:

@@ -35,6 +35,7 @@ BLOCK_ROWS = 8192
 BLOCK_LISTS = 65_536
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_APART = {n: " " for n in range(128) if not chr(n).isalnum()}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAGIC = b"RSLEX1\n"
 _STOP_TEXT = """
@@ -64,7 +65,14 @@ def _stemmer() -> Stemmer.Stemmer:
 
 def words(text: str) -> list[str]:
     """Return the lower-cased words of a text in order; camelCase counts whole and in parts."""
-    return [form for word in _WORD.findall(text) for form in _forms(word)]
+    return [form for word in _found(text) for form in _forms(word)]
+
+
+def _found(text: str) -> list[str]:
+    """Return what `_WORD` finds; most texts are cut apart in half of the time."""
+    if text.isascii() and "'" not in text:
+        return text.translate(_APART).split()
+    return _WORD.findall(text)
 
 
 def _forms(word: str) -> tuple[str, ...]:
@@ -72,6 +80,16 @@ def _forms(word: str) -> tuple[str, ...]:
         return (word.lower(),)
     parts = _CAMEL.split(word)
     return tuple(form.lower() for form in ([word, *parts] if len(parts) > 1 else [word]))
+
+
+def stems(text: str) -> list[str]:
+    """Return the stemmed words of a text in order, stop words kept."""
+    return list(_stemmer().stemWords(words(text)))
+
+
+def is_stop_word(word: str) -> bool:
+    """Say whether a lower-cased word is too common to be searched for."""
+    return word in _STOP
 
 
 def terms(text: str) -> list[str]:
@@ -95,7 +113,7 @@ def _ids(word: str) -> tuple[int, ...]:
 def term_blob(text: str) -> bytes:
     """Pack the terms of a text: pairs of (term id, count), int64 little-endian, sorted by id."""
     counts: dict[int, int] = {}
-    for word, count in Counter(_WORD.findall(text)).items():
+    for word, count in Counter(_found(text)).items():
         for term in _ids(word):
             counts[term] = counts.get(term, 0) + count
     flat = [number for pair in sorted(counts.items()) for number in pair]
@@ -130,12 +148,16 @@ class LexicalArrays:
 
     def to_bytes(self) -> bytes:
         """Serialise with a checksum; `lexical_from_bytes` is the inverse."""
+        body = self.packed()
+        return _MAGIC + zlib.crc32(body).to_bytes(4, "little") + body
+
+    def packed(self) -> bytes:
+        """Serialise without a checksum; `unpacked` is the inverse."""
         sizes = np.array([len(self.term_ids), len(self.rows), len(self.lengths)], dtype="<i8")
-        body = sizes.tobytes() + b"".join(
+        return sizes.tobytes() + b"".join(
             part.tobytes()
             for part in (self.term_ids, self.offsets, self.rows, self.counts, self.lengths)
         )
-        return _MAGIC + zlib.crc32(body).to_bytes(4, "little") + body
 
 
 def lexical_from_bytes(data: bytes) -> LexicalArrays:
@@ -148,6 +170,15 @@ def lexical_from_bytes(data: bytes) -> LexicalArrays:
     magic, crc, body = data[: len(_MAGIC)], data[len(_MAGIC) : head], data[head:]
     if magic != _MAGIC or zlib.crc32(body).to_bytes(4, "little") != crc:
         raise IntegrityError("lexical arrays are damaged or of another format")
+    return unpacked(body)
+
+
+def unpacked(body: bytes | memoryview) -> LexicalArrays:
+    """Rebuild term arrays from `LexicalArrays.packed`, without a copy.
+
+    Raises:
+        ValueError: There are fewer bytes than they say they are.
+    """
     n_terms, n_postings, n_rows = (int(x) for x in np.frombuffer(body, "<i8", 3))
     at = 24
     counts = (n_terms, n_terms + 1, n_postings, n_postings, n_rows)
@@ -248,8 +279,10 @@ class Bm25:
     def __init__(self, indexes: Sequence[LexicalArrays]) -> None:
         self._indexes = indexes
         self._starts = np.cumsum([0, *(len(index.lengths) for index in indexes)])
-        words_total = sum(int(index.lengths.sum(dtype=np.int64)) for index in indexes)
-        self._average = words_total / self._total if words_total else 1.0
+        lengths = np.concatenate([index.lengths for index in indexes])
+        words_total = int(lengths.sum(dtype=np.int64))
+        average = words_total / self._total if words_total else 1.0
+        self._norms = K1 * (1 - B + B * lengths / average)
         self._weights: dict[int, tuple[npt.NDArray[np.int64], F64]] = {}
 
     @property
@@ -270,21 +303,20 @@ class Bm25:
             if term not in self._weights:
                 self._weights[term] = self._weigh(term)
             rows, weights = self._weights[term]
-            scores[rows] += weights
+            np.add.at(scores, rows, weights)
         return np.round(scores, 6, out=scores)
 
     def _weigh(self, term: int) -> tuple[npt.NDArray[np.int64], F64]:
         """Return the rows that hold a term, and what it adds to each."""
         lists = [index.postings(term) for index in self._indexes]
-        df = sum(len(rows) for rows, _ in lists)
-        idf = float(np.log1p((self._total - df + 0.5) / (df + 0.5)))
-        parts = []
-        for index, (rows, counts) in zip(self._indexes, lists, strict=True):
-            norms = K1 * (1 - B + B * index.lengths[rows] / self._average)
-            parts.append(idf * counts * (K1 + 1) / (counts + norms))
         starts = zip(lists, self._starts[:-1], strict=True)
-        where = [rows.astype(np.int64) + start for (rows, _), start in starts]
-        return np.concatenate(where), np.concatenate(parts)
+        rows = np.concatenate([rows + start for (rows, _), start in starts])
+        counts = np.concatenate([counts for _, counts in lists], dtype=np.float64)
+        idf = float(np.log1p((self._total - len(rows) + 0.5) / (len(rows) + 0.5)))
+        weights = idf * counts
+        weights *= K1 + 1
+        weights /= counts + self._norms[rows]
+        return rows, weights
 
 
 def bm25_scores(indexes: Sequence[LexicalArrays], query: Sequence[str]) -> list[F64]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A candidate with its scores.
 
     Attributes:
@@ -25,7 +26,7 @@ class Hit:
     cosine: float
     best_cosine: float
     bm25: float
-    scores: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = MappingProxyType({})
     piece_cosines: tuple[float, ...] = ()
 
 

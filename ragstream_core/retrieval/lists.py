@@ -131,7 +131,12 @@ def lexical_list(
         depth: Length of the list.
         anchors: Those of the unfiltered list, where they are known already.
     """
-    rows, best = _best_of(ids, scores, pool[scores[pool] > 0], depth)
+    held = scores > 0
+    if len(pool) < len(scores):
+        open_rows = np.zeros(len(scores), dtype=bool)
+        open_rows[pool] = True
+        held &= open_rows
+    rows, best = _best_of(ids, scores, np.flatnonzero(held), depth)
     if len(rows) == 0:
         return SignalList(rows, best)
     if anchors is None:

@@ -25,6 +25,7 @@ from ragstream_core.retrieval.lists import (
     proposal,
     signal_list,
 )
+from ragstream_core.retrieval.past import Past
 from ragstream_core.retrieval.proposers import Proposer, narrowed
 from ragstream_core.retrieval.rows import Rows, rows_of
 from ragstream_core.scoring import (
@@ -35,6 +36,7 @@ from ragstream_core.scoring import (
     log_avg_exp,
     reciprocal_rank,
     scale,
+    top,
 )
 
 F64 = npt.NDArray[np.float64]
@@ -92,6 +94,7 @@ class Retriever:
         *,
         pieces: Sequence[str],
         off: Collection[str] = (),
+        past: Past | None = None,
     ) -> list[Hit]:
         """Rank the union of all signals' lists.
 
@@ -100,6 +103,7 @@ class Retriever:
             whole: The whole query text, for BM25.
             pieces: 1 to 10 query pieces, each within the embedder's window.
             off: ``project/path`` of the files outside the Eligibility Pool.
+            past: Older turns to search as well.
 
         Returns:
             All candidates by (−score, chunk_id); a chunk id that several projects hold comes once.
@@ -107,6 +111,7 @@ class Retriever:
         Raises:
             ModelMismatch: A generation was built by another model.
         """
+        views = [*views, past.view] if past else views
         for view in views:
             if view.embed_fp != self.embedder.fingerprint:
                 raise ModelMismatch(
@@ -116,6 +121,8 @@ class Retriever:
                 )
         rows = rows_of(views)
         pool = rows.eligible(off)
+        if past:
+            pool = past.within(pool, len(rows.ids))
         if len(pool) == 0 or not pieces:
             return []
         queries = self.embedder.embed_queries(list(pieces))
@@ -124,9 +131,14 @@ class Retriever:
         # a pool of one or two must not set its own scale
         few = apart and len(pool) < min(self.fusion.depth, len(rows.ids))
         wide = rows.eligible(()) if few else pool
-        anchors = _Signals.of(self, rows, wide, queries=queries, asked=asked)
+        bm25 = Bm25([view.lexical for view in rows.views])
+        scored = [bm25.scores(terms(text)) for text in (asked if apart else asked[:1])]
+        if past:
+            for scores, text in zip(scored, asked, strict=False):
+                past.add_synonyms(scores, text, bm25)
+        anchors = _Signals.of(self, rows, wide, queries=queries, scored=scored)
         signals = anchors.within(self.fusion, rows, pool, queries) if few else anchors
-        return self._ranked(rows, signals, self._parts(anchors, anchors.candidates()))
+        return self._ranked(rows, signals, anchors)
 
     def _parts(self, signals: _Signals, candidates: I64) -> dict[str, F64]:
         """Return A and, for several pieces, B of some rows."""
@@ -136,13 +148,14 @@ class Retriever:
             parts["b"] = log_avg_exp(np.stack(fused, axis=1), self.fusion.tau)
         return parts
 
-    def _ranked(self, rows: Rows, signals: _Signals, anchors: dict[str, F64]) -> list[Hit]:
+    def _ranked(self, rows: Rows, signals: _Signals, anchors: _Signals) -> list[Hit]:
         """Rank the candidates; several pieces mix A and B, each scaled by its anchors."""
         candidates = signals.candidates()
         parts = self._parts(signals, candidates)
         score = parts["a"]
         if "b" in parts:
-            a, b = (scale(parts[n], float(anchors[n].min()), float(anchors[n].max())) for n in "ab")
+            wide = parts if signals is anchors else self._parts(anchors, anchors.candidates())
+            a, b = (scale(parts[n], float(wide[n].min()), float(wide[n].max())) for n in "ab")
             score = convex(a, b, self.fusion.mix_a)
         parts["dense"], parts["lexical"] = (
             signals.dense.over(candidates),
@@ -174,22 +187,19 @@ def _hits(
     ids: list[str], score: F64, cosines: F64, *, whole: F64, bm25: F64, parts: dict[str, F64]
 ) -> list[Hit]:
     """Return the candidates by (−score, id)."""
-    scores, whole_cosines, lexical = score.tolist(), whole.tolist(), bm25.tolist()
-    pieces, best = cosines.tolist(), cosines.max(axis=1).tolist()
-    columns = [np.round(part, DIGITS).tolist() for part in parts.values()]
-    named = [dict(zip(parts, row, strict=True)) for row in zip(*columns, strict=True)]
-    return [
-        Hit(
-            chunk_id=ids[i],
-            score=scores[i],
-            cosine=whole_cosines[i],
-            best_cosine=best[i],
-            bm25=lexical[i],
-            scores=named[i],
-            piece_cosines=tuple(pieces[i]),
-        )
-        for i in sorted(range(len(ids)), key=lambda i: (-scores[i], ids[i]))
-    ]
+    order = top(ids, score, len(ids))
+    columns = [np.round(part[order], DIGITS).tolist() for part in parts.values()]
+    fields = zip(
+        [ids[i] for i in order],
+        score[order].tolist(),
+        whole[order].tolist(),
+        cosines.max(axis=1)[order].tolist(),
+        bm25[order].tolist(),
+        [dict(zip(parts, row, strict=False)) for row in zip(*columns, strict=True)],
+        zip(*cosines[order].T.tolist(), strict=True),
+        strict=True,
+    )
+    return list(map(Hit._make, fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,17 +236,15 @@ class _Signals:
 
     @classmethod
     def of(
-        cls, retriever: Retriever, rows: Rows, pool: I64, *, queries: F32, asked: Sequence[str]
+        cls, retriever: Retriever, rows: Rows, pool: I64, *, queries: F32, scored: list[F64]
     ) -> _Signals:
         fusion = retriever.fusion
         apart = len(queries) > 1 and not fusion.pure
-        bm25 = Bm25([view.lexical for view in rows.views])
-        scored = [bm25.scores(terms(text)) for text in (asked if apart else asked[:1])]
         near = narrowed(retriever.proposer, rows, queries, pool=pool, depth=fusion.depth)
         proposed = _proposed(rows, queries, near, fusion=fusion, apart=apart)
         on = pool if fusion.dense_weight < 1 else NO_ROWS
         lexical = [lexical_list(rows.ids, s, pool=on, depth=fusion.depth) for s in scored]
-        held = np.unique(np.concatenate([p.rows for p in proposed] + [x.rows for x in lexical]))
+        held = _union([p.rows for p in proposed] + [x.rows for x in lexical], len(rows.ids))
         cosines = _Cosines.over(rows, held, queries)
         dense = [
             signal_list(rows.ids, p, exact, depth=fusion.depth)
@@ -264,7 +272,15 @@ class _Signals:
     def candidates(self) -> I64:
         """Return the rows in any list, ascending."""
         lists = [self.dense, self.lexical, *(x for pair in self.per_piece for x in pair)]
-        return np.unique(np.concatenate([x.rows for x in lists])).astype(np.int64)
+        return _union([x.rows for x in lists], len(self.scored[0]))
+
+
+def _union(parts: Sequence[I64], total: int) -> I64:
+    """Return the rows, of ``total``, that are in any part, ascending."""
+    held = np.zeros(total, dtype=bool)
+    for part in parts:
+        held[part] = True
+    return np.flatnonzero(held)
 
 
 def _proposed(

@@ -75,8 +75,10 @@ class Rows:
 
     def products(self, queries: F32) -> F32:
         """Return the approximate cosines of all rows, shape (queries, rows)."""
-        parts = [view.vectors @ queries.T for view in self.views]
-        return np.ascontiguousarray(np.concatenate(parts).T)
+        found = np.empty((len(queries), len(self.ids)), dtype=np.float32)
+        for view, start in zip(self.views, self.starts.tolist(), strict=False):
+            found[:, start : start + len(view.chunk_ids)] = (view.vectors @ queries.T).T
+        return found
 
 
 def rows_of(views: Sequence[IndexView]) -> Rows:

@@ -1,23 +1,27 @@
 """`CatalogView`: one committed generation, loaded in one short read transaction and then pinned.
 
 What is loaded is checked: the generation's digest over every live row, and the crc of every
-vector. Views are shared within a process, so both happen once a generation.
+vector; or, for the newest generation, the seal of a file that holds the outcome (`rows_file`).
+Views are shared within a process, so either happens once a generation.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import GenerationGone, OperationFailed
-from ragstream_core.stores import catalog_read, derived
+from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError
+from ragstream_core.stores import catalog_read, derived, rows_file
+from ragstream_core.stores.loaded import Loaded
 from ragstream_core.stores.rescue import recover
 from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
-from ragstream_core.stores.view_load import Loaded, load_chunks, load_rows
+from ragstream_core.stores.view_load import load_chunks, load_rows
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
@@ -39,12 +43,14 @@ class CatalogView:
         project: Project name.
         pinned: The generation.
         loaded: Its rows, sorted by chunk id.
+        sealed: Whether its rows lie in the sealed file, or were not to.
     """
 
     index_dir: Path
     project: str
     pinned: Generation
     loaded: Loaded
+    sealed: bool = False
     _lexical: LexicalArrays | None = field(default=None, repr=False)
 
     @property
@@ -109,9 +115,7 @@ class CatalogView:
             OperationFailed: The catalog cannot be read.
         """
         wanted = list(chunk_ids)
-        for chunk_id in wanted:
-            if chunk_id not in self.loaded.row_of:
-                raise KeyError(chunk_id)
+        crcs = {i: int(self.loaded.crcs[self._row(i)]) for i in wanted}
         with guard(self.index_dir / CATALOG_NAME):
             db = connect_reader(self.index_dir)
             try:
@@ -121,13 +125,20 @@ class CatalogView:
                     self.index_dir,
                     project=self.project,
                     pinned=self.pinned,
-                    chunk_ids=wanted,
+                    crcs=crcs,
                 )
-                if len(found) < len(set(wanted)):
+                if len(found) < len(crcs):
                     raise _gone(self.project, self.generation)
             finally:
                 db.close()
         return [found[chunk_id] for chunk_id in wanted]
+
+    def _row(self, chunk_id: str) -> int:
+        ids = self.loaded.chunk_ids
+        row = bisect_left(ids, chunk_id)
+        if row == len(ids) or ids[row] != chunk_id:
+            raise KeyError(chunk_id)
+        return row
 
 
 def _gone(project: str, n: int | None) -> GenerationGone:
@@ -135,13 +146,16 @@ def _gone(project: str, n: int | None) -> GenerationGone:
     return GenerationGone(f"project {project} {what}", hint=f"ragstream ingest {project}")
 
 
-def open_view(index_dir: Path, *, project: str, generation: int | None = None) -> CatalogView:
+def open_view(
+    index_dir: Path, *, project: str, generation: int | None = None, keep: bool = False
+) -> CatalogView:
     """Open one generation for reading; the same view is shared within the process.
 
     Args:
         index_dir: The project's folder below the index root.
         project: Project name.
         generation: Its number; None for the newest.
+        keep: Leave the checked rows of the newest generation behind, for whoever opens it next.
 
     Raises:
         GenerationGone: There is no such generation, or none at all.
@@ -152,16 +166,16 @@ def open_view(index_dir: Path, *, project: str, generation: int | None = None) -
     if not path.exists():
         raise _gone(project, None)
     try:
-        return _open(index_dir, project, generation)
+        return _open(index_dir, project, generation, keep)
     except OperationFailed:
         if not recover(index_dir):
             raise
-        return _open(index_dir, project, generation)
+        return _open(index_dir, project, generation, keep)
     except FileNotFoundError:  # compacted between the catalog's answer and the map
-        return _open(index_dir, project, generation)
+        return _open(index_dir, project, generation, keep)
 
 
-def _open(index_dir: Path, project: str, n: int | None) -> CatalogView:
+def _open(index_dir: Path, project: str, n: int | None, keep: bool) -> CatalogView:
     with guard(index_dir / CATALOG_NAME):
         db = connect_reader(index_dir)
         try:
@@ -171,17 +185,38 @@ def _open(index_dir: Path, project: str, n: int | None) -> CatalogView:
                 raise _gone(project, n)
             key = (str(index_dir.resolve()), found.n, found.digest)
             with _cache_lock:
-                if key in _cache:
-                    _cache.move_to_end(key)
-                    return _cache[key]
-            view = CatalogView(index_dir, project, found, load_rows(db, index_dir, found))
+                view = _cache.get(key)
+            if view is None:
+                sealed = rows_file.load(db, index_dir, found)
+                loaded = sealed or load_rows(db, index_dir, found)
+                view = CatalogView(index_dir, project, found, loaded, sealed is not None)
         finally:
             db.close()
+    if keep and not view.sealed:
+        _keep(view)
     with _cache_lock:
         _cache[key] = view
+        _cache.move_to_end(key)
         while len(_cache) > CACHED_VIEWS:
             _cache.popitem(last=False)
     return view
+
+
+def _keep(view: CatalogView) -> None:
+    """Save the rows of the newest generation; not where a commit or an erasing came in between."""
+    view.sealed = True
+    if _is_newest(view.index_dir, view.pinned):
+        rows_file.save(view.index_dir, view.pinned, view.loaded)
+        if not _is_newest(view.index_dir, view.pinned):
+            rows_file.drop(view.index_dir)
+
+
+def _is_newest(index_dir: Path, found: Generation) -> bool:
+    try:
+        with guard(index_dir / CATALOG_NAME), contextlib.closing(connect_reader(index_dir)) as db:
+            return catalog_read.latest(db) == found
+    except RagstreamError:
+        return False
 
 
 def forget_views() -> None:

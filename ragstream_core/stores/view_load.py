@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,9 @@ from ragstream_core.records import Chunk
 from ragstream_core.records.identity import multiset_sum, sha256_hex
 from ragstream_core.stores import vector_file
 from ragstream_core.stores.catalog_read import checked_entry, digest_matches
-from ragstream_core.stores.schema import (
-    CATALOG_NAME,
-    CHUNK_CANON,
-    FILE_CANON,
-    LIVE,
-    rebuild_hint,
-)
+from ragstream_core.stores.loaded import Loaded
+from ragstream_core.stores.naming import rebuild_hint
+from ragstream_core.stores.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -30,32 +27,16 @@ _ROWS = (
     "FROM chunks c LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash "
     f"WHERE {LIVE} ORDER BY c.chunk_id"
 )
-_CHUNK = (
+_CHUNKS = (
     "SELECT c.chunk_id, c.path, c.sha256, c.chunk_idx, c.start, c.end, c.page, c.heading, "
     "c.text_hash, t.text, f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason, "
-    "f.crc FROM chunks c "
+    f"f.crc, {CHUNK_CANON} FROM chunks c "
     "LEFT JOIN texts t ON t.text_hash = c.text_hash "
     "LEFT JOIN files f ON f.path = c.path AND f.from_gen <= :n "
     "AND (f.to_gen IS NULL OR f.to_gen > :n) "
-    "WHERE c.chunk_id = :id AND c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n)"
+    "WHERE c.chunk_id IN (SELECT value FROM json_each(:ids)) "
+    "AND c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The rows of a generation, aligned and sorted by chunk id.
-
-    Attributes:
-        chunk_ids: Ids, sorted.
-        paths: Source path of each.
-        vectors: Shape (rows, dimension), float32, read-only.
-        row_of: Row number by chunk id.
-    """
-
-    chunk_ids: tuple[str, ...]
-    paths: tuple[str, ...]
-    vectors: F32
-    row_of: dict[str, int]
 
 
 def damaged(index_dir: Path, detail: str) -> IntegrityError:
@@ -71,19 +52,27 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Lo
             damaged.
         FileNotFoundError: The vector file was compacted away meanwhile, or is lost.
     """
+    import numpy as np
+
     rows = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n}).fetchall()
     files = db.execute(f"SELECT {FILE_CANON} FROM files f WHERE {LIVE}", {"n": wanted.n})
     total = multiset_sum(0, (str(row[6]) for row in rows))
     total = multiset_sum(total, (str(canon) for (canon,) in files))
     if not digest_matches(wanted, total):
         raise damaged(index_dir, f"the rows of generation {wanted.n} do not have its digest")
-    chunk_ids = tuple(row[0] for row in rows)
     return Loaded(
-        chunk_ids,
+        tuple(row[0] for row in rows),
         tuple(row[1] for row in rows),
         gathered_vectors(db, index_dir, wanted, rows),
-        {chunk_id: i for i, chunk_id in enumerate(chunk_ids)},
+        rows[0][3] if rows else 0,
+        np.array([row[4] for row in rows], dtype=np.int64),
+        np.array([canon_crc(row[6]) for row in rows], dtype=np.uint32),
     )
+
+
+def canon_crc(canon: object) -> int:
+    """Return the crc32 of a row's canonical text."""
+    return zlib.crc32(str(canon).encode("utf-8", "surrogatepass"))
 
 
 def gathered_vectors(
@@ -135,23 +124,28 @@ def load_chunks(
     *,
     project: str,
     pinned: Generation,
-    chunk_ids: Sequence[str],
+    crcs: Mapping[str, int],
 ) -> dict[str, Chunk]:
     """Load chunks with texts; ids that are gone are left out.
 
+    Args:
+        db: The catalog, in a read transaction.
+        index_dir: The project's folder below the index root.
+        project: Its name.
+        pinned: The generation.
+        crcs: Chunk id → crc of its row.
+
     Raises:
-        IntegrityError: A text is missing or does not have its hash.
+        IntegrityError: A row does not have its crc, or a text is missing or does not have its hash.
     """
     found = {}
-    for chunk_id in set(chunk_ids):
-        row = db.execute(_CHUNK, {"id": chunk_id, "n": pinned.n}).fetchone()
-        if row is None:
-            continue
-        *columns, text_hash, text = row[:10]
-        entry = checked_entry(row[10:])
+    for row in db.execute(_CHUNKS, {"ids": json.dumps(list(crcs)), "n": pinned.n}):
+        identifier, path, sha256, idx, start, end, page, heading, text_hash, text = row[:10]
+        if canon_crc(row[18]) != crcs.get(identifier):
+            raise damaged(index_dir, f"the row of {identifier} is not what was committed")
+        entry = checked_entry(row[10:18])
         if not isinstance(text, str) or sha256_hex(text) != text_hash:
-            raise damaged(index_dir, f"the text of {chunk_id} does not have its hash")
-        identifier, path, sha256, idx, start, end, page, heading = columns
+            raise damaged(index_dir, f"the text of {identifier} does not have its hash")
         meta = {
             "path": path,
             "source": path.rpartition("/")[2],

@@ -1,4 +1,7 @@
-"""How the benchmarks measure: CPU seconds of whole processes or of a block, two sides in turn."""
+"""How the benchmarks measure: CPU seconds of whole processes or of a block, two sides in turn.
+
+Processes find their modules compiled, as an installed program does, in a folder of this session.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,24 @@ import os
 import resource
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+
+_COMPILED = tempfile.TemporaryDirectory(prefix="compiled-")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a process that is measured."""
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": _COMPILED.name}
+    return {**os.environ, **compiled, **more}
 
 
 def child_cpu(command: Sequence[str], *, env: dict[str, str] | None = None) -> float:
     """Run a command; return the CPU seconds of it and its children, user and system."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
+        command, env=environment(**(env or {})), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")

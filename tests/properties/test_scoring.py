@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ragstream_core.scoring import exact_cosines, log_avg_exp, max_sim, propose
+from ragstream_core.scoring import (
+    DIGITS,
+    exact_cosines,
+    log_avg_exp,
+    max_sim,
+    propose,
+    row_sum,
+    top,
+)
 
 scores = hnp.arrays(
     np.float64, hnp.array_shapes(min_dims=1, max_dims=1, max_side=12), elements=st.floats(-1, 1)
@@ -56,6 +64,19 @@ def test_exact_cosines_are_the_same_in_any_subset_block_and_order(seed, data):
     assert np.array_equal(exact_cosines(rows, queries[column : column + 1])[:, 0], whole[:, column])
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_a_cosine_between_two_of_six_digits_is_that_of_the_row_alone(seed):
+    """Odd multiples of 1/128 end in the middle; what is added moves the last bits of the sum."""
+    rng = np.random.default_rng(seed)
+    rows, queries = (
+        (rng.standard_normal((n, 384)) * 2.0**-28).astype(np.float32) for n in (200, 4)
+    )
+    rows[:, 0], queries[:, 0] = rng.choice(np.arange(1, 128, 2), 200) / np.float32(128), 1
+    alone = [[row_sum(row, query.astype(np.float64)) for query in queries] for row in rows]
+    assert np.array_equal(exact_cosines(rows, queries), np.round(alone, DIGITS))
+
+
 def test_exact_cosines_are_the_same_in_many_threads():
     rows, queries = unit_rows(1, 2_000), unit_rows(2, 4)
     whole, found = exact_cosines(rows, queries), []
@@ -79,6 +100,25 @@ def test_what_blas_proposes_holds_the_exact_top(seed, depth):
     approximate = log_avg_exp(rows @ queries.T)
     best = set(np.argsort(-exact, kind="stable")[:depth].tolist())
     assert best <= set(propose(approximate, depth).tolist())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(-1, 1).map(lambda x: round(x, 1)) | st.floats(-1, 1), min_size=1),
+    st.integers(1, 40),
+)
+def test_proposed_are_the_best_few_and_what_is_near_the_last_of_them(values, depth):
+    scores = np.array(values * 3)
+    last = sorted(scores, reverse=True)[min(depth, len(scores)) - 1]
+    near = [i for i, s in enumerate(scores) if s >= last - 1e-5 or len(scores) <= depth]
+    assert propose(scores, depth).tolist() == near
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from([0.0, -0.0, 0.5, 1.0]))))
+def test_the_top_is_ordered_by_score_then_id_then_position(rows):
+    ids, scores = [name for name, _ in rows], np.array([score for _, score in rows])
+    order = sorted(range(len(rows)), key=lambda i: (-scores[i], ids[i]))
+    assert top(ids, scores, 5) == order[:5]
 
 
 @settings(max_examples=40, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,7 +75,6 @@ def test_each_damaged_vector_is_found_in_exactly_one_part(filled):
 def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
     """A reader whose mapping is shifted by one row returns wrong vectors; the search shows it."""
     from ragstream_core.stores import deep_check
-    from ragstream_core.stores.view_load import Loaded
 
     real = deep_check.load_rows
 
@@ -82,7 +82,7 @@ def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
         loaded = real(*given)
         vectors = np.array(loaded.vectors)
         vectors[3] = vectors[3] * 0.1 + vectors[4] * 0.9
-        return Loaded(loaded.chunk_ids, loaded.paths, vectors, loaded.row_of)
+        return replace(loaded, vectors=vectors)
 
     monkeypatch.setattr(deep_check, "load_rows", lost)
     (finding,) = read_data(filled.index, ALL)

@@ -1,0 +1,137 @@
+"""The sealed rows of the newest generation: they answer as the catalog does, or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.stores import view as views
+from ragstream_core.stores.rows_file import ROWS_FILE
+from ragstream_core.stores.view import forget_views, open_view
+
+
+@pytest.fixture
+def filled(bench):
+    for n in range(6):
+        bench.write(f"{n}.md", f"# Heading {n}\n\nbody words number {n}")
+    bench.write("long.md", "\n\n".join(f"paragraph {n} of the long one " * 9 for n in range(40)))
+    bench.run()
+    return bench
+
+
+def kept_view(bench, generation=None):
+    forget_views()
+    return open_view(bench.index, project=bench.project, generation=generation, keep=True)
+
+
+def execute(bench, statement, *values):
+    db = sqlite3.connect(bench.index / "catalog.sqlite")
+    db.execute(statement, values)
+    db.commit()
+    db.close()
+
+
+def told(view):
+    return (view.digest, view.generation, view.chunk_ids, view.paths, view.vectors.tobytes(),
+            view.chunks(view.chunk_ids))  # fmt: skip
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Counts how often a generation was read from the catalog."""
+    calls = []
+    real = views.load_rows
+    monkeypatch.setattr(views, "load_rows", lambda *given: calls.append(1) or real(*given))
+    return calls
+
+
+def test_they_answer_as_the_catalog_does_without_asking_it(filled, asked):
+    told_first = told(kept_view(filled))
+    assert asked == [1]
+    again = kept_view(filled)
+    assert told(again) == told_first and asked == [1]
+    with pytest.raises(ValueError):
+        again.vectors[0] = 0
+    assert again.loaded.row_of[again.chunk_ids[3]] == 3
+
+
+def test_whoever_does_not_keep_writes_nothing(filled):
+    filled.fresh_view()
+    assert not (filled.index / ROWS_FILE).exists()
+
+
+def test_another_generation_is_read_from_the_catalog(filled, asked):
+    kept_view(filled)
+    written = (filled.index / ROWS_FILE).read_bytes()
+    filled.write("0.md", "other words")
+    (filled.docs / "1.md").unlink()
+    filled.run()
+    newest = told(filled.fresh_view())
+    old = told(kept_view(filled, 1))  # not the newest: nothing is written
+    assert (filled.index / ROWS_FILE).read_bytes() == written
+    assert told(kept_view(filled)) == newest and old != newest
+    del asked[:]
+    assert told(filled.fresh_view()) == newest and not asked
+    assert told(filled.fresh_view(1)) == old and asked
+
+
+def test_an_empty_generation_is_kept_too(bench, asked):
+    bench.write("0.md", "words")
+    bench.run()
+    (bench.docs / "0.md").unlink()
+    bench.run()
+    first = told(kept_view(bench))
+    assert first[2] == () and told(kept_view(bench)) == first and asked == [1]
+
+
+@pytest.mark.parametrize("column", ["start", "end", "page", "heading", "chunk_idx", "text_hash"])
+def test_a_changed_row_is_found_when_its_chunk_is_loaded(filled, column):
+    kept_view(filled)
+    wanted = kept_view(filled).chunk_ids[2]
+    value = {"heading": "other", "text_hash": "0" * 64}.get(column, 77)
+    execute(filled, f'UPDATE chunks SET "{column}" = ? WHERE chunk_id = ?', value, wanted)
+    view = kept_view(filled)
+    with pytest.raises(IntegrityError, match="not what was committed"):
+        view.chunks([wanted])
+    assert view.chunks([view.chunk_ids[3]])
+    assert filled.health()
+
+
+def test_a_flipped_vector_is_found_by_the_catalogs_crc(filled):
+    kept_view(filled)
+    path = filled.vector_file()
+    raw = bytearray(path.read_bytes())
+    raw[700] ^= 4
+    path.write_bytes(raw)
+    with pytest.raises(IntegrityError, match="crc"):
+        kept_view(filled)
+
+
+def test_rows_of_an_older_vector_file_are_not_used(filled, asked):
+    first = kept_view(filled)
+    execute(filled, "UPDATE vector_files SET epoch = 2")
+    execute(filled, "UPDATE vectors SET epoch = 2")
+    path = filled.vector_file()
+    rows = np.fromfile(path, "<f4").reshape(len(set(first.loaded.places)), -1)[::-1]
+    path.with_name(path.name.replace("-1.f32", "-2.f32")).write_bytes(rows.tobytes())
+    execute(filled, "UPDATE vectors SET row = ? - row", len(rows) - 1)
+    path.unlink()
+    again = kept_view(filled)
+    assert np.array_equal(again.vectors, first.vectors) and asked == [1, 1]
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(filled):
+    (filled.index / "stores").write_text("in the way")
+    view = kept_view(filled)
+    assert view.chunks(view.chunk_ids)
+
+
+def test_what_was_replaced_meanwhile_does_not_stay(filled, monkeypatch):
+    """An erasing between the reading and the writing: the file would name what is gone."""
+    answers = iter([True, False])
+    monkeypatch.setattr(views, "_is_newest", lambda *given: next(answers))
+    kept_view(filled)
+    assert not (filled.index / ROWS_FILE).exists()
