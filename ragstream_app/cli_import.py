@@ -1,4 +1,4 @@
-"""`ragstream import-pkl`: documents from the NumPy pickles of older programs."""
+"""`ragstream index import-pkl`: documents from the NumPy pickles of older programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragstream_app.session import emit_json, note, session_of
 
 IMPORT_EPILOG = """**Examples**
 
-ragstream import-pkl history_store.pkl -p old_notes
+ragstream index import-pkl history_store.pkl -p old_notes
 
 ragstream ingest old_notes (embeds the texts with this project's model)"""
 

@@ -1,6 +1,7 @@
 """Stage JSON: each op's SuperPrompt as a file of its run, from which any stage can go on.
 
     <data>/prompts/runs/<run>/<step>.<output>.json
+    <data>/prompts/runs/<run>/from-<run>                where it read another run's files
 
 Derived: replay never reads it. A re-execution loads from the run that really produced an input.
 """
@@ -13,6 +14,7 @@ import dagster as dg
 
 from ragstream_core.atomic import replace_bytes
 from ragstream_core.build.workspace import Workspace
+from ragstream_core.orchestration.prompt_store import PARENT_PREFIX
 from ragstream_core.records import SuperPrompt, from_json, to_json
 from ragstream_core.records.identity import sha256_hex
 
@@ -45,11 +47,13 @@ class StageJsonIOManager(dg.IOManager):
 
         Raises:
             Failure: The file is gone or of another version; the message says where to start.
+            OSError: Disk full, permission denied.
         """
         upstream = context.upstream_output
         if upstream is None:
             raise dg.Failure("this input comes from no step", allow_retries=False)
         path = self._path(upstream)
+        self._note_parent(context, upstream)
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["version"] == STAGE_JSON_VERSION:
@@ -61,6 +65,13 @@ class StageJsonIOManager(dg.IOManager):
             metadata={"next": "re-execute all steps of the run"},
             allow_retries=False,
         )
+
+    def _note_parent(self, context: dg.InputContext, upstream: dg.OutputContext) -> None:
+        """Note in a re-execution's folder which run it reads from: that run's files are needed."""
+        run_id = context.step_context.run_id
+        if run_id != upstream.run_id:
+            note = self._runs / run_id / f"{PARENT_PREFIX}{upstream.run_id}"
+            replace_bytes(note, b"", durable=False)
 
     def _path(self, context: dg.OutputContext) -> Path:
         name = _UNSAFE.sub("_", f"{context.step_key}.{context.name}.json")

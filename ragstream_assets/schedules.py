@@ -49,15 +49,20 @@ def weekly_verify(
         yield dg.SkipReason("no project is a partition yet")
 
 
-@dg.op(description="Drop the generations that neither the settings nor a kept prompt need.")
+@dg.op(description="Drop old generations and prompts that neither the settings nor anybody keeps.")
 def drop_generations(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
     """Collect the garbage of every project; one that is locked or damaged is said and passed by."""
+    from ragstream_core.build import expiring
+
+    space = workspace.open()
     with short_errors(context.run_id):
-        rows = [collected(workspace.open(), name) for name in workspace.open().projects()]
+        prompts = expiring.gc(space)
+        rows = [collected(space, name) for name in space.projects()]
     context.add_output_metadata(
         {
             "projects": len(rows),
-            "bytes": sum(row["bytes"] for row in rows),
+            "prompts": len(prompts["prompts"]),
+            "bytes": prompts["bytes"] + sum(row["bytes"] for row in rows),
             "dropped": table(rows, *COLUMNS),
         }
     )
@@ -80,7 +85,7 @@ def collected(workspace: Workspace, project: str) -> dict[str, Any]:
     return row | numbers | {"generations": len(went["generations"])}
 
 
-@dg.job(name=RETENTION_JOB, description="Drop the generations of all projects nobody needs.")
+@dg.job(name=RETENTION_JOB, description="Drop the generations and prompts nobody needs.")
 def retention_job() -> None:
     """One op over all projects."""
     drop_generations()
@@ -90,7 +95,7 @@ def retention_job() -> None:
     job=retention_job,
     cron_schedule=WEEKLY_RETENTION,
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Drop the generations nobody needs, on Sundays after the verification.",
+    description="Drop the generations and prompts nobody needs, Sundays after the verification.",
 )
 def weekly_retention(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """Request one run a week."""

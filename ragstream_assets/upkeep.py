@@ -9,13 +9,16 @@ from ragstream_core.build.workspace import Workspace
 from ragstream_core.stores.lock import process_start
 
 if TYPE_CHECKING:
-    from dagster import DagsterInstance
+    from dagster import AssetMaterialization, DagsterInstance
+
+    from ragstream_core.ingestion.index_store import Generation
 
 PROJECT_TAG = "ragstream/project"
 PID_TAG = "ragstream/pid"
 START_TAG = "ragstream/pid_start"
 HOST_TAG = "ragstream/host"
 SCANNED_RUNS = 100
+INDEX_KEY = ("documents", "index")
 
 
 def process_tags() -> dict[str, str]:
@@ -49,48 +52,58 @@ def mark_stale_runs(instance: "DagsterInstance") -> list[str]:
 
 
 def tidy(instance: "DagsterInstance", workspace: Workspace, project: str) -> None:
-    """Do what is due before a run; before an ingest, also make its project a partition.
-
-    Raises:
-        UnknownProject: There is no such folder.
-    """
+    """Do what is due before a run; before an ingest, also make its project a partition."""
     mark_stale_runs(instance)
     if not project:
         return
     instance.add_dynamic_partitions("project", [project])
-    report_missed_generation(instance, workspace, project)
+    report_missed_generations(instance, workspace, project)
 
 
-def report_missed_generation(
+def report_missed_generations(
     instance: "DagsterInstance", workspace: Workspace, project: str
-) -> int:
-    """Report a newest generation that was committed without Dagster; return it, else 0.
+) -> list[int]:
+    """Report every kept generation that was committed without Dagster since the last it knows.
 
-    Raises:
-        UnknownProject: There is no such folder.
+    Returns:
+        Their numbers, in the order of the reports: oldest first.
     """
-    from dagster import AssetKey, AssetMaterialization, AssetRecordsFilter
+    from ragstream_core.build import care
 
-    status = workspace.status(project)
-    generation = int(status["generation"] or 0)
-    if not generation:
-        return 0
-    key = AssetKey(["documents", "index"])
-    found = instance.fetch_materializations(
-        AssetRecordsFilter(asset_key=key, asset_partitions=[project]), limit=1
-    ).records
-    event = found[0].asset_materialization if found else None
-    if event is not None and event.metadata["generation"].value == generation:
-        return 0
-    instance.report_runless_asset_event(
-        AssetMaterialization(
-            key,
-            description="committed without Dagster",
-            partition=project,
-            metadata={"generation": generation, "digest": status["digest"] or "-"},
-        )
+    number, digest = _last_reported(instance, project)
+    missed = care.generations_since(workspace, project, number, digest=digest)
+    for generation in missed:
+        instance.report_runless_asset_event(_materialization(project, generation))
+    return [generation.n for generation in missed]
+
+
+def _last_reported(instance: "DagsterInstance", project: str) -> tuple[int, str]:
+    from dagster import AssetKey, AssetRecordsFilter
+
+    wanted = AssetRecordsFilter(AssetKey(INDEX_KEY), asset_partitions=[project])
+    for record in instance.fetch_materializations(wanted, limit=1).records:
+        if record.asset_materialization is not None:
+            metadata = record.asset_materialization.metadata
+            return int(str(metadata["generation"].value)), str(metadata["digest"].value)
+    return 0, ""
+
+
+def _materialization(project: str, generation: "Generation") -> "AssetMaterialization":
+    from dagster import AssetKey, AssetMaterialization
+
+    return AssetMaterialization(
+        AssetKey(INDEX_KEY),
+        description=f"committed without Dagster, {generation.created}",
+        partition=project,
+        metadata={
+            "generation": generation.n,
+            "committed": True,
+            "documents": generation.counts.get("files", 0),
+            "chunks": generation.counts.get("chunks", 0),
+            "digest": generation.digest,
+        },
+        tags={"dagster/data_version": generation.digest},
     )
-    return generation
 
 
 def _gone(tags: Mapping[str, str]) -> bool:

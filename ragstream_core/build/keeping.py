@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 from pathlib import Path
@@ -39,10 +40,13 @@ def keep(workspace: Workspace, key: str) -> dict[str, Any]:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     replace_text(marker, f"{now}\n")  # first: from here on no ingest drops what is still there
     try:
+        workspace.store.record(full_key)  # it may have expired at this very moment
         for pin in record.inputs["pins"]:
             _require(workspace, pin)
     except RagstreamError:
         marker.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            marker.parent.rmdir()  # where nothing but the marker was left
         raise
     return {"prompt_key": full_key, "kept": True, "pins": [list(pin) for pin in pins]}
 
@@ -86,7 +90,7 @@ def pinned(prompts: Path, project: str) -> dict[int, list[str]]:
 
 
 def _require(workspace: Workspace, pin: dict[str, Any]) -> None:
-    from ragstream_core.stores.history import kept_generations
+    from ragstream_core.stores.generations import kept_generations
 
     project, n = pin["project"], pin["generation"]
     try:

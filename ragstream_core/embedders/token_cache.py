@@ -34,14 +34,16 @@ _KEPT_SHARE = 0.9  # evict down to this, so that eviction is rare
 class TokenVectorCache:
     """A directory of token vectors of one model; safe for threads and for several processes."""
 
-    def __init__(self, directory: Path, *, max_bytes: int = GIB) -> None:
+    def __init__(self, directory: Path, *, max_bytes: int = GIB, read_only: bool = False) -> None:
         """Open a cache; nothing is read or created before the first use.
 
         Args:
             directory: One for each ``embed_fp``.
             max_bytes: Largest total size of the entries, in bytes.
+            read_only: Leave no trace, not even the time of use.
         """
         self._directory = directory
+        self._read_only = read_only
         self._max_bytes = max_bytes
         self._total: int | None = None
         self._lock = threading.Lock()
@@ -58,6 +60,8 @@ class TokenVectorCache:
         except OSError:
             return None
         rows = _decode(data)
+        if self._read_only:
+            return rows
         with contextlib.suppress(OSError):
             if rows is None:
                 path.unlink()
@@ -71,6 +75,8 @@ class TokenVectorCache:
         Raises:
             ValueError: ``text_hash`` is no hexadecimal digest.
         """
+        if self._read_only:
+            return
         data = _encode(rows)
         try:
             atomic.replace_bytes(self._path(text_hash), data, durable=False)
@@ -141,8 +147,8 @@ class CachedTokenVectors:
         wanted = {h: t for h, t in zip(hashes, texts, strict=True) if h not in found}
         fresh = self._embedder.token_vectors(list(wanted.values())) if wanted else []
         for text_hash, rows in zip(wanted, fresh, strict=True):
-            self._cache.put(text_hash, rows)
-            found[text_hash] = rows
+            found[text_hash] = rows.astype(np.float16, copy=False)  # as it will come back
+            self._cache.put(text_hash, found[text_hash])
         return [found[h] for h in hashes]
 
 

@@ -7,6 +7,8 @@ not fit beside the query is read in windows and has the score of its best one.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 from ragstream_core.chunking.tokenizer import ModelTokenizer, even_windows
 from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
+from ragstream_core.records.identity import digest_of
 
 DECIMALS = 6
 _PAIR_SPECIALS = 3
@@ -41,14 +44,49 @@ def find_cross_encoder(model: str, models_dir: Path) -> Path | None:
     return cached if _is_complete(cached) else None
 
 
+def weights_digest(folder: Path) -> str:
+    """Return the digest of everything that a cross-encoder's scores depend on, 64 hex digits.
+
+    A file is read once a process, and again when its size, time or inode has changed.
+
+    Args:
+        folder: The model's local folder, from `find_cross_encoder`.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    found = {path.name: path.stat() for path in sorted(folder.iterdir()) if _counts(path)}
+    return digest_of(
+        {
+            name: _sha256(folder / name, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+            for name, stat in found.items()
+        }
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _sha256(path: Path, size: int, mtime_ns: int, inode: int) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _counts(path: Path) -> bool:
+    return path.suffix in (".json", ".onnx", ".safetensors", ".txt") and path.is_file()
+
+
 class CrossEncoderReranker:
     """A `ragstream_core.ports.Reranker`; the model is loaded at the first score.
+
+    Attributes:
+        kind: What comes before the model in `name`.
 
     Args:
         folder: The model's local folder, from `find_cross_encoder`.
         model: Its name, shown to people and part of a prompt's key.
         device: ``auto`` or a torch device name.
     """
+
+    kind = "cross_encoder"
 
     def __init__(self, folder: Path, *, model: str = "", device: str = "auto") -> None:
         self._folder = folder
@@ -59,7 +97,7 @@ class CrossEncoderReranker:
     @property
     def name(self) -> str:
         """Kind and model."""
-        return f"cross_encoder:{self._model_name}"
+        return f"{self.kind}:{self._model_name}"
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
         """Score each (query, passage) pair.
@@ -77,17 +115,23 @@ class CrossEncoderReranker:
             UsageError: The model has more than one output: it is no reranker.
             OperationFailed: A score is not a number.
         """
-        model, tokenizer, length = self._load()
+        _, tokenizer, length = self._load()
         room = max(length // 2, length - _PAIR_SPECIALS - tokenizer.count(query))
         windows = [_passage_windows(tokenizer, passage, room=room) for passage in passages]
         pairs = [(query, window) for group in windows for window in group]
         if not pairs:
             return []
-        values = iter(model.predict(pairs, batch_size=1, show_progress_bar=False).tolist())
-        best = [round(max(float(next(values)) for _ in group), DECIMALS) for group in windows]
+        values = iter(self._predict(pairs))
+        best = [round(max(next(values) for _ in group), DECIMALS) for group in windows]
         if any(value != value for value in best):
             raise OperationFailed(f"{self.name} returned a score that is not a number")
         return best
+
+    def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return one score a (query, window), each made alone."""
+        model, _, _ = self._load()
+        found = model.predict(list(pairs), batch_size=1, show_progress_bar=False)
+        return [float(value) for value in found.tolist()]
 
     def _load(self) -> tuple[Any, ModelTokenizer, int]:
         if self._loaded is None:

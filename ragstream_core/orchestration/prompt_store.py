@@ -1,8 +1,9 @@
 """Where prompts lie: requests by digest, injected bytes by digest, one folder a finished prompt.
 
 prompts/inbox/<sha256>.json     requests; Dagster config carries only their reference
-prompts/blobs/<sha256>          bytes of injected files
-prompts/runs/<run>/             stage JSON of recorded runs (derived)
+prompts/blobs/<sha256>          bytes of injected files; query vectors and exchanges with a language
+                                model, which no one can make again
+prompts/runs/<run>/             stage JSON (derived); from-<run>: it read that run's
 prompts/<prompt_key>/           record.json (truth), super_prompt.md, decisions.parquet (derived)
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,11 +19,15 @@ from typing import Any
 
 from ragstream_core.atomic import make_private_dir, replace_bytes, replace_text
 from ragstream_core.errors import IntegrityError, UnknownPrompt
+from ragstream_core.orchestration.exchanges import EXCHANGES
 from ragstream_core.orchestration.inputs import PromptRequest, inputs_json, inputs_of, request_from
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
 
 RECORD_VERSION = 1
+RECORD_NAME = "record.json"
+PARENT_PREFIX = "from-"
+"""Empty file in a run's folder; the rest of its name is a run whose stage JSON was read."""
 MIN_PREFIX = 6
 
 
@@ -30,7 +36,8 @@ class PromptRecord:
     """What is kept of a finished prompt: enough to make it again.
 
     Attributes:
-        prompt_key: Digest of (input_key, LLM exchanges, human edits, output sha256).
+        prompt_key: Digest of (input_key, LLM exchanges, human edits, output sha256); empty where
+            nothing was kept.
         input_key: Digest of ``inputs``.
         inputs: The pinned inputs, JSON form.
         output_sha256: sha256 of the Super-Prompt's UTF-8 bytes.
@@ -39,6 +46,7 @@ class PromptRecord:
         run_id: Dagster run, empty where it was not recorded.
         timings_ms: Op → milliseconds.
         tokens: Tokens of the Super-Prompt.
+        exchanges: Digests of the exchanges with a language model, in order.
     """
 
     prompt_key: str
@@ -50,6 +58,7 @@ class PromptRecord:
     run_id: str
     timings_ms: Mapping[str, float]
     tokens: int
+    exchanges: Sequence[str] = ()
 
 
 def make_record(
@@ -66,8 +75,9 @@ def make_record(
     """
     inputs = inputs_of(prompt)
     output = sha256_hex(prompt.extras["super_prompt"])
+    exchanges = list(prompt.extras.get(EXCHANGES, ()))
     return PromptRecord(
-        prompt_key=digest_of([inputs.key, [], [], output]),
+        prompt_key=digest_of([inputs.key, exchanges, [], output]),
         input_key=inputs.key,
         inputs=inputs_json(inputs),
         output_sha256=output,
@@ -76,7 +86,17 @@ def make_record(
         run_id=run_id,
         timings_ms={op: round(ms, 3) for op, ms in timings_ms.items()},
         tokens=int(prompt.extras.get("token_tree", {}).get("total", 0)),
+        exchanges=exchanges,
     )
+
+
+def key_of(prompt: SuperPrompt) -> str:
+    """Return the key of a finished prompt.
+
+    Raises:
+        UsageError: The prompt carries no inputs.
+    """
+    return make_record(prompt, environment={}, timings_ms={}).prompt_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +113,7 @@ class PromptStore:
         """
         text = canonical_json(asdict(request))
         digest = sha256_hex(text)
-        path = self.root / "inbox" / f"{digest}.json"
-        if not path.exists():
-            replace_text(path, text)
+        self._put_once(self.root / "inbox" / f"{digest}.json", text.encode("utf-8"))
         return f"sha256:{digest}"
 
     def request(self, reference: str) -> PromptRequest:
@@ -122,9 +140,7 @@ class PromptStore:
             OSError: Disk full, permission denied.
         """
         digest = sha256_hex(data)
-        path = self.root / "blobs" / digest
-        if not path.exists():
-            replace_bytes(path, data)
+        self._put_once(self.root / "blobs" / digest, data)
         return digest
 
     def blob(self, digest: str) -> bytes:
@@ -153,7 +169,7 @@ class PromptStore:
         decisions = _parquet(prompt.extras.get("decisions", []))
         replace_bytes(folder / "decisions.parquet", decisions, durable=False)
         data = {"version": RECORD_VERSION, **asdict(record)}
-        replace_text(folder / "record.json", json.dumps(data, ensure_ascii=False, indent=1))
+        replace_text(folder / RECORD_NAME, json.dumps(data, ensure_ascii=False, indent=1))
         return folder
 
     def record(self, key: str) -> PromptRecord:
@@ -163,7 +179,7 @@ class PromptStore:
             UnknownPrompt: No prompt, or several, under that key.
             IntegrityError: The record is damaged or does not belong to its key.
         """
-        path = self.root / self.find(key) / "record.json"
+        path = self.root / self.find(key) / RECORD_NAME
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             version = data.pop("version")
@@ -172,7 +188,8 @@ class PromptStore:
             raise IntegrityError(
                 f"{path} is damaged", hint="ragstream prompt … makes it again"
             ) from None
-        expected = digest_of([digest_of(record.inputs), [], [], record.output_sha256])
+        exchanges = list(record.exchanges)
+        expected = digest_of([digest_of(record.inputs), exchanges, [], record.output_sha256])
         if version != RECORD_VERSION or record.prompt_key != expected != "":
             raise IntegrityError(f"{path} does not belong to the key {record.prompt_key[:12]}")
         return record
@@ -192,9 +209,16 @@ class PromptStore:
             )
         return found[0]
 
+    def _put_once(self, path: Path, data: bytes) -> None:
+        """Write a file unless it is there; its time says when it was last asked for."""
+        try:
+            os.utime(path)
+        except FileNotFoundError:
+            replace_bytes(path, data)
+
     def keys(self) -> list[str]:
         """Return the keys of all kept prompts, oldest record first."""
-        records = self.root.glob("*/record.json")
+        records = self.root.glob(f"*/{RECORD_NAME}")
         return [p.parent.name for p in sorted(records, key=lambda p: p.stat().st_mtime_ns)]
 
 

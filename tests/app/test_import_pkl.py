@@ -1,4 +1,4 @@
-"""`ragstream import-pkl`: documents from an old snapshot, and nothing from a hostile one."""
+"""`ragstream index import-pkl`: documents from an old snapshot, and nothing from a hostile one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_honest_pickle_becomes_a_project_that_can_be_asked(environment, tmp_p
         "metadata": [{}, {}],
     }
     path.write_bytes(pickle.dumps(value))
-    code, out, err = run("import-pkl", str(path), "-p", "old_notes", "--json")
+    code, out, err = run("index", "import-pkl", str(path), "-p", "old_notes", "--json")
     assert code == 0, err
     assert json.loads(out) == {
         "project": "old_notes",
@@ -35,7 +35,7 @@ def test_an_honest_pickle_becomes_a_project_that_can_be_asked(environment, tmp_p
         "empty": 0,
         "vectors": 2,
     }
-    code, out, _ = run("import-pkl", str(path), "-p", "old_notes")
+    code, out, _ = run("index", "import-pkl", str(path), "-p", "old_notes")
     assert code == 0 and "0 documents written, 2 unchanged" in out
     assert run("ingest", "old_notes")[0] == 0
     code, out, _ = run("search", "when is soup served", "-p", "old_notes", "--json")
@@ -45,11 +45,11 @@ def test_an_honest_pickle_becomes_a_project_that_can_be_asked(environment, tmp_p
 def test_a_hostile_pickle_is_refused(environment, tmp_path, run):
     path, canary = tmp_path / "bad.pkl", tmp_path / "canary"
     path.write_bytes(pickle.dumps(Hostile(f"touch {canary}")))
-    code, _, err = run("import-pkl", str(path), "-p", "old_notes")
+    code, _, err = run("index", "import-pkl", str(path), "-p", "old_notes")
     assert code == 3 and "system" in err and "no array or container needs" in err
     assert not canary.exists() and not (environment / "doc_raw").exists()
 
 
 def test_wrong_usage_is_exit_code_2(environment, tmp_path, run):
-    assert run("import-pkl", str(tmp_path / "none.pkl"), "-p", "old_notes")[0] == 2
-    assert run("import-pkl", str(tmp_path / "none.pkl"), "-p", "../x")[0] == 2
+    assert run("index", "import-pkl", str(tmp_path / "none.pkl"), "-p", "old_notes")[0] == 2
+    assert run("index", "import-pkl", str(tmp_path / "none.pkl"), "-p", "../x")[0] == 2

@@ -7,6 +7,8 @@ import pytest
 from ragstream_core.build import models
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import WeightsMissing
+from ragstream_core.models import cross_encoder
+from ragstream_core.models.cross_encoder import weights_digest
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.settings import MS_MARCO
 from tests.unit.models.test_cross_encoder import build
@@ -59,9 +61,36 @@ def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
     assert "maxsim" in trail and "cross_encoder" not in trail
     assert space.replay(before.prompt_key).verdict == "identical"
     shutil.rmtree(folder)
-    models.cross_encoder.cache_clear()
     verdict = space.replay(after.prompt_key)
     assert verdict.verdict == "environment differs" and MS_MARCO in verdict.reason
+
+
+@pytest.mark.parametrize("changed", ["model.safetensors", "tokenizer.json"])
+def test_other_weights_are_another_key_and_an_environment_that_differs(space, changed):
+    folder = models.models_dir(space.config) / MS_MARCO
+    build(folder)
+    record = space.finish(ask(space))
+    assert record.inputs["models"]["reranker_weights"] == weights_digest(folder)
+    raw = (folder / changed).read_bytes()
+    (folder / changed).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+    verdict = space.replay(record.prompt_key)
+    assert verdict.verdict == "environment differs" and "others now" in verdict.reason
+    request = PromptRequest("Who may write to the catalog?", ("demo",))
+    assert space.pin(request).models != record.inputs["models"]
+    (folder / changed).write_bytes(raw)
+    assert space.replay(record.prompt_key).verdict == "identical"
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path, monkeypatch):
+    build(tmp_path)
+    first = weights_digest(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(cross_encoder.hashlib, "file_digest", None)  # whoever reads fails
+        assert weights_digest(tmp_path) == first
+    (tmp_path / "README.md").write_text("no weight")
+    assert weights_digest(tmp_path) == first
+    (tmp_path / "model.safetensors").touch()
+    assert weights_digest(tmp_path) == first
 
 
 def test_another_embedding_model_is_an_environment_that_differs(space, tmp_path):
@@ -87,7 +116,7 @@ def test_the_cross_encoder_reads_prompt_md_and_never_the_pieces(space, monkeypat
             asked.append((query, len(passages)))
             return [0.0] * len(passages)
 
-    monkeypatch.setattr(models, "cross_encoder", lambda name, folder: Spy())
+    monkeypatch.setattr(models, "cross_encoder", lambda name, folder, weights: Spy())
     request = PromptRequest(
         "# Task\nWho may write?\n# Format\nA table.", ("demo",),
         settings={"rerank.backend": "cross_encoder"},

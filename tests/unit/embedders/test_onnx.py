@@ -67,6 +67,15 @@ def test_unusable_numbers_are_refused(bad):
         stack_checked([np.array(bad[0], dtype=np.float32)], shape=(1, 2))
 
 
+def test_token_rows_are_rounded_once_to_float16():
+    rows = np.random.default_rng(2).normal(size=(7, 384))
+    found = unit_rows_f16(rows)
+    exact = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert found.dtype == np.float16
+    assert np.array_equal(found, exact.astype(np.float16))
+    assert not np.array_equal(found.astype(np.float64), exact)
+
+
 def test_wrong_counts_and_lengths_are_refused():
     row = np.array([1.0, 0.0], dtype=np.float32)
     with pytest.raises(EmbeddingFailed, match="shape"):

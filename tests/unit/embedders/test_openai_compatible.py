@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from ragstream_core.embedders import registry
-from ragstream_core.embedders.endpoint_calls import EndpointCalls, Pace
-from ragstream_core.embedders.endpoints import endpoint_at, host_of
+from ragstream_core.embedders.endpoint_calls import EndpointCalls
 from ragstream_core.embedders.openai_compatible import BATCH, EndpointEmbedder
+from ragstream_core.endpoints.address import endpoint_at, host_of
+from ragstream_core.endpoints.attempts import Pace
 from ragstream_core.errors import EmbeddingFailed, UnknownSetting
 
 KEY = "sk-canary-0123456789"
@@ -260,7 +261,7 @@ def test_attempts_are_counted_and_then_the_endpoint_is_left_alone(make, server, 
     with pytest.raises(EmbeddingFailed, match="left alone"):
         embedder.embed_documents(["x"])
     assert len(server.seen) == 5
-    embedder._calls._pace.sleep(61)
+    embedder._calls._attempts.pace.sleep(61)
     assert embedder.embed_documents(["x"]).shape == (1, DIMENSION)
 
 

@@ -82,6 +82,18 @@ def test_names_that_are_no_digest_are_refused(tmp_path):
             cache.get(name)
 
 
+def test_a_backend_with_wider_numbers_is_rounded_before_its_first_use(tmp_path):
+    class Wide(HashedEmbedder):
+        def token_vectors(self, texts):
+            chance = np.random.default_rng(4)
+            return [chance.normal(size=(3, 384)).astype(np.float32) for _ in texts]
+
+    cached = CachedTokenVectors(Wide(), TokenVectorCache(tmp_path))
+    (fresh,), (again,) = cached.token_vectors(["one"]), cached.token_vectors(["one"])
+    assert fresh.dtype == again.dtype == np.float16
+    assert fresh.tobytes() == again.tobytes()
+
+
 def test_fresh_and_cached_values_are_equal(tmp_path):
     embedder = Counting()
     cached = CachedTokenVectors(embedder, TokenVectorCache(tmp_path))
