@@ -1,0 +1,271 @@
+"""The conversation journal of a data root: write turns and tags, and read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import Refused, UsageError
+from ragstream_core.history.fold import fold
+from ragstream_core.history.ids import session_name, uuid7
+from ragstream_core.history.journal import Journal
+from ragstream_core.history.listing import session_rows, turn_rows
+from ragstream_core.history.recent import has_session
+from ragstream_core.history.records import (
+    SOURCES,
+    STATUSES,
+    Asked,
+    Entry,
+    TagEdit,
+    Turn,
+    checked_session,
+)
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+
+LEVELS = ("GOLD", "SILVER", "BLUE")
+_TAG_LETTERS = 64
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def history_dir(workspace: Workspace) -> Path:
+    """Return the folder of everything about conversations, whether it exists or not."""
+    return workspace.data_dir / "history"
+
+
+def snapshot_path(workspace: Workspace) -> Path:
+    """Return where the published selection lies."""
+    return history_dir(workspace) / "vectors" / "history_store.arrow"
+
+
+def journal(workspace: Workspace) -> Journal:
+    """Return the journal, one object a workspace: its first append verifies the current segment."""
+    found: Journal = workspace._cache.setdefault(
+        "journal", Journal(history_dir(workspace) / "logs")
+    )
+    return found
+
+
+def new_session(workspace: Workspace, now: dt.datetime | None = None) -> str:
+    """Return a name for a new conversation that none of the newest records has."""
+    when = now or dt.datetime.now().astimezone()
+    nth = 1
+    while has_session(journal(workspace), session_name(when, nth)):
+        nth += 1
+    return session_name(when, nth)
+
+
+def append_turn(workspace: Workspace, turn: Turn) -> Entry:
+    """Make a turn durable; when this returns it is on the disk.
+
+    Args:
+        workspace: The data root.
+        turn: What is kept; an empty ``id`` or ``timestamp`` is filled in.
+
+    Raises:
+        UsageError: A field that is not valid.
+        Refused: `history.persist` is off: nothing is written.
+        ProjectLocked: Another process kept writing; the message names it.
+        OperationFailed: Disk full or failing; the turn is not kept.
+    """
+    return append_records(workspace, [turn])[0]
+
+
+def append_records(workspace: Workspace, records: Sequence[Turn | TagEdit | Asked]) -> list[Entry]:
+    """Make several records durable with one sync, in order; see `append_turn`.
+
+    Raises:
+        UsageError: A field that is not valid; nothing was written.
+        Refused: `history.persist` is off: nothing is written.
+        ProjectLocked: Another process kept writing; the message names it.
+        OperationFailed: Disk full or failing; none of these is kept.
+    """
+    require_persist(workspace)
+    return journal(workspace).append(completed(records))
+
+
+def completed(records: Sequence[Turn | TagEdit | Asked]) -> list[Turn | TagEdit | Asked]:
+    """Return records with their ids and times, checked; nothing is written.
+
+    Raises:
+        UsageError: A field that is not valid.
+    """
+    now = dt.datetime.now().astimezone()
+    return [_completed(record, now) for record in records]
+
+
+def append_external(
+    workspace: Workspace, turn: Turn, *, answers: str = ""
+) -> tuple[Entry, list[str]]:
+    """Append a reply from outside, its citations checked before it enters (R-191, R-215).
+
+    Args:
+        workspace: The data root.
+        turn: With the reply; without a question the text of the prompt is taken.
+        answers: Key of the prompt that it answers, or its first 6 digits; "": none.
+
+    Returns:
+        The entry, and the markers that the prompt did not issue, as written.
+
+    Raises:
+        UsageError: No question, or a field that is not valid.
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: The prompt's record is damaged.
+        Refused: `history.persist` is off: nothing is written.
+        OperationFailed: Disk full or failing; the turn is not kept.
+    """
+    from ragstream_core.build.history_answers import checked_citations, prompt_text
+
+    require_persist(workspace)
+    key = workspace.store.find(answers) if answers else ""
+    question = turn.user_text or (prompt_text(workspace, key) if key else "")
+    if not question:
+        raise UsageError(
+            "an external reply without its question",
+            hint="give --user TEXT, or --answers KEY of the prompt that it answers",
+        )
+    citations = checked_citations(workspace, key, turn.assistant_text)
+    entry = append_turn(
+        workspace,
+        replace(turn, user_text=question, source="external", prompt_key=key, citations=citations),
+    )
+    unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
+    return entry, unknown
+
+
+def tag(
+    workspace: Workspace, which: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+) -> tuple[Entry, tuple[str, ...]]:
+    """Add and remove tags of a turn by a new record; the turn itself stays as it is.
+
+    Args:
+        workspace: The data root.
+        which: Id of the turn, or its number.
+        add: Tags to add.
+        remove: Tags to remove.
+
+    Returns:
+        The new record's entry, and the turn's tags from now on.
+
+    Raises:
+        UsageError: No such turn, or no valid tag.
+        Refused: `history.persist` is off: nothing is written.
+        OperationFailed: Disk full or failing; nothing changed.
+    """
+    edit = TagEdit("", "", "", _tags(add), _tags(remove))
+    if not edit.add and not edit.remove:
+        raise UsageError("no tag to add or remove", hint="ragstream history tag TURN --add GOLD")
+    found = next((row for row in show(workspace) if which in (row["id"], str(row["seq"]))), None)
+    if found is None or found["status"] == "unanswered":
+        raise UsageError(
+            f"no turn {which!r}", hint="`ragstream history show` lists ids and numbers"
+        )
+    (entry,) = append_records(workspace, [replace(edit, turn=found["id"])])
+    return entry, fold([entry]).tags(found["id"], found["tags"])
+
+
+def show(
+    workspace: Workspace, session: str = "", *, tags: Sequence[str] = (), last: int = 0
+) -> list[dict[str, Any]]:
+    """Return turns with their tags of now; see `listing.turn_rows`."""
+    return turn_rows(journal(workspace), session, tags=tags, last=last)
+
+
+def sessions(workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the conversations; see `listing.session_rows`."""
+    return session_rows(journal(workspace))
+
+
+def require_persist(workspace: Workspace) -> None:
+    """Refuse to write where the user switched history off.
+
+    Raises:
+        Refused: `history.persist` is off.
+    """
+    if not workspace.config.settings.history.persist:
+        raise Refused(
+            "history.persist is off: nothing was written",
+            hint="switch history.persist on, then append again",
+        )
+
+
+def _completed(record: Turn | TagEdit | Asked, now: dt.datetime) -> Turn | TagEdit | Asked:
+    """Return a record with its id and time, checked.
+
+    Raises:
+        UsageError: A field that is not valid.
+    """
+    _require_types(record)
+    filled = replace(
+        record,
+        id=record.id or uuid7(int(now.timestamp() * 1000), os.urandom(10)),
+        timestamp=record.timestamp or now.isoformat(timespec="milliseconds"),
+    )
+    try:
+        aware = dt.datetime.fromisoformat(filled.timestamp).tzinfo is not None
+    except (TypeError, ValueError):
+        aware = False
+    if not aware:
+        raise UsageError(
+            f"not a time with a zone: {filled.timestamp!r}", hint="2026-10-05T14:07:09+02:00"
+        )
+    if isinstance(filled, TagEdit):
+        return filled
+    checked_session(filled.session_id)
+    return _checked(filled) if isinstance(filled, Turn) else filled
+
+
+def _require_types(record: Turn | TagEdit | Asked) -> None:
+    """Refuse values of another type than the record's, which would break every later reader.
+
+    Raises:
+        UsageError: There is one, or a text that is no valid Unicode.
+    """
+    for field in fields(record):
+        value = getattr(record, field.name)
+        values = value if isinstance(value, tuple) else (value,)
+        kind = Mapping if "Mapping" in field.type else float if field.type == "float" else str
+        if isinstance(value, tuple) != field.type.startswith("tuple") or not all(
+            isinstance(v, kind) or (kind is float and type(v) is int) for v in values
+        ):
+            raise UsageError(f"{field.name} of a turn has another type than {field.type}")
+        if any(isinstance(v, str) and _SURROGATES.search(v) for v in values):
+            raise UsageError(f"{field.name} of a turn is no valid Unicode")
+
+
+def _checked(turn: Turn) -> Turn:
+    wrong = (
+        (not turn.user_text and not turn.assistant_text, "a turn without any text"),
+        (turn.source not in SOURCES, f"no source of turns: {turn.source!r}"),
+        (turn.status not in STATUSES, f"no status of turns: {turn.status!r}"),
+        (not 0.0 <= turn.importance <= 1.0, f"importance {turn.importance} is not in 0…1"),
+        (len(turn.speakers) != 2, "a turn has two speakers"),
+    )
+    for is_wrong, message in wrong:
+        if is_wrong:
+            raise UsageError(message, hint="ragstream history append --help")
+    return replace(turn, tags=_tags(turn.tags))
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return tags without doubles; GOLD, SILVER and BLUE in capitals.
+
+    Raises:
+        UsageError: A tag is empty, longer than 64 characters, or holds a comma or a control.
+    """
+    for label in tags:
+        if (
+            not label.strip()
+            or len(label) > _TAG_LETTERS
+            or "," in label
+            or not label.isprintable()
+        ):
+            raise UsageError(f"not a tag: {label!r}", hint="up to 64 characters, no comma")
+    stripped = (label.strip() for label in tags)
+    return tuple(dict.fromkeys(t.upper() if t.upper() in LEVELS else t for t in stripped))

@@ -1,0 +1,207 @@
+"""The records of the journal, their JSON form, and a verified line of it (R-219, C-50).
+
+A record is immutable and never rewritten: an edit of tags is a record of its own, and so is the
+notice that turns were cleared. Order is ``seq``, never a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ragstream_core.errors import IntegrityError, UsageError
+
+SOURCES = ("chat", "file", "external")
+STATUSES = ("complete", "partial")
+HISTORY = "~history"
+"""What stands for the project where rows of the history are listed; no project can be named so."""
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def checked_session(name: str) -> str:
+    """Return a session's name if it is one: 1–64 of ``A-Za-z0-9._-``, the first no punctuation.
+
+    Raises:
+        UsageError: It is not, or it holds ``..``.
+    """
+    if not _SESSION.fullmatch(name) or ".." in name:
+        raise UsageError(
+            f"not a session name: {name!r}", hint="use letters, digits, '.', '_' and '-' (64)"
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One exchange, verbatim.
+
+    Attributes:
+        id: UUIDv7.
+        session_id: The conversation it belongs to.
+        timestamp: ISO 8601 with a zone; for people and recency, never for the order.
+        user_text: What was asked.
+        assistant_text: What was answered; may be empty.
+        tags: Labels at the time of writing; later ones are `TagEdit` records.
+        projects: Project labels active in this turn.
+        active_dbs: Names of the indexes used.
+        source: ``chat``, ``file`` or ``external``.
+        importance: In [0, 1].
+        versions: Files the turn speaks of: ``{"path", "sha256", "mtime"}``.
+        prompt_key: The prompt that it answers; may be empty.
+        asked: Id of the `Asked` record that it completes; may be empty.
+        status: ``complete``, or ``partial`` where the answer broke off.
+        speakers: Names of the two sides.
+        citations: Checked markers of the answer: ``{"id", "source", "known"}``.
+    """
+
+    id: str
+    session_id: str
+    timestamp: str
+    user_text: str
+    assistant_text: str = ""
+    tags: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    active_dbs: tuple[str, ...] = ()
+    source: str = "chat"
+    importance: float = 0.0
+    versions: tuple[Mapping[str, Any], ...] = ()
+    prompt_key: str = ""
+    asked: str = ""
+    status: str = "complete"
+    speakers: tuple[str, str] = ("user", "assistant")
+    citations: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, written before the call; alone it shows as unanswered and never enters G."""
+
+    id: str
+    session_id: str
+    timestamp: str
+    user_text: str
+    projects: tuple[str, ...] = ()
+    prompt_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TagEdit:
+    """Tags added to and removed from one turn."""
+
+    id: str
+    turn: str
+    timestamp: str
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Notice that turns were cleared on somebody's command; holds no text.
+
+    Written first, it hides the turns at once; it stays as the audit record when they are gone.
+
+    Attributes:
+        id: UUIDv7.
+        timestamp: When.
+        seqs: Cleared ``(first, last)`` ranges of ``seq``, ascending, both included.
+        reason: ``session``, ``range`` or ``all``.
+        archived: Whether a copy was put aside outside of retrieval.
+        turns: How many turns.
+    """
+
+    id: str
+    timestamp: str
+    seqs: tuple[tuple[int, int], ...]
+    reason: str
+    archived: bool = False
+    turns: int = 0
+
+
+Record = Turn | Asked | TagEdit | Cleared
+KINDS: dict[str, type[Turn] | type[Asked] | type[TagEdit] | type[Cleared]] = {
+    "turn": Turn,
+    "asked": Asked,
+    "tag": TagEdit,
+    "cleared": Cleared,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the journal.
+
+    Attributes:
+        seq: Number of the last record included; 0 before the first.
+        chain: Hash of that record's line, 32 hex digits; covers everything before it.
+        segment: File name of the segment it lies in; a hint.
+        offset: Byte behind its line in that file; a hint.
+    """
+
+    seq: int = 0
+    chain: str = "0" * 32
+    segment: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One verified line.
+
+    Attributes:
+        seq: Its number, ≥ 1; strictly ascending.
+        record: What it says.
+        chain: Hash of the line, 32 hex digits.
+        segment: Name of the file it lies in.
+        offset: First byte of the line.
+        size: Bytes of the line.
+    """
+
+    seq: int
+    record: Record
+    chain: str
+    segment: str
+    offset: int
+    size: int
+
+    @property
+    def position(self) -> Position:
+        """The place behind this record."""
+        return Position(self.seq, self.chain, self.segment, self.offset + self.size)
+
+
+def record_json(record: Record) -> dict[str, Any]:
+    """Return the JSON form of a record; fields with their default value are left out."""
+    kind = next(name for name, cls in KINDS.items() if isinstance(record, cls))
+    row: dict[str, Any] = {"kind": kind}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value != field.default:
+            row[field.name] = [list(v) if isinstance(v, tuple) else v for v in value] if isinstance(
+                value, tuple
+            ) else value
+    return row
+
+
+def record_from(row: Mapping[str, Any]) -> Record:
+    """Rebuild a record from its JSON form.
+
+    Raises:
+        IntegrityError: An unknown kind, or a field that is missing, unknown or of another type.
+    """
+    data = dict(row)
+    cls = KINDS.get(str(data.pop("kind", "")))
+    if cls is None:
+        raise IntegrityError(f"unknown kind of journal record: {row.get('kind')!r}")
+    values: dict[str, Any] = {
+        name: tuple(tuple(v) if isinstance(v, list) else v for v in value)
+        if isinstance(value, list)
+        else value
+        for name, value in data.items()
+    }
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise IntegrityError(f"not a journal record: {error}") from None

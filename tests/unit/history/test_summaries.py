@@ -1,0 +1,78 @@
+"""Old spans rolled up: chosen words with their sources, once, and nothing that somebody valued."""
+
+import numpy as np
+
+from ragstream_core.history.selection import Filters, eligible
+from ragstream_core.history.summaries import SOURCE, SPAN_TURNS, rolled_up
+from ragstream_core.stores.history_snapshot import build
+from tests.history_rows import columns, mark, row, vectors_of
+
+OLD = [
+    row(n, f"[2026-10-05 14:07] user: The torque of wheel bolt {n} matters. More of it.")
+    for n in range(1, SPAN_TURNS + 1)
+]
+NEW = [row(n, f"[2027-10-05 14:07] user: something new {n}") for n in range(500, 503)]
+
+
+def rolled(rows, after_days=180.0):
+    return rolled_up(rows, vectors_of(rows), after_days=after_days)
+
+
+def test_an_old_span_becomes_one_titled_row_with_its_sources():
+    rows, vectors = rolled([*OLD, *NEW])
+    (made,) = [r for r in rows if r.source == SOURCE]
+    assert made.chunk_id == f"history::s::1-{SPAN_TURNS}::0"
+    title, *quotes = made.text.splitlines()
+    assert title.startswith(f"Summary of turns 1 to {SPAN_TURNS}: ")
+    assert {"torque", "wheel", "bolt"} <= set(title.replace(",", "").split())
+    said = {r.text.partition(". More")[0] + "." for r in OLD}
+    assert quotes and {q.removeprefix("- ") for q in quotes} <= said
+    assert '"turns":["id-' in made.versions
+    assert [r for r in rows if r is not made] == NEW
+    assert vectors.shape == (len(rows), vectors_of(NEW).shape[1])
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+
+
+def test_what_somebody_valued_stays_beside_it_and_blue_is_not_quoted():
+    blue = OLD[4]._replace(text=OLD[4].text.replace("bolt 5", "bolt SECRET"), tags=("BLUE",))
+    rows = [
+        OLD[0]._replace(tags=("GOLD",)), OLD[1]._replace(importance=0.5), *OLD[2:4], blue,
+        *OLD[5:], row(13, OLD[4].text), *NEW,
+    ]  # fmt: skip
+    found, _ = rolled(rows)
+    assert [r.seq for r in found if r.source != SOURCE] == [1, 2, 5, 500, 501, 502]
+    (made,) = [r for r in found if r.source == SOURCE]
+    assert "SECRET" not in made.text and made.seq_last == 13
+    everything, _ = rolled_up([blue] * 12 + NEW, vectors_of([blue] * 12 + NEW), after_days=180.0)
+    assert len(everything) == 15  # nothing of a BLUE span is rolled up
+
+
+def test_young_turns_and_a_span_that_is_not_full_are_left_alone():
+    assert rolled([*OLD, *NEW], after_days=5000)[0] == [*OLD, *NEW]
+    assert rolled([*OLD[1:], *NEW])[0] == [*OLD[1:], *NEW]
+    assert rolled([])[0] == []
+
+
+def test_sessions_and_projects_are_never_mixed():
+    rows = [r._replace(session="ab"[n % 2]) for n, r in enumerate(OLD)]
+    assert rolled([*rows, *NEW])[0] == [*rows, *NEW]
+    rows = [r._replace(projects=("xy"[n // 6],)) for n, r in enumerate(OLD)]
+    assert rolled([*rows, *NEW])[0] == [*rows, *NEW]
+
+
+def test_a_cleared_turn_hides_the_summary_that_may_quote_it():
+    rows, _ = rolled([*OLD, *NEW])
+    found = eligible(columns(rows), Filters(), hidden=[(5, 5)])
+    hidden = [r.source for r, held in zip(rows, found.mask, strict=True) if not held]
+    assert hidden == [SOURCE]
+
+
+def test_the_same_rows_give_the_same_snapshot():
+    rows = [*OLD, *NEW]
+    made = [
+        build(some, vectors_of(some), mark=mark(), cap=50, summarise_after=180.0)
+        for some in (rows, rows[::-1])
+    ]
+    assert made[0].digest == made[1].digest
+    assert made[0].meta["rows"] == 4
+    assert made[0].digest != build(rows, vectors_of(rows), mark=mark(), cap=50).digest
