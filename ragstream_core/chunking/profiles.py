@@ -53,6 +53,7 @@ PROFILES = {
     profile.name: profile
     for profile in (
         ChunkProfile("default", 250, 30),
+        ChunkProfile("history_small", 200, 20, overlap="sentence"),
         ChunkProfile("recursive_1024", 1024, 200, overlap="word"),
         ChunkProfile("sentence_400", 400, 50, overlap="sentence"),
     )

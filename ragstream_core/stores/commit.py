@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ragstream_core.ingestion.index_store import Change, Fingerprints, Generation, ScanStamp
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.records.identity import generation_digest, multiset_sum
+from ragstream_core.stores import retention, unfinished
 from ragstream_core.stores.catalog_read import file_crc, latest
 from ragstream_core.stores.schema import CHUNK_CANON, FILE_CANON, transaction
 
@@ -22,7 +24,7 @@ def prepare(
     change: Change,
     fingerprints: Fingerprints,
     *,
-    provenance: Mapping[str, str],
+    provenance: Mapping[str, Any],
 ) -> Generation:
     """Return the generation a commit would make; writes only to temporary tables.
 
@@ -88,9 +90,23 @@ def _fill_temporary(db: sqlite3.Connection, change: Change) -> None:
 
 
 def commit(
-    db: sqlite3.Connection, path: Path, made: Generation, change: Change, *, stamp: ScanStamp
+    db: sqlite3.Connection,
+    path: Path,
+    made: Generation,
+    change: Change,
+    *,
+    stamp: ScanStamp,
+    also: Callable[[sqlite3.Connection], None] | None = None,
 ) -> None:
     """Commit a prepared generation: end the replaced rows, add the staged ones, record the scan.
+
+    Args:
+        db: The catalog, with the staged chunks and the change of `prepare`.
+        path: Its file, for messages.
+        made: As from `prepare`.
+        change: The same.
+        stamp: Of the scan.
+        also: Writes more in the same transaction.
 
     Raises:
         IntegrityError: The catalog is damaged.
@@ -102,11 +118,14 @@ def commit(
         db.execute("INSERT INTO chunks SELECT *, ?, NULL FROM staged ORDER BY chunk_id", (made.n,))
         db.execute("INSERT INTO files SELECT *, ?, NULL FROM opening", (made.n,))
         _record_scan(db, change, stamp, rewritten=change.touched)
+        if also is not None:
+            also(db)
         db.execute(
             "INSERT INTO generations VALUES(?,?,?,?,?,?,?,?,?)",
             (made.n, made.digest, f"{made.row_sum:064x}", made.parent, made.created, made.index_fp,
              made.embed_fp, json.dumps(dict(made.counts)), json.dumps(dict(made.provenance))),
         )  # fmt: skip
+        _settle(db)
 
 
 def note_scan(db: sqlite3.Connection, path: Path, change: Change, *, stamp: ScanStamp) -> None:
@@ -118,6 +137,13 @@ def note_scan(db: sqlite3.Connection, path: Path, change: Change, *, stamp: Scan
     """
     with transaction(db, path):
         _record_scan(db, change, stamp, rewritten=[*change.touched, *change.opened])
+        _settle(db)
+
+
+def _settle(db: sqlite3.Connection) -> None:
+    """What this ingest recorded has its names; what an earlier one left without them goes."""
+    if unfinished.finish(db):
+        retention.drop(db, (), unnamed=True)
 
 
 def _record_scan(

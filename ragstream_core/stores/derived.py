@@ -19,7 +19,8 @@ from ragstream_core.ingestion.manifest import (
     write_manifest,
 )
 from ragstream_core.stores.catalog_read import live_files, meta
-from ragstream_core.stores.schema import CATALOG_NAME, LIVE, rebuild_hint, transaction
+from ragstream_core.stores.naming import rebuild_hint
+from ragstream_core.stores.schema import CATALOG_NAME, LIVE, transaction
 
 if TYPE_CHECKING:
     from ragstream_core.lexical import LexicalArrays

@@ -17,7 +17,8 @@ from urllib.parse import quote
 from ragstream_core.errors import IntegrityError
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.stores import catalog_read, vector_file
-from ragstream_core.stores.schema import CATALOG_NAME, DDL, SCHEMA_VERSION, rebuild_hint
+from ragstream_core.stores.naming import rebuild_hint
+from ragstream_core.stores.schema import CATALOG_NAME, DDL, SCHEMA_VERSION
 
 
 class Step(NamedTuple):

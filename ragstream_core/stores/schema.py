@@ -15,6 +15,7 @@ from urllib.parse import quote
 from ragstream_core.atomic import make_private_dir
 from ragstream_core.errors import GenerationGone, IntegrityError, OperationFailed
 from ragstream_core.stores.disk import on_disk
+from ragstream_core.stores.naming import label, rebuild_hint, update_hint
 
 CATALOG_NAME = "catalog.sqlite"
 SCHEMA_VERSION = 1
@@ -81,11 +82,6 @@ _SIGNS_OF_DAMAGE = ("malformed", "no such", "decode", "not a database", "corrupt
 
 LIVE = "from_gen <= :n AND (to_gen IS NULL OR to_gen > :n)"
 """SQL condition of a row that is live in generation ``:n``."""
-
-
-def rebuild_hint(index_dir: Path) -> str:
-    """Return the command that makes a project's index anew."""
-    return f"ragstream ingest {index_dir.name} --rebuild"
 
 
 @contextlib.contextmanager
@@ -170,8 +166,7 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
             db.execute(f"PRAGMA cache_size={_READ_CACHE_KIB}")
             if _is_empty(db) and not any(index_dir.glob("vectors-*.f32")):
                 raise GenerationGone(  # a first ingest that was killed before its tables
-                    f"project {index_dir.name} has no generation yet",
-                    hint=f"ragstream ingest {index_dir.name}",
+                    f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
                 )
             _check_version(db, path)
         except BaseException:
@@ -199,7 +194,7 @@ def _check_version(db: sqlite3.Connection, path: Path) -> None:
         if migrations.is_due(db):
             raise OperationFailed(
                 f"{path} is of the older format {version}, this program reads {SCHEMA_VERSION}",
-                hint=f"ragstream ingest {path.parent.name} brings it up to date",
+                hint=f"{update_hint(path.parent)} brings it up to date",
             )
     if version != SCHEMA_VERSION:
         what = "newer" if version > SCHEMA_VERSION else "not a catalog or"

@@ -7,7 +7,7 @@ import pytest
 from ragstream_core.errors import GenerationGone
 from ragstream_core.stores import retention
 from ragstream_core.stores.catalog import open_catalog
-from ragstream_core.stores.history import compare, kept_generations
+from ragstream_core.stores.generations import compare, kept_generations
 
 
 @pytest.fixture

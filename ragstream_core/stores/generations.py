@@ -11,6 +11,7 @@ from typing import TypeVar
 from ragstream_core.errors import GenerationGone
 from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.stores import catalog_read
+from ragstream_core.stores.naming import label, update_hint
 from ragstream_core.stores.rescue import recover
 from ragstream_core.stores.schema import CATALOG_NAME, LIVE, connect_reader, guard
 
@@ -55,8 +56,7 @@ def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found
     path = index_dir / CATALOG_NAME
     if not path.exists():
         raise GenerationGone(
-            f"project {index_dir.name} has no generation yet",
-            hint=f"ragstream ingest {index_dir.name}",
+            f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
         )
     recover(index_dir)
     with guard(path):

@@ -1,0 +1,204 @@
+"""`ragstream history embed`, `backfill`, `check`, `clear`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ragstream_app.session import Session, emit_json, note, session_of
+from ragstream_core.errors import UsageError
+
+REFUSED = 3
+BACKFILL_EPILOG = """**Examples**
+
+ragstream history backfill (what is new, and whatever derived file is missing)
+
+ragstream history backfill 2026-09 2026-10 (these months again)
+
+ragstream history backfill --rebuild (after a change of the embedding model, or damage)"""
+CLEAR_EPILOG = """**Examples**
+
+ragstream history clear --session demo --dry-run
+
+ragstream history clear --since 2026-10-01 --until 2026-10-08 --archive
+
+ragstream history clear --all --yes
+
+Backups, exports and what was sent to a language model cannot be reached."""
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+
+
+def embed(ctx: typer.Context, as_json: Json = False) -> None:
+    """Embed the turns that are new, and publish them for the next prompts.
+
+    Raises:
+        ModelMismatch: The turns were embedded by another model.
+        ProjectLocked: Another process embeds at the moment.
+    """
+    _embed(session_of(ctx), (), rebuild=False, as_json=as_json)
+
+
+def backfill(
+    ctx: typer.Context,
+    months: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[YYYY-MM]...", help="Months to do again; none: what is new."),
+    ] = None,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", metavar="", help="Read the whole journal again; new model."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Embed turns again: months, or all of them; nothing that has its vector is embedded twice.
+
+    Raises:
+        UsageError: No month, or months with --rebuild.
+        ModelMismatch: The turns were embedded by another model.
+        ProjectLocked: Another process embeds at the moment.
+    """
+    if months and rebuild:
+        raise UsageError("--rebuild does all months", hint="leave the months out")
+    _embed(session_of(ctx), months or (), rebuild=rebuild, as_json=as_json)
+
+
+def check(
+    ctx: typer.Context,
+    read_data: Annotated[
+        str,
+        typer.Option(
+            metavar="N/T", help="Also read texts and vectors: the n-th of t parts, 1/1 for all."
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Check journal, catalog and published selection; name what is wrong and what to run.
+
+    Raises:
+        UsageError: N/T is no part.
+        Exit: With 3, where something is wrong.
+    """
+    from ragstream_core.build.history_care import heal
+    from ragstream_core.build.history_check import check_history
+    from ragstream_core.build.history_embedding import history_status
+    from ragstream_core.stores.deep_check import parse_part
+
+    part = parse_part(read_data) if read_data else None
+    workspace = session_of(ctx).workspace()
+    healed, findings = heal(workspace)
+    findings += check_history(workspace, part)
+    status = history_status(workspace)
+    if as_json:
+        rows = [{"check": f.check, "message": f.message} for f in findings]
+        emit_json({"findings": rows, "status": status})
+    else:
+        for what in healed:
+            note(f"made good: {what}")
+        for finding in findings:
+            typer.echo(f"{finding.check}: {finding.message}")
+        typer.echo(
+            f"{status['records']:,} records, embedded up to {status['seq']:,}, "
+            f"{status['pending']:,} turns pending; "
+            f"{len(findings)} findings" + ("" if findings else ", all is sound")
+        )
+    if findings:
+        raise typer.Exit(REFUSED)
+
+
+def clear(
+    ctx: typer.Context,
+    session: Annotated[str, typer.Option(metavar="NAME", help="Clear this conversation.")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="DATE", help="Clear turns from this date or time on.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option(metavar="DATE", help="Clear turns before this date or time.")
+    ] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="Clear all conversations.")
+    ] = False,
+    archive: Annotated[
+        bool,
+        typer.Option("--archive", metavar="", help="First put a copy aside that nothing reads."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Erase turns from the journal and from everything that was made of them.
+
+    They are hidden at once and gone when the command ends. A kill at any moment is harmless: run
+    it again. What stays is a notice of when and how many, without any text.
+
+    Raises:
+        UsageError: Nothing to clear is named, or nobody confirmed.
+        ProjectLocked: Another process writes; the turns are hidden already.
+        OperationFailed: Something still holds the text.
+        Abort: The answer was no.
+    """
+    from ragstream_core.build.history_clearing import clear as erase
+
+    workspace = session_of(ctx).workspace()
+    chosen: dict[str, Any] = {
+        "session": session, "since": since, "until": until, "everything": everything
+    }  # fmt: skip
+    if not dry_run and not yes:
+        _confirm(erase(workspace, **chosen, dry_run=True))
+    done = erase(workspace, **chosen, archive=archive, dry_run=dry_run)
+    if as_json:
+        emit_json(done)
+        return
+    for name in done["removed"]:
+        typer.echo(f"removed {name}")
+    for name in done["left"]:
+        note(f"the same words stand in {name}, which is yours: it was not touched")
+    for line in done["warnings"]:
+        note(line)
+    verb = "would go" if dry_run else "are cleared"
+    typer.echo(f"{_what(done)} {verb}")
+    if not dry_run:
+        note("out of reach: " + "; ".join(done["unreachable"]))
+    if done["archive"]:
+        typer.echo(f"archived in {done['archive']}")
+
+
+def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: bool) -> None:
+    from ragstream_app.progress import ingest_progress
+    from ragstream_core.build.history_embedding import embed as run
+
+    workspace = session.workspace()
+    with ingest_progress("history") as progress:
+        done = run(workspace, months=months, rebuild=rebuild, progress=progress)
+    for line in done.warnings:
+        note(line)
+    if as_json:
+        emit_json(done.to_json())
+        return
+    typer.echo(
+        f"{done.turns:,} turns read, {done.embedded:,} texts embedded, {done.reused:,} reused; "
+        f"generation {done.generation}, up to record {done.seq:,}; {done.seconds:.1f} s"
+    )
+
+
+def _confirm(found: dict[str, Any]) -> None:
+    """Ask before anything is cleared.
+
+    Raises:
+        UsageError: Nobody is there to ask.
+        Abort: The answer was no.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(f"{_what(found)} would be cleared", hint="--yes if you mean it")
+    typer.confirm(f"Clear {_what(found)} for good?", abort=True, err=True)
+
+
+def _what(found: dict[str, Any]) -> str:
+    names = ", ".join(found["sessions"][:5]) + (" …" if len(found["sessions"]) > 5 else "")
+    counts = f"{found['turns']:,} turns and {found['questions']:,} unanswered questions"
+    return f"{counts} of {names}" if names else counts

@@ -1,0 +1,232 @@
+"""Connects the history worker with its adapters: embed the new turns, then publish.
+
+What comes after the commit (snapshot, session logs) is derived: a failure there is a warning, and
+the next run makes it again.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build import models
+from ragstream_core.build.history import history_dir, journal
+from ragstream_core.build.history_check import check_history
+from ragstream_core.errors import RagstreamError
+from ragstream_core.history.history_store import Mark
+from ragstream_core.history.records import Record, TagEdit, Turn
+from ragstream_core.history.stats import HistoryStats
+from ragstream_core.stores import history_rows
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.history.embedding import Progress
+    from ragstream_core.history.journal import Journal
+    from ragstream_core.history.records import Position
+    from ragstream_core.history.worker import HistoryIngestionWorker
+
+__all__ = ["check_history", "embed", "history_status", "index_dir"]
+
+
+def index_dir(workspace: Workspace) -> Path:
+    """Return where the history catalog lies, whether it exists or not."""
+    return Path(history_dir(workspace), "index")
+
+
+def embed(
+    workspace: Workspace,
+    *,
+    months: Collection[str] = (),
+    rebuild: bool = False,
+    upto: int | None = None,
+    progress: Progress | None = None,
+    provenance: Mapping[str, str] | None = None,
+    publish: bool = True,
+) -> HistoryStats:
+    """Bring the history catalog up to the journal and publish it; nothing new loads no model.
+
+    Args:
+        workspace: The data root.
+        months: Also look again at all turns of these, ``2026-10``; see
+            `HistoryIngestionWorker.backfill`.
+        rebuild: Read the whole journal again, for the model of the settings; a damaged catalog
+            is put aside.
+        upto: Last record to read; None: all.
+        progress: Called with (phase, done, total).
+        provenance: Kept in the generation row, e.g. the Dagster run.
+        publish: Bring what is derived up to date as well; what goes wrong there is a warning.
+
+    Raises:
+        ModelMismatch: The catalog was made by another model.
+        ProjectLocked: Another process writes it.
+        IntegrityError: It is damaged.
+        RagstreamError: No weights, the model failed or the disk is full; what was committed is
+            kept.
+    """
+    warnings = _resumed(workspace)
+    stats = None if months or rebuild else _unchanged(workspace)
+    if stats is None:
+        worker = _worker(workspace, progress)
+        if rebuild:
+            stats = worker.rebuild(provenance=provenance)
+        elif months:
+            stats = worker.backfill(months, provenance=provenance)
+        else:
+            stats = worker.run(upto, provenance=provenance)
+    if publish:
+        warnings += _derive(workspace, published=_published(workspace))
+    return replace(stats, warnings=(*stats.warnings, *warnings))
+
+
+def _resumed(workspace: Workspace) -> list[str]:
+    """Finish a clearing that was killed; return what went wrong, which embedding can wait for."""
+    from ragstream_core.build.history_clearing import resume
+
+    try:
+        resume(workspace)
+    except (RagstreamError, OSError) as error:
+        return [f"cleared turns are hidden, not yet gone: {error}"]
+    return []
+
+
+def _worker(workspace: Workspace, progress: Progress | None) -> HistoryIngestionWorker:
+    from ragstream_core.chunking.words import word_offsets
+    from ragstream_core.history.units import TurnChunker
+    from ragstream_core.history.worker import HistoryIngestionWorker
+    from ragstream_core.stores.history_catalog import open_history_catalog
+
+    embedder = models.embedder(workspace.config)
+    offsets = getattr(embedder, "token_offsets", word_offsets)
+    return HistoryIngestionWorker(
+        journal(workspace),
+        functools.partial(open_history_catalog, index_dir(workspace)),
+        embedder=embedder,
+        chunker=TurnChunker(offsets, embedder.window),
+        progress=progress or (lambda phase, done, total: None),
+    )
+
+
+def _unchanged(workspace: Workspace) -> HistoryStats | None:
+    """Return the numbers of a run that would do nothing, None where there may be work."""
+    began = time.perf_counter()
+    found = history_rows.newest(index_dir(workspace))
+    mark = found[0] if found is not None else Mark()
+    tail = journal(workspace).entries(mark.position.seq + 1, hint=mark.position)
+    if any(_matters(entry.record) for entry in tail):
+        return None
+    if mark.generation and mark.embed_fp != models.fingerprint(workspace.config):
+        return None
+    seconds = time.perf_counter() - began
+    return HistoryStats(mark.generation, mark.digest, mark.position.seq, seconds=seconds)
+
+
+def _matters(record: Record) -> bool:
+    """Say whether a record may change what is embedded; a question alone does not."""
+    if isinstance(record, Turn):
+        return record.status == "complete"
+    return isinstance(record, TagEdit)
+
+
+def _published(workspace: Workspace) -> int:
+    """Return up to which record the session logs and the snapshot were made; 0 where unknown."""
+    from ragstream_core.stores.history_snapshot import SNAPSHOT_NAME, open_snapshot
+
+    try:
+        view = open_snapshot(history_dir(workspace) / "vectors" / SNAPSHOT_NAME)
+    except RagstreamError:
+        return 0
+    return view.mark.position.seq if view is not None else 0
+
+
+def _derive(workspace: Workspace, *, published: int) -> list[str]:
+    """Publish the snapshot and write the session logs; return what went wrong."""
+    from ragstream_core.build.history_publishing import publish
+    from ragstream_core.history.sessions import write_session_logs
+
+    def write_logs() -> None:
+        log = journal(workspace)
+        write_session_logs(log, log.folder, since=published)
+
+    steps: dict[str, Callable[[], object]] = {
+        "the published selection is behind": lambda: publish(workspace),
+        "the session logs are behind": write_logs,
+    }
+    warnings = []
+    for what, step in steps.items():
+        try:
+            step()
+        except (RagstreamError, OSError) as error:
+            warnings.append(f"{what}: {error}")
+    return warnings
+
+
+def history_status(workspace: Workspace) -> dict[str, Any]:
+    """Return what is embedded and what a run would do; loads no model, writes nothing.
+
+    Returns:
+        ``records`` (newest number of the journal), ``seq`` (every turn up to here is embedded),
+        ``generation, digest, created, model, turns, chunks``, ``pending`` (whole turns behind
+        ``seq``), ``oldest_pending`` (time of the first of them), ``other_model``, ``snapshot``
+        (``seq, generation, digest, rows, evicted, age_s``; None where there is none),
+        ``damaged`` (what cannot be read).
+    """
+    damaged: list[str] = []
+    log = journal(workspace)
+    try:
+        found = history_rows.newest(index_dir(workspace))
+    except RagstreamError as error:
+        found = None
+        damaged.append(str(error))
+    mark, made = found if found is not None else (None, None)
+    position = mark.position if mark is not None else None
+    pending = _pending(log, position)
+    return {
+        "records": log.newest().seq,
+        "seq": position.seq if position else 0,
+        "generation": made.n if made else 0,
+        "digest": made.digest if made else "",
+        "created": made.created if made else "",
+        "model": made.embed_fp if made else "",
+        "turns": made.counts.get("files", 0) if made else 0,
+        "chunks": made.counts.get("chunks", 0) if made else 0,
+        "pending": len(pending),
+        "oldest_pending": pending[0] if pending else "",
+        "other_model": bool(made and made.embed_fp != models.fingerprint(workspace.config)),
+        "snapshot": _snapshot_status(workspace, damaged),
+        "damaged": damaged,
+    }
+
+
+def _pending(log: Journal, mark: Position | None) -> list[str]:
+    """Return the times of the whole turns behind the mark that were not cleared."""
+    from ragstream_core.history.fold import fold, visible_turns
+
+    start = mark.seq + 1 if mark is not None else 1
+    folded = fold(log.entries(start, hint=mark))
+    turns = visible_turns(log.entries(start, hint=mark), folded)
+    return [turn.timestamp for _, turn, _ in turns if turn.status == "complete"]
+
+
+def _snapshot_status(workspace: Workspace, damaged: list[str]) -> dict[str, Any] | None:
+    from ragstream_core.stores.history_snapshot import SNAPSHOT_NAME, open_snapshot
+
+    path = history_dir(workspace) / "vectors" / SNAPSHOT_NAME
+    try:
+        view = open_snapshot(path)
+    except RagstreamError as error:
+        damaged.append(str(error))
+        return None
+    if view is None:
+        return None
+    return {
+        "seq": view.mark.position.seq,
+        "generation": view.generation,
+        "digest": view.digest,
+        "rows": len(view.chunk_ids),
+        "evicted": int(view.meta["evicted"]),
+        "age_s": max(0.0, time.time() - path.stat().st_mtime),
+    }
