@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build import models, stages
+from ragstream_core.evaluation.conversations import is_conversations
 from ragstream_core.evaluation.corpus_view import CorpusView
 from ragstream_core.evaluation.retrieval import (
     EvaluationResult,
@@ -30,6 +31,9 @@ def evaluate_retrieval(
 ) -> EvaluationResult:
     """Measure retrieval and reranking with this workspace's settings.
 
+    A corpus of conversations goes through the history: journal, worker, published selection, and
+    each question is asked against its own conversation.
+
     Args:
         workspace: Its settings decide; its data root keeps the corpus vectors for the next call.
         corpus: ``corpus.jsonl``.
@@ -41,16 +45,36 @@ def evaluate_retrieval(
         UsageError: A file is missing or malformed.
         RagstreamError: A model is not available.
     """
+    questions, judgements = read_jsonl(queries), read_qrels(qrels)
+    documents = read_jsonl(corpus)
+    if is_conversations(documents):
+        from ragstream_core.build.evaluating_conversations import evaluate_conversations
+
+        return evaluate_conversations(
+            workspace, documents, queries=questions, qrels=judgements, progress=progress
+        )
+    return _evaluate_documents(
+        workspace, documents, queries=questions, qrels=judgements, progress=progress
+    )
+
+
+def _evaluate_documents(
+    workspace: Workspace,
+    documents: list[dict[str, Any]],
+    *,
+    queries: list[dict[str, Any]],
+    qrels: dict[str, dict[str, int]],
+    progress: Progress | None,
+) -> EvaluationResult:
     from ragstream_core.chunking.profiles import chunk_profile
     from ragstream_core.chunking.words import word_offsets
     from ragstream_core.ingestion.chunker import Chunker
 
-    questions, judgements = read_jsonl(queries), read_qrels(qrels)
     embedder = models.embedder(workspace.config)
     settings = workspace.config.chain()
     profile = chunk_profile(workspace.config.settings.chunking.profile)
     view = CorpusView.build(
-        read_jsonl(corpus),
+        documents,
         chunker=Chunker(profile, token_offsets=getattr(embedder, "token_offsets", word_offsets)),
         embedder=embedder,
         cache=workspace.data_dir / "evaluation",
@@ -59,9 +83,9 @@ def evaluate_retrieval(
     search = stages.retrieval_stage(workspace, settings, lambda: [view])
     rerank = stages.reranker_stage(workspace, settings, workspace.data_dir / "evaluation")
 
-    def rank(text: str) -> list[str]:
-        prompt = stages.preprocessed(workspace, settings, text)
-        return rerank(search(prompt)).views_by_stage["reranked"]
+    def rank(query: dict[str, Any]) -> list[str]:
+        prompt = stages.preprocessed(workspace, settings, query["text"])
+        return view.documents(rerank(search(prompt)).views_by_stage["reranked"])
 
     fingerprint = digest_of(
         {
@@ -71,11 +95,4 @@ def evaluate_retrieval(
             "reranker": models.reranker_name(workspace.config, settings.rerank),
         }
     )
-    return evaluate(
-        view,
-        rank,
-        queries=questions,
-        qrels=judgements,
-        fingerprint=fingerprint,
-        progress=progress,
-    )
+    return evaluate(rank, queries=queries, qrels=qrels, fingerprint=fingerprint, progress=progress)

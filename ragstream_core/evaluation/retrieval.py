@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import replace_text
 from ragstream_core.errors import UsageError
-from ragstream_core.evaluation.corpus_view import CorpusView
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Progress
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 METRICS = ("nDCG@10", "R@10", "MRR@10")
 RUN_DEPTH = 100
 
-Ranker = Callable[[str], list[str]]
-"""Returns the chunk ids for one query, best first."""
+Ranker = Callable[[dict[str, Any]], list[str]]
+"""Returns the document ids for one query, best first, each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +101,22 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def evaluate(
-    corpus: CorpusView,
     rank: Ranker,
     *,
     queries: Sequence[dict[str, Any]],
     qrels: dict[str, dict[str, int]],
     fingerprint: str,
+    metrics: Sequence[str] = METRICS,
     progress: Progress | None = None,
 ) -> EvaluationResult:
     """Rank every judged query and measure.
 
     Args:
-        corpus: The indexed documents.
-        rank: Ranks chunks for a query text.
+        rank: Ranks documents for a query.
         queries: Objects with ``id`` and ``text``; those without judgement are left out.
         qrels: Judgements.
         fingerprint: What is measured, for the report.
+        metrics: Which ones, as ir-measures calls them; ``MRR`` for its ``RR``.
         progress: Called with (done, total).
 
     Raises:
@@ -131,22 +130,23 @@ def evaluate(
     began = time.perf_counter()
     run = {}
     for done, query in enumerate(judged, 1):
-        run[query["id"]] = corpus.documents(rank(query["text"]))[:RUN_DEPTH]
+        run[query["id"]] = rank(query)[:RUN_DEPTH]
         if progress is not None:
             progress(done, len(judged))
     seconds = time.perf_counter() - began
     kinds: dict[str, list[str]] = {}
     for query in judged:
         kinds.setdefault(str((query.get("meta") or {}).get("kind", "")), []).append(query["id"])
-    by_kind = {k: measure(run, qrels, ids) for k, ids in sorted(kinds.items()) if k}
-    metrics = measure(run, qrels, [query["id"] for query in judged])
-    return EvaluationResult(metrics, by_kind, len(judged), fingerprint, seconds, run)
+    by_kind = {k: measure(run, qrels, ids, metrics) for k, ids in sorted(kinds.items()) if k}
+    whole = measure(run, qrels, [query["id"] for query in judged], metrics)
+    return EvaluationResult(whole, by_kind, len(judged), fingerprint, seconds, run)
 
 
 def measure(
     run: dict[str, list[str]],
     qrels: dict[str, dict[str, int]],
     queries: Iterable[str],
+    metrics: Sequence[str] = METRICS,
 ) -> dict[str, float]:
     """Return the mean metrics of some queries.
 
@@ -154,6 +154,7 @@ def measure(
         run: Query id → document ids, best first.
         qrels: Judgements.
         queries: Which ones.
+        metrics: Which ones, as ir-measures calls them; ``MRR`` for its ``RR``.
 
     Raises:
         UsageError: ir-measures is not installed.
@@ -165,9 +166,9 @@ def measure(
     wanted = set(queries)
     scored = {q: {d: -float(rank) for rank, d in enumerate(run[q])} for q in wanted}
     judged = {q: qrels[q] for q in wanted}
-    measures = [ir_measures.parse_measure(name.replace("MRR", "RR")) for name in METRICS]
+    measures = [ir_measures.parse_measure(name.replace("MRR", "RR")) for name in metrics]
     found = ir_measures.calc_aggregate(measures, judged, scored)
-    return {name: round(float(found[m]), 4) for name, m in zip(METRICS, measures, strict=True)}
+    return {name: round(float(found[m]), 4) for name, m in zip(metrics, measures, strict=True)}
 
 
 def write_run(path: Path, run: dict[str, list[str]]) -> None:

@@ -15,7 +15,9 @@ SETS = {  # name → (folder of the corpus, folder of the queries)
     "squad2": ("squad2", "squad2"),
     "cranfield": ("cranfield", "cranfield"),
     "squad2-composites": ("squad2", "squad2-composites"),
+    "locomo": ("locomo", "locomo"),
 }
+METRICS = ("nDCG@10", "R@10", "MRR@10", "MRR")
 ABLATIONS: dict[str, dict[str, str]] = {
     "BM25": {"retrieval.dense_weight": "0", "rerank.backend": "none"},
     "dense": {"retrieval.dense_weight": "1", "rerank.backend": "none"},
@@ -46,13 +48,13 @@ def report(folder: Path, data: Path) -> str:
             kinds = {name: found.metrics, **found.by_kind}
             for kind, metrics in kinds.items():
                 rows.append(
-                    [kind, label, *(f"{metrics[m]:.3f}" for m in ("nDCG@10", "R@10", "MRR@10")),
+                    [kind, label, *(f"{metrics[m]:.3f}" if m in metrics else "" for m in METRICS),
                      found.fingerprint[:12]]
                 )  # fmt: skip
             sys.stderr.write(f"{name} {label}: {found.metrics}\n")
     order = list(dict.fromkeys(row[0] for row in rows))
     rows.sort(key=lambda row: order.index(row[0]))
-    head = ["set", "configuration", "nDCG@10", "R@10", "MRR@10", "fingerprint"]
+    head = ["set", "configuration", *METRICS, "fingerprint"]
     return "## Retrieval quality\n\n" + table(head, rows)
 
 

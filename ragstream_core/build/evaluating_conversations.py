@@ -1,0 +1,164 @@
+"""Measures the search of older turns on judged conversations, through the history's own path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build import models, stages
+from ragstream_core.build.conversation import ConversationMemory
+from ragstream_core.build.history import journal
+from ragstream_core.build.history_embedding import embed
+from ragstream_core.build.history_publishing import publish
+from ragstream_core.evaluation import conversations
+from ragstream_core.evaluation.retrieval import EvaluationResult, evaluate
+from ragstream_core.orchestration.inputs import HistoryPin, PromptInputs
+from ragstream_core.records.identity import digest_of
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.config import AppConfig
+    from ragstream_core.ports import Progress
+    from ragstream_core.stores.history_view import HistoryView
+
+OWN_CONVERSATION: dict[str, dict[str, Any]] = {
+    "history": {
+        "persist": True,
+        "enabled": True,
+        "recency_k": 0,  # what RECENT HISTORY shows is not searched
+        "sessions": ("current",),
+        "projects": (),
+        "tags": (),
+        "days": 0.0,
+    },
+    "prompt": {"recent_history": True},
+}
+"""What a question is asked under; all other settings are those of the workspace."""
+
+
+def evaluate_conversations(
+    workspace: Workspace,
+    documents: list[dict[str, Any]],
+    *,
+    queries: list[dict[str, Any]],
+    qrels: dict[str, dict[str, int]],
+    progress: Progress | None = None,
+) -> EvaluationResult:
+    """Measure the search of older turns and its reranking with a workspace's settings.
+
+    Args:
+        workspace: Its settings decide; its data root keeps the conversations for the next call.
+        documents: The corpus, see `evaluation.conversations`.
+        queries: The questions.
+        qrels: Judgements.
+        progress: Called with (done, total), first while embedding, then for the questions.
+
+    Raises:
+        UsageError: A row is not what it must be.
+        RagstreamError: A model is not available.
+    """
+    questions = conversations.questions_of(queries, documents)
+    space = _recorded(workspace, documents, progress)
+    view = _selection(space)
+    settings = space.config.chain()
+    rerank = stages.reranker_stage(space, settings, space.data_dir)
+
+    def rank(query: dict[str, Any]) -> list[str]:
+        memory = ConversationMemory(space, _inputs(space, view, query), "retrieval")
+        search = stages.retrieval_stage(space, settings, lambda: [], memory=memory)
+        prompt = rerank(search(stages.preprocessed(space, settings, query["text"])))
+        found = {chunk.id: chunk.meta["turn_id"] for chunk in prompt.base_context_chunks}
+        return list(dict.fromkeys(found[i] for i in prompt.views_by_stage["reranked"]))
+
+    fingerprint = digest_of(
+        {
+            "embed_fp": view.embed_fp,
+            "index_fp": view.mark.index_fp,
+            "words": view.meta["lexical"],
+            "settings": settings.model_dump(),
+            "reranker": models.reranker_name(space.config, settings.rerank),
+        }
+    )
+    return evaluate(
+        rank,
+        queries=questions,
+        qrels=qrels,
+        fingerprint=fingerprint,
+        metrics=conversations.METRICS,
+        progress=progress,
+    )
+
+
+def _recorded(
+    workspace: Workspace, documents: list[dict[str, Any]], progress: Progress | None
+) -> Workspace:
+    """Return a data root of its own in which the conversations were held and embedded."""
+    turns = conversations.turns_of(documents)
+    told = [[t.id, t.session_id, t.timestamp, *t.speakers, t.user_text] for t in turns]
+    model = models.fingerprint(workspace.config)
+    name = f"conversations-{digest_of(told)[:16]}-{model[:16]}"
+    space = _apart(workspace, name)
+    log = journal(space)
+    log.append(turns[log.newest().seq :])  # a call that was killed goes on where it was
+    total = len(turns)
+    embed(
+        space,
+        publish=False,
+        progress=lambda phase, done, _: progress(done, total) if progress else None,
+    )
+    publish(space)
+    return space
+
+
+def _apart(workspace: Workspace, name: str) -> Workspace:
+    from ragstream_core.build.workspace import Workspace
+
+    root = workspace.data_dir / "evaluation" / name
+    config = _changed(workspace.config, {**OWN_CONVERSATION, "paths": {"data_dir": str(root)}})
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shared = models.models_dir(config)
+    if not shared.is_symlink():
+        shared.symlink_to(models.models_dir(workspace.config), target_is_directory=True)
+    return Workspace(config)
+
+
+def _changed(config: AppConfig, changes: dict[str, dict[str, Any]]) -> AppConfig:
+    settings = config.settings
+    sections = {
+        name: getattr(settings, name).model_copy(update=given) for name, given in changes.items()
+    }
+    return config.model_copy(update={"settings": settings.model_copy(update=sections)})
+
+
+def _selection(space: Workspace) -> HistoryView:
+    from ragstream_core.build.history import snapshot_path
+    from ragstream_core.errors import UsageError
+    from ragstream_core.stores.history_snapshot import open_snapshot
+
+    view = open_snapshot(snapshot_path(space))
+    if view is None or not view.chunk_ids:
+        raise UsageError("the conversations hold no text")
+    view.verify()
+    return view
+
+
+def _inputs(space: Workspace, view: HistoryView, query: dict[str, Any]) -> PromptInputs:
+    """Return what a question asked in its own conversation would pin."""
+    position = view.mark.position
+    pin = HistoryPin(
+        query["meta"]["session"], position.seq, position.chain, view.digest, position.seq
+    )
+    return PromptInputs(
+        text=query["text"],
+        pins=(),
+        named=(),
+        names=(),
+        off=(),
+        lock=False,
+        settings=space.config.chain().model_dump(),
+        texts={},
+        now=conversations.NO_TIME,
+        time_zone="UTC",
+        models={},
+        code="",
+        history=pin,
+    )

@@ -1,0 +1,105 @@
+"""Judged conversations: their turns as records of a journal, their questions with their session.
+
+A corpus is one of conversations where every row has ``meta.conv`` and ``meta.turn``. A row is one
+turn of one speaker; a question is asked against its own conversation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragstream_core.errors import UsageError
+from ragstream_core.history.records import Turn
+
+METRICS = ("R@10", "MRR", "nDCG@10", "MRR@10")
+ADVERSARIAL = 5
+"""Category of questions whose premise is false: nothing there is to be found."""
+_DATES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%d %H:%M", "%Y/%m/%d (%a) %H:%M", "%Y/%m/%d")
+NO_TIME = "1970-01-01T00:00:00+00:00"
+"""What the history takes for no time at all: such a turn is shown without a date."""
+
+
+def is_conversations(documents: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether a corpus is one of conversations."""
+    metas = [document.get("meta") for document in documents]
+    return bool(metas) and all(
+        isinstance(meta, dict) and "conv" in meta and "turn" in meta for meta in metas
+    )
+
+
+def sessions_of(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return conversation → the name of the session that holds it."""
+    names = dict.fromkeys(str(document["meta"]["conv"]) for document in documents)
+    return {name: f"conversation-{number}" for number, name in enumerate(names, 1)}
+
+
+def turns_of(documents: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    """Return the turns of all conversations in order; a row without a text has none.
+
+    Args:
+        documents: Rows with ``id``, ``text`` and ``meta``: ``conv``, ``turn``, perhaps
+            ``speaker`` and ``date``.
+
+    Returns:
+        One turn a row; its id is that of the row.
+
+    Raises:
+        UsageError: The place of a turn is no number.
+    """
+    sessions = sessions_of(documents)
+    try:
+        ordered = sorted(documents, key=lambda d: (str(d["meta"]["conv"]), int(d["meta"]["turn"])))
+    except (TypeError, ValueError):
+        raise UsageError("meta.turn must be the number of the turn in its conversation") from None
+    return [
+        Turn(
+            id=str(document["id"]),
+            session_id=sessions[str(document["meta"]["conv"])],
+            timestamp=timestamp_of(str(document["meta"].get("date") or "")),
+            user_text=str(document["text"]),
+            speakers=(str(document["meta"].get("speaker") or "user"), "assistant"),
+        )
+        for document in ordered
+        if str(document["text"]).strip()
+    ]
+
+
+def timestamp_of(date: str) -> str:
+    """Return a date as the journal writes it; one that cannot be read is no time."""
+    with contextlib.suppress(ValueError):
+        when = dt.datetime.fromisoformat(date)
+        return (when if when.tzinfo else when.replace(tzinfo=dt.UTC)).isoformat()
+    for form in _DATES:
+        with contextlib.suppress(ValueError):
+            return dt.datetime.strptime(date, form).replace(tzinfo=dt.UTC).isoformat()
+    return NO_TIME
+
+
+def questions_of(
+    queries: Sequence[Mapping[str, Any]], documents: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the questions that can be answered, each with its session in ``meta``.
+
+    Args:
+        queries: Rows with ``id``, ``text`` and ``meta``: ``conv``, perhaps ``category``.
+        documents: The corpus.
+
+    Raises:
+        UsageError: A question names no conversation of the corpus.
+    """
+    sessions = sessions_of(documents)
+    found = []
+    for query in queries:
+        meta = dict(query.get("meta") or {})
+        session = sessions.get(str(meta.get("conv")))
+        if session is None:
+            raise UsageError(f"question {query['id']!r}: meta.conv names no conversation")
+        if meta.get("category") == ADVERSARIAL:
+            continue
+        if "category" in meta:
+            meta.setdefault("kind", f"category {meta['category']}")
+        found.append({**query, "meta": {**meta, "session": session}})
+    return found
