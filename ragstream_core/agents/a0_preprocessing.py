@@ -2,18 +2,20 @@
 
 Reads ``extras["raw_text"]`` (or, on a fresh prompt, ``body["text"]``). Writes ``body`` from the
 canonical headers, and in ``extras``: ``raw_text``, ``format``, ``headers`` (unknown ones, kept and
-shown, not searched for), ``explicit`` (body keys the person set), ``segments``, ``query_pieces``.
-Never touches the wording. A prompt without a word is refused.
+shown, not searched for), ``explicit`` (body keys the person set), ``segments``, ``query_pieces``,
+``filters`` where there are any; and Layer G, the newest turns verbatim, as ``recentConversation``.
+Never touches the wording; blanks stand where a filter stood. A prompt without a word is refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ragstream_core.agents.aliases import CONTENT
+from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.pieces import cut_pieces
 from ragstream_core.agents.segments import Section, find_sections, guarantee_task
 from ragstream_core.agents.trail import advance, put_notes
@@ -60,12 +62,18 @@ class Preprocessing:
         count: Counts tokens as the embedder does.
         window_tokens: The embedder's window.
         max_pieces: Most query pieces, 1–10.
+        recent: Layer G: ``{"body", "pairs_count", "range"}``; empty where there is none.
+        notes: What the person should know about the conversation.
+        left: Documents that the filters leave to search; None: not counted.
     """
 
     aliases: Mapping[str, str]
     count: Callable[[str], int]
     window_tokens: int
     max_pieces: int = 10
+    recent: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    left: int | None = None
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Preprocess the raw prompt.
@@ -74,10 +82,12 @@ class Preprocessing:
             EmptyPrompt: The prompt holds no word.
         """
         raw = str(prompt.extras.get("raw_text") or prompt.body.get("text", ""))
-        if not _WORD.search(raw):
-            raise EmptyPrompt("the prompt holds no word", hint="write what you want to know")
-        kind, found = find_sections(raw, self.aliases)
-        sections, rule = guarantee_task(raw, found)
+        filtered = read_filters(raw, self.aliases)
+        if not _WORD.search(filtered.text):
+            what = "only filters" if filtered.filters else "no word"
+            raise EmptyPrompt(f"the prompt holds {what}", hint="write what you want to know")
+        kind, found = find_sections(filtered.text, self.aliases)
+        sections, rule = guarantee_task(filtered.text, found)
         body = body_from(sections)
         segments = segment_table(sections, rule)
         pieces, lost = self._pieces([s for s in sections if s.canon in CONTENT])
@@ -96,7 +106,13 @@ class Preprocessing:
             "segments": segments,
             "query_pieces": pieces,
         }
-        put_notes(result, OP, events=_events(kind, rule, unknown), warnings=_warnings(lost))
+        if filtered.filters:
+            result.extras["filters"] = [asdict(f) for f in filtered.filters]
+        if self.recent:
+            result.recentConversation = dict(self.recent)
+        told, warned = _told(filtered, self.left)
+        warnings = [*_warnings(lost), *warned, *self.notes]
+        put_notes(result, OP, events=[*_events(kind, rule, unknown), *told], warnings=warnings)
         return result
 
     def _pieces(self, content: list[Section]) -> tuple[list[dict[str, Any]], int]:
@@ -122,6 +138,16 @@ def _events(kind: str, rule: str, unknown: list[dict[str, Any]]) -> list[str]:
     if names:
         events.append(f"sections without a canonical name are shown, not searched for: {names}")
     return events
+
+
+def _told(filtered: Filtered, left: int | None) -> tuple[list[str], list[str]]:
+    """Return events and warnings about the filters."""
+    if not filtered.filters:
+        return [], list(filtered.warnings)
+    written = " ".join(f.written for f in filtered.filters)
+    events = [f"filters: {written}" + (f"; {left} documents left" if left is not None else "")]
+    none = [f"no document fits {written}"] if left == 0 else []
+    return events, [*filtered.warnings, *none]
 
 
 def _warnings(lost: int) -> list[str]:

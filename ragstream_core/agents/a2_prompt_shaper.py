@@ -1,10 +1,10 @@
 """A2 · Prompt Shaper, pass 1: intent, domain and header proposals before anything is retrieved.
 
-Reads ``body``, ``extras["explicit"]`` and Project Memory. Writes ``extras["shape"]`` (intent,
-domain, deliverable, artefacts, and the headers it proposed) and fills role and depth where the
-person left them free; a proposed format stays in the shape, so that Prompt_MD, which the reranker
-reads, holds the person's words only. Never changes a word the person wrote, Hard Rules, Project
-Memory or the file lock. Switched off, it passes the prompt through with an event.
+Reads ``body``, ``extras["explicit"]``, Project Memory and Layer G. Writes ``extras["shape"]``
+(intent, domain, deliverable, artefacts, and the headers it proposed) and fills role and depth
+where the person left them free; a proposed format stays in the shape, so that Prompt_MD, which the
+reranker reads, holds the person's words only. Never changes a word the person wrote, Hard Rules,
+Project Memory or the file lock. Switched off, it passes the prompt through with an event.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class PromptShaper:
         ask = "\n".join(
             prompt.body[key] for key in ("task", "text", "purpose") if prompt.body.get(key)
         )
-        shape = classify(ask, self.project_memory)
+        recent = str(prompt.recentConversation.get("body", ""))
+        shape = classify(ask, f"{self.project_memory}\n{recent}")
         free = free_keys(prompt)
         headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}
         result.body |= {k: v for k, v in headers.items() if k != "format"}

@@ -4,8 +4,9 @@ Reads the view ``reranked``, ``extras["scores"][id]["best_cosine"]`` as retrieva
 ❖ FILES. Writes the view ``a3`` and exactly one decision a candidate. A candidate stays when its
 best cosine over the query pieces is ≥ θ and, for some piece, its cosine is at least a share of the
 best candidate's, or when its rank is ≤ ``keep_top``; text that an injected file or an earlier
-candidate already holds is dropped. Locked: an empty view, reason ``locked``. Raising
-θ never keeps more.
+candidate already holds is dropped. Fragments of the conversation have no place of their own: they
+must pass by their cosines, and give way to ❖ FILES and to later turns; what differs is listed in
+``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
 """
 
 from __future__ import annotations
@@ -14,41 +15,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragstream_core.agents.past import Verdict, against_files, fold, is_past, superseded
+from ragstream_core.agents.reading import stemmed_terms
 from ragstream_core.agents.trail import advance, latest_view, pass_number, put_decisions, put_notes
-from ragstream_core.prompting.compose import HISTORY_PREFIX, is_locked
+from ragstream_core.prompting.compose import is_locked
 from ragstream_core.records import Chunk, Decision, SuperPrompt
 
 STAGE = "a3"
 OP = "a3_nli_gate"
-MIN_FRAGMENT = 40
 
 
-def fold(text: str) -> str:
-    """Return a text with all white space collapsed: the form in which texts are compared."""
-    return " ".join(text.split())
-
-
-def suppressed_by_files(chunk: Chunk, files: Sequence[dict[str, object]]) -> str:
-    """Say which injected file makes a candidate superfluous, or return an empty text.
-
-    ❖ FILES > newer > older: every chunk of an injected file goes (the file itself is shown), and
-    every fragment of the conversation whose text stands in one (R-160, C-55).
+def injected_whole(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> str:
+    """Return the injected file that a document's chunk belongs to, or an empty text (C-55).
 
     Args:
         chunk: The candidate.
         files: ``extras["files"]``.
     """
     for row in files:
-        home = row.get("home") or [chunk.meta.get("project"), row["path"]]
-        same = isinstance(home, (list, tuple)) and chunk.source == home[1]
-        if same and chunk.meta.get("project", home[0]) == home[0]:  # type: ignore[index]  # narrowed by `same`
-            return str(row["path"])
-        text = fold(chunk.snippet)
-        if (
-            chunk.id.startswith(HISTORY_PREFIX)
-            and len(text) >= MIN_FRAGMENT
-            and text in fold(str(row["text"]))
-        ):
+        project, path = row.get("home") or (chunk.meta.get("project"), row["path"])
+        if chunk.source == path and chunk.meta.get("project", project) == project:
             return str(row["path"])
     return ""
 
@@ -91,50 +77,72 @@ class NliGate:
         result = advance(prompt, STAGE)
         view = [] if is_locked(prompt) else latest_view(prompt, "reranked", "retrieval")
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-        files = prompt.extras.get("files", [])
+        given_way = self._given_way(prompt, [chunks[i] for i in view])
         rows: list[Decision] = []
         shares = nearness(prompt.extras.get("scores", {}))
         first: dict[str, str] = {}
         for rank, chunk_id in enumerate(view, start=1):
             chunk = chunks[chunk_id]
-            owner = suppressed_by_files(chunk, files)
-            twin = chunk_id if owner else first.setdefault(fold(chunk.snippet), chunk_id)
-            if owner or twin != chunk_id:
-                rows.append(self._duplicate(prompt, chunk_id, rank, owner=owner, twin=twin))
+            verdict = given_way.get(chunk_id)
+            twin = chunk_id if verdict else first.setdefault(fold(chunk.snippet), chunk_id)
+            if verdict:
+                decided = (False, verdict.rule, verdict.reason)
+            elif twin != chunk_id:
+                decided = (False, "duplicate_text", f"same text as {twin}")
             else:
-                rows.append(self._decide(prompt, chunk_id, rank, share=shares.get(chunk_id, 1.0)))
+                decided = self._decide(prompt, chunk, rank, share=shares.get(chunk_id, 1.0))
+            rows.append(_row(prompt, chunk_id, rank, decided=decided))
+        result.extras["conflicts"] = [
+            {"winner": v.winner, "loser": i, "rule": v.rule, "reason": v.reason}
+            for i, v in given_way.items()
+            if v.conflict
+        ]
         result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
         put_decisions(result, STAGE, rows)
         dropped = sum(not row.kept for row in rows)
         event = f"kept {len(rows) - dropped} of {len(rows)}" if view else "no candidate"
-        put_notes(result, OP, events=["locked" if is_locked(prompt) else event])
+        events = ["locked" if is_locked(prompt) else event, *_conflict_events(result)]
+        put_notes(result, OP, events=events)
         return result
 
-    def _duplicate(
-        self, prompt: SuperPrompt, chunk_id: str, rank: int, *, owner: str, twin: str
-    ) -> Decision:
-        rule, reason = "duplicate_text", f"same text as {twin}"
-        if owner:
-            rule, reason = "duplicates_files", f"{owner} is injected as a whole"
-        return _row(prompt, chunk_id, rank, decided=(False, rule, reason))
+    def _given_way(self, prompt: SuperPrompt, chunks: Sequence[Chunk]) -> dict[str, Verdict]:
+        """Return what gives way to ❖ FILES or to a later turn, by id; ❖ FILES first."""
+        files = prompt.extras.get("files", [])
+        found = superseded(chunks, stemmed_terms)
+        for chunk in chunks:
+            verdict = against_files(chunk, files) if is_past(chunk) else None
+            owner = "" if is_past(chunk) else injected_whole(chunk, files)
+            if owner:
+                verdict = Verdict(
+                    "duplicates_files", f"{owner} is injected as a whole", owner, conflict=False
+                )
+            if verdict:
+                found[chunk.id] = verdict
+        return found
 
-    def _decide(self, prompt: SuperPrompt, chunk_id: str, rank: int, *, share: float) -> Decision:
+    def _decide(
+        self, prompt: SuperPrompt, chunk: Chunk, rank: int, *, share: float
+    ) -> tuple[bool, str, str]:
         if not self.enabled:
-            decided = (True, "pass_through", "the gate is switched off")
-        else:
-            decided = self._gate(_best_cosine(prompt, chunk_id), share, rank)
-        return _row(prompt, chunk_id, rank, decided=decided)
+            return True, "pass_through", "the gate is switched off"
+        keep_top = 0 if is_past(chunk) else self.keep_top
+        return self._gate(_best_cosine(prompt, chunk.id), share, rank, keep_top)
 
-    def _gate(self, cosine: float, share: float, rank: int) -> tuple[bool, str, str]:
+    def _gate(self, cosine: float, share: float, rank: int, keep_top: int) -> tuple[bool, str, str]:
         """Decide by the numbers; return kept, rule and reason."""
         far, weak = cosine < self.theta, share < self.relative
-        if (far or weak) and rank <= self.keep_top:
-            return True, "keep_top", f"rank {rank} is among the first {self.keep_top}"
+        if (far or weak) and rank <= keep_top:
+            return True, "keep_top", f"rank {rank} is among the first {keep_top}"
         if weak and not far:
             reason = f"cosine is {share:.2f} of the best candidate's, below {self.relative:g}"
             return False, "relative_cosine", reason
         sign = "<" if far else "≥"
         return not far, "similarity_gate", f"best cosine {cosine:.3f} {sign} θ {self.theta:g}"
+
+
+def _conflict_events(prompt: SuperPrompt) -> list[str]:
+    rows = prompt.extras["conflicts"]
+    return [f"conflict: {r['winner']} wins over {r['loser']}: {r['reason']}" for r in rows]
 
 
 def _best_cosine(prompt: SuperPrompt, chunk_id: str) -> float:

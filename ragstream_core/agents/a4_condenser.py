@@ -3,8 +3,9 @@
 Reads the view ``a3``, the chunks, ``extras["scores"]``, the query pieces and ❖ FILES. Writes the
 view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras``: ``cuts``,
 ``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx`` = {facts, constraints, open_issues}.
-Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is never a
-source of facts (C-07). When nothing is relevant, nothing is selected and a warning says so.
+Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
+of facts unless it is switched on (C-07), and has a budget of its own. When no document is
+relevant, none is selected and a warning says so.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any
 
 from ragstream_core.agents.extract import choose, is_constraint, reading_order
 from ragstream_core.agents.open_issues import conflicts, unanswered
+from ragstream_core.agents.past import is_past
 from ragstream_core.agents.quotable import Quote, Terms
 from ragstream_core.agents.reading import Reading, stemmed_terms
-from ragstream_core.agents.selection import Selection, select
+from ragstream_core.agents.selection import Selection, joined, select
 from ragstream_core.agents.trail import advance, latest_view, pass_number, put_decisions, put_notes
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompting.compose import Layout, compose, is_locked
+from ragstream_core.prompting.compose import Layout, compose, injected, is_locked
 from ragstream_core.prompting.render import NOTHING_RELEVANT
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
@@ -45,6 +47,8 @@ class Condenser:
         max_context_tokens: Most tokens of the attachments.
         max_context_chars: Most characters of the attachments.
         token_overhead: Tokens set aside.
+        history_tokens: Most tokens of older turns; never more than a quarter of what is free.
+        past_facts: Whether facts may be quoted from the conversation.
         max_facts: Most facts and constraints together.
         support_cosine: Least best cosine at which a chunk counts as an answer.
         relevant_cosine: Where no chunk reaches it and no piece is supported by words, nothing is
@@ -59,6 +63,8 @@ class Condenser:
     max_context_tokens: int = 4000
     max_context_chars: int = 24_000
     token_overhead: int = 200
+    history_tokens: int = 1000
+    past_facts: bool = False
     max_facts: int = 12
     support_cosine: float = 0.5
     relevant_cosine: float = 0.3
@@ -69,9 +75,9 @@ class Condenser:
         """Condense the kept candidates."""
         result = advance(prompt, STAGE)
         kept = self._kept(prompt)
-        reader = Reading.of(prompt, kept, self.terms)
+        reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
         nothing = not is_locked(prompt) and not self._any_relevant(reader)
-        picked = self._select(prompt, [] if nothing else kept)
+        picked = self._select(prompt, [c for c in kept if is_past(c)] if nothing else kept)
         result.final_selection_ids = list(picked.tokens)
         result.views_by_stage[STAGE] = list(picked.tokens)
         put_decisions(result, STAGE, self._decisions(prompt, kept, picked))
@@ -103,8 +109,20 @@ class Condenser:
         fixed = self.counter.count(compose(bare, self.layout).text)
         free = self.budget_tokens - fixed - self.token_overhead
         facts = min(self.max_facts * FACT_TOKENS, free // 3) if self.enabled else 0
-        limit = max(0, min(self.max_context_tokens, free - facts))
-        return select(kept, self.counter, budget_tokens=limit, budget_chars=self.max_context_chars)
+        past = select(
+            [chunk for chunk in kept if is_past(chunk)],
+            self.counter,
+            budget_tokens=max(0, min(self.history_tokens, free // 4)),
+            budget_chars=self.max_context_chars,
+        )
+        left = free - facts - sum(past.tokens.values())
+        told = select(
+            [chunk for chunk in kept if not is_past(chunk)],
+            self.counter,
+            budget_tokens=max(0, min(self.max_context_tokens, left)),
+            budget_chars=self.max_context_chars,
+        )
+        return joined(kept, told, past)
 
     def _decisions(
         self, prompt: SuperPrompt, kept: list[Chunk], picked: Selection
@@ -116,7 +134,7 @@ class Condenser:
                 rule, reason = "cut_at_budget", "cut at a sentence end: the budget ends here"
             elif chunk.id in picked.tokens:
                 rule, reason = "within_budget", "fits the budget in rank order"
-            elif not picked.tokens and not picked.left:
+            elif chunk.id not in picked.tokens and chunk.id not in picked.left:
                 rule, reason = "nothing_relevant", "no candidate is relevant to the task"
             score = prompt.extras.get("scores", {}).get(chunk.id, {}).get("score", 0.0)
             rows.append(
@@ -127,7 +145,7 @@ class Condenser:
         return rows
 
     def _short_ids(self, prompt: SuperPrompt) -> dict[str, str]:
-        files = [row["id"] for row in prompt.extras.get("files", [])]
+        files = [row["id"] for row in injected(prompt)]
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
 
     def _s_ctx(
@@ -186,7 +204,7 @@ def citations_of(prompt: SuperPrompt) -> dict[str, dict[str, Any]]:
         }
         for i in prompt.final_selection_ids
     }
-    for row in prompt.extras.get("files", []):
+    for row in injected(prompt):
         issued[short[row["id"]]] = {
             "chunk_id": row["id"],
             "source": row["path"],

@@ -33,14 +33,15 @@ class Reading:
     weight: Weights
 
     @classmethod
-    def of(cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Terms
-           ) -> Reading:  # fmt: skip
-        """Read the kept chunks of documents; the conversation is left out (C-07)."""
+    def of(
+        cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Terms, *, past: bool = False
+    ) -> Reading:
+        """Read the kept chunks of documents; the conversation only where ``past`` says (C-07)."""
         pieces = [
             Piece(p["id"], p["text"], tuple(terms(p["text"])))
             for p in prompt.extras.get("query_pieces", [])
         ]
-        told = [chunk for chunk in kept if not chunk.id.startswith(HISTORY_PREFIX)]
+        told = [chunk for chunk in kept if past or not chunk.id.startswith(HISTORY_PREFIX)]
         quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
         scores = prompt.extras.get("scores", {})
         evidence = [_evidence(chunk, scores.get(chunk.id, {}), terms) for chunk in told]

@@ -1,6 +1,7 @@
 """Retrieval: the query pieces against every chunk of the Eligibility Pool.
 
-Reads ``extras["query_pieces"]`` and ``extras["pool"]`` (off, lock). Writes the view ``retrieval``,
+Documents and older turns are found together, by one scale. Reads ``extras["query_pieces"]`` and
+``extras["pool"]`` (off, lock). Writes the view ``retrieval``,
 ``base_context_chunks`` (the kept candidates' chunks, unique), ``extras["scores"]`` (absolute and
 scaled scores of the kept ones) and one decision a candidate. The only stage that searches vectors.
 Locked, or nothing eligible: an empty view and the reason; the embedder is not called.
@@ -29,12 +30,14 @@ class RetrievalStage:
         load: Loads chunks by id, in the order asked for.
         top_k: Candidates that go on.
         min_score: Least absolute LogAvgExp cosine in [-1, 1] of a candidate that goes on.
+        told: What else there is to say about the search, once it is done.
     """
 
     search: Search
     load: Callable[[Sequence[str]], list[Chunk]]
     top_k: int = 50
     min_score: float = -1.0
+    told: Callable[[], Sequence[str]] = tuple
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Find the candidates."""
@@ -53,8 +56,8 @@ class RetrievalStage:
             hit.chunk_id: {**_scores(hit), "piece_cosines": list(hit.piece_cosines)} for hit in kept
         }
         put_decisions(result, STAGE, rows)
-        event = "locked" if pool.get("lock") else f"{len(hits)} candidates, {len(kept)} go on"
-        put_notes(result, OP, events=[event])
+        found = [f"{len(hits)} candidates, {len(kept)} go on", *self.told()]
+        put_notes(result, OP, events=["locked"] if pool.get("lock") else found)
         return result
 
     def _decide(self, hit: Hit, rank: int, pass_no: int) -> Decision:

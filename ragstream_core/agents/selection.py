@@ -103,3 +103,14 @@ def select(
         result.left = [c.id for c in chunks[at + bool(end) :]]
         break
     return result
+
+
+def joined(chunks: Sequence[Chunk], *parts: Selection) -> Selection:
+    """Return several selections of the same candidates as one, in rank order."""
+    tokens = {i: n for part in parts for i, n in part.tokens.items()}
+    left = {i for part in parts for i in part.left}
+    return Selection(
+        {chunk.id: tokens[chunk.id] for chunk in chunks if chunk.id in tokens},
+        {i: end for part in parts for i, end in part.cuts.items()},
+        [chunk.id for chunk in chunks if chunk.id in left],
+    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.build.projects import checked
 from ragstream_core.errors import GenerationGone, InputUnavailable, IntegrityError, RagstreamError
+from ragstream_core.history.records import HISTORY
 from ragstream_core.stores import chroma_seal
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ class _Chroma:
     def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
         from ragstream_core.stores.chroma_reader import reader_of
 
+        if view.project == HISTORY:
+            return None
         collection = collection_of(self.workspace, view.project)
         return reader_of(collection).near(view.digest, queries, n)
 
@@ -204,6 +207,8 @@ class _Store:
     backend: str
 
     def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
+        if view.project == HISTORY:
+            return None
         store = self._filled(view)
         return [[identifier for identifier, _ in store.search(query, n)] for query in queries]
 

@@ -12,11 +12,11 @@ from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.aliases import default_alias_text
 from ragstream_core.agents.shape import path_tokens
 from ragstream_core.agents.trail import pieces_of
-from ragstream_core.build import collections, models, stages
+from ragstream_core.build import collections, conversation, diffs, filtering, models, stages
 from ragstream_core.build.file_sources import RecordedFiles, injectable
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
-from ragstream_core.orchestration.inputs import Pin, PromptInputs, PromptRequest, code_digest
+from ragstream_core.orchestration.inputs import HistoryPin, Pin, PromptInputs, PromptRequest, code_digest
 from ragstream_core.settings import ChainSettings
 from ragstream_core.stores.view import open_view
 
@@ -32,10 +32,10 @@ Cite every claim as [source: <filename>, chunk: <id>].
 """
 
 
-def view(workspace: Workspace, project: str, generation: int) -> IndexView:
+def view(workspace: Workspace, project: str, generation: int, *, keep: bool = False) -> IndexView:
     """Open a generation; see `Workspace.view`."""
     index_dir = workspace.index_dir(project)
-    return open_view(index_dir, project=project, generation=generation or None)
+    return open_view(index_dir, project=project, generation=generation or None, keep=keep)
 
 
 def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> PromptInputs:
@@ -45,7 +45,8 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         RagstreamError: Unknown project, setting or generation.
     """
     config = _configured(workspace, request)
-    settings = config.chain()
+    filters = filtering.filters_of(request.text)
+    settings = filtering.narrowed(config.chain(), filters, now)
     for project in request.projects:
         workspace.doc_dir(project)
     pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]
@@ -55,10 +56,19 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         pins=tuple(pins),
         named=request.files,
         names=_names(workspace, request, projects),
-        off=tuple(sorted({_qualified(workspace, path, pins) for path in request.off})),
+        off=tuple(
+            sorted(
+                {_qualified(workspace, path, pins) for path in request.off}
+                | filtering.closed(workspace, filters, pins, now)
+            )
+        ),
         lock=request.lock,
         settings=settings.model_dump(),
-        texts=_texts(workspace.data_dir, projects),
+        texts={
+            **_texts(workspace.data_dir, projects),
+            "lexicon": conversation.lexicon_text(workspace, settings),
+            **diffs.pinned_diffs(workspace, request.diffs, projects),
+        },
         now=now.isoformat(),
         time_zone=str(now.tzinfo),
         models={
@@ -66,14 +76,19 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
             **collections.pinned(workspace, settings, pins),
         },
         code=code_digest(),
+        history=HistoryPin()
+        if request.lock
+        else conversation.pin_history(workspace, request.session, pins[0].embed_fp),
     )
 
 
 def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
     """Return which model takes each role under these settings, without loading one."""
+    reranker = models.reranker_name(config, settings.rerank)
     return {
         "embedder": f"{config.settings.embeddings.backend}:{config.settings.embeddings.model}",
-        "reranker": models.reranker_name(config, settings.rerank),
+        "reranker": reranker,
+        "reranker_weights": models.reranker_weights(config, reranker),
         "gate": "similarity",
         "counter": stages.COUNTER.name,
     }
@@ -88,6 +103,18 @@ def rerun(workspace: Workspace, inputs: PromptInputs) -> SuperPrompt:
         InputUnavailable: Query vectors or a collection cannot be had again.
         UnknownPrompt: The bytes of an injected file are not kept.
     """
+    require_inputs(workspace, inputs)
+    return workspace.run(inputs, files=RecordedFiles(workspace.store, inputs))
+
+
+def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
+    """Refuse to run recorded inputs where one of them is not what it was.
+
+    Raises:
+        GenerationGone: A pinned generation is not kept.
+        IntegrityError: It is kept and is not what it was.
+        InputUnavailable: Query vectors or a collection cannot be had again.
+    """
     for pinned in inputs.pins:
         found = view(workspace, pinned.project, pinned.generation)
         if found.digest != pinned.digest:
@@ -96,8 +123,8 @@ def rerun(workspace: Workspace, inputs: PromptInputs) -> SuperPrompt:
                 f"(digest {found.digest[:12]}, the prompt needs {pinned.digest[:12]})"
             )
     models.require_replayable(workspace.config)
+    conversation.ConversationMemory(workspace, inputs).require()
     collections.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
-    return workspace.run(inputs, files=RecordedFiles(workspace.store, inputs))
 
 
 def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list[dict[str, Any]]:
@@ -108,7 +135,9 @@ def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list
     views = [view(workspace, project, 0) for project in projects]
     retriever = stages.retriever(workspace, settings)
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))
-    hits = retriever.search(views, " ".join(pieces), pieces=pieces)[:k]
+    found, now = filtering.filters_of(text), dt.datetime.now().astimezone()
+    off = filtering.closed(workspace, found, views, now)
+    hits = retriever.search(views, " ".join(pieces), pieces=pieces, off=off)[:k]
     chunks = {c.id: c for c in stages.load(views, [hit.chunk_id for hit in hits])}
     return [
         {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.a1_file_injector import FileInjector
@@ -17,10 +18,14 @@ from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
-from ragstream_core.build import collections, models
-from ragstream_core.build.file_sources import LiveFiles, ingested_hashes
+from ragstream_core.build import collections, filtering, models
+from ragstream_core.build.conversation import ConversationMemory
+from ragstream_core.build.diffs import diffs_in
+from ragstream_core.build.file_sources import LiveFiles, RecordedFiles, ingested_hashes
+from ragstream_core.build.query_vectors import KeptQueries, NotingStage
 from ragstream_core.embedders.token_cache import CachedTokenVectors, TokenVectorCache
 from ragstream_core.errors import UsageError
+from ragstream_core.models.reembed import ReembedReranker
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
 from ragstream_core.prompting.compose import Layout
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.chain import Stage
-    from ragstream_core.ports import FileSource, IndexView
+    from ragstream_core.ports import Embedder, FileSource, IndexView
     from ragstream_core.records import Chunk, Hit
 
 COUNTER = HeuristicTokenCounter()
@@ -58,8 +63,15 @@ def make(
     return _MAKERS[op](workspace, inputs, settings, files or LiveFiles(workspace, inputs))
 
 
-def retriever(workspace: Workspace, settings: ChainSettings) -> Retriever:
+def retriever(
+    workspace: Workspace, settings: ChainSettings, *, embedder: Embedder | None = None
+) -> Retriever:
     """Return the retriever for these settings.
+
+    Args:
+        workspace: Where models are.
+        settings: The stage's settings.
+        embedder: Embeds the query pieces; default: that of the workspace.
 
     Raises:
         RagstreamError: The embedder's weights are missing or wrong.
@@ -69,7 +81,7 @@ def retriever(workspace: Workspace, settings: ChainSettings) -> Retriever:
         chosen.dense_weight, chosen.tau, chosen.mix_a, chosen.depth, chosen.fusion, chosen.rrf_k
     )
     proposer = collections.proposer(workspace, settings)
-    return Retriever(models.embedder(workspace.config), fusion, proposer)
+    return Retriever(embedder or models.embedder(workspace.config), fusion, proposer)
 
 
 def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
@@ -99,26 +111,37 @@ def load(views: Sequence[IndexView], chunk_ids: Sequence[str]) -> list[Chunk]:
 
 
 def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
-    return [workspace.view(p.project, p.generation) for p in inputs.pins]
+    keep = workspace.persists(inputs)
+    return [workspace.view(p.project, p.generation, keep=keep) for p in inputs.pins]
 
 
 _aliases = functools.cache(parse_aliases)
 
 
-def _a0(workspace: Workspace, settings: ChainSettings, aliases: str) -> Preprocessing:
+def _a0(
+    workspace: Workspace,
+    settings: ChainSettings,
+    aliases: str,
+    memory: ConversationMemory | None = None,
+) -> Preprocessing:
     embedder = models.embedder(workspace.config)
+    recent, notes = memory.rendered() if memory else ({}, ())
     return Preprocessing(
         _aliases(aliases),
         embedder.count,
         window_tokens=embedder.window,
         max_pieces=settings.retrieval.max_pieces,
+        recent=recent,
+        notes=notes,
     )
 
 
 def _preprocessing(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return _a0(workspace, settings, inputs.texts["aliases"])
+    memory = ConversationMemory(workspace, inputs)
+    stage = _a0(workspace, settings, inputs.texts["aliases"], memory)
+    return replace(stage, left=filtering.left(workspace, inputs))
 
 
 def _shaper(
@@ -141,6 +164,7 @@ def _injector(
         full_max_tokens=settings.files.full_max_tokens,
         manifest=_manifest(workspace, inputs),
         enabled=settings.agents.a1,
+        diffs=diffs_in(inputs.texts),
     )
 
 
@@ -161,13 +185,40 @@ def _manifest(workspace: Workspace, inputs: PromptInputs) -> dict[str, str]:
 def _retrieval(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return retrieval_stage(workspace, settings, lambda: _views(workspace, inputs))
+    embedder = models.embedder(workspace.config)
+    memory = ConversationMemory(workspace, inputs, "retrieval")
+    if getattr(embedder, "reproducible", True) or not workspace.persists(inputs):
+        return retrieval_stage(
+            workspace, settings, lambda: _views(workspace, inputs), memory=memory
+        )
+    recorded = inputs.query_vectors if isinstance(files, RecordedFiles) else None
+    queries = KeptQueries(embedder, workspace.store, recorded)
+    stage = retrieval_stage(
+        workspace,
+        settings,
+        lambda: _views(workspace, inputs),
+        memory=memory,
+        embedder=cast("Embedder", queries),
+    )
+    return NotingStage(stage, queries)
 
 
 def retrieval_stage(
-    workspace: Workspace, settings: ChainSettings, views: Callable[[], Sequence[IndexView]]
+    workspace: Workspace,
+    settings: ChainSettings,
+    views: Callable[[], Sequence[IndexView]],
+    *,
+    memory: ConversationMemory | None = None,
+    embedder: Embedder | None = None,
 ) -> RetrievalStage:
     """Make the retrieval stage over some generations, opened when it runs.
+
+    Args:
+        workspace: Where models are.
+        settings: The stage's settings.
+        views: Opens the generations.
+        memory: Older turns to search beside them.
+        embedder: Embeds the query pieces; default: that of the workspace.
 
     Raises:
         RagstreamError: The embedder's weights are missing or wrong.
@@ -177,11 +228,22 @@ def retrieval_stage(
         opened = views()
         alone = opened[0].project if len(opened) == 1 else ""
         closed = {f"{alone}/{path}" if alone else path for path in off}
-        return retriever(workspace, settings).search(opened, whole, pieces=pieces, off=closed)
+        found = retriever(workspace, settings, embedder=embedder)
+        past = memory.past() if memory else None
+        hits = found.search(opened, whole, pieces=pieces, off=closed, past=past)
+        return memory.biased(hits) if memory else hits
+
+    def loaded(ids: Sequence[str]) -> list[Chunk]:
+        past = [memory.view] if memory and memory.view else []
+        return load([*views(), *past], ids) if ids else []
 
     chosen = settings.retrieval
     return RetrievalStage(
-        search, lambda ids: load(views(), ids) if ids else [], chosen.top_k, chosen.min_score
+        search,
+        loaded,
+        chosen.top_k,
+        chosen.min_score,
+        told=memory.events if memory else tuple,
     )
 
 
@@ -190,12 +252,20 @@ def _reranker(
 ) -> Stage:
     pinned = ChainSettings.model_validate(inputs.settings).rerank == settings.rerank
     name = inputs.models["reranker"] if pinned else ""
+    weights = inputs.models.get("reranker_weights", "") if pinned else ""
     cache_dir = workspace.index_dir(inputs.pins[0].project)
-    return reranker_stage(workspace, settings, cache_dir, name=name)
+    keep = workspace.persists(inputs)
+    return reranker_stage(workspace, settings, cache_dir, name=name, weights=weights, keep=keep)
 
 
 def reranker_stage(
-    workspace: Workspace, settings: ChainSettings, cache_dir: Path, *, name: str = ""
+    workspace: Workspace,
+    settings: ChainSettings,
+    cache_dir: Path,
+    *,
+    name: str = "",
+    weights: str = "",
+    keep: bool = True,
 ) -> RerankerStage:
     """Make the reranker stage that these settings resolve to on this machine.
 
@@ -204,19 +274,30 @@ def reranker_stage(
         settings: The stage's settings.
         cache_dir: Folder of the token vector cache.
         name: What they were resolved to when the prompt was pinned; empty: resolve them now.
+        weights: Digest of the cross-encoder's files then; empty: whatever is here.
+        keep: Write token vectors to the cache; it is read either way.
 
     Raises:
         WeightsMissing: A cross-encoder was asked for by name and is not here.
+        ModelMismatch: Its files are others now.
     """
     chosen, weight = settings.rerank, settings.retrieval.dense_weight
     name = name or models.reranker_name(workspace.config, chosen)
     if name == "none":
         return RerankerStage(None, "none", "none")
+    if name == "reembed":
+        fresh = ReembedReranker(models.embedder(workspace.config), settings.retrieval.tau)
+        return RerankerStage(
+            lambda prompt_md, pieces, passages: fresh.score(pieces, passages),
+            "reembed",
+            name,
+            top_k=chosen.top_k,
+        )
     if name != "maxsim":
-        model = models.cross_encoder(name, models.models_dir(workspace.config))
+        model = models.cross_encoder(name, models.models_dir(workspace.config), weights=weights)
         return RerankerStage(
             lambda prompt_md, pieces, passages: model.score(prompt_md, passages),
-            "cross_encoder",
+            "flashrank" if name.startswith("flashrank:") else "cross_encoder",
             name,
             top_k=chosen.cross_encoder_top_k,
             dense_weight=weight,
@@ -224,7 +305,8 @@ def reranker_stage(
 
     def maxsim(prompt_md: str, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         embedder = models.embedder(workspace.config)
-        cache = TokenVectorCache(cache_dir / f"tokens-{embedder.fingerprint[:16]}")
+        folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
+        cache = TokenVectorCache(folder, read_only=not keep)
         scorer = MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
         return scorer.score(pieces, passages)
 
@@ -259,6 +341,8 @@ def _condenser(
         max_context_tokens=settings.retrieval.max_context_tokens,
         max_context_chars=settings.retrieval.max_context_chars,
         token_overhead=settings.retrieval.token_overhead,
+        history_tokens=settings.history.max_tokens,
+        past_facts=settings.history.allow_in_s_ctx,
         max_facts=settings.prompt.max_facts,
         enabled=settings.agents.a4,
     )

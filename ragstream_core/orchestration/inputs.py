@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import EmptyPrompt, UsageError
+from ragstream_core.history.records import checked_session
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import digest_of, sha256_hex
 
 INPUTS_VERSION = 1
+QUERY_VECTORS = "query_vectors"
 CODE_PACKAGES = (
     "agents",
     "build",
     "chunking",
     "embedders",
+    "endpoints",
+    "history",
     "models",
     "orchestration",
     "prompting",
@@ -37,11 +41,13 @@ class PromptRequest:
         text: The raw prompt.
         projects: Names of the projects to search.
         files: Paths to inject, ``path`` or ``project/path``; forces any type.
+        diffs: Paths whose changes since the last commit are to be shown.
         off: ``project/path`` of files outside the Eligibility Pool.
         lock: Exact File Lock: only ❖ FILES.
         settings: Explicit settings, dotted key → value.
         task: Name of a task profile.
         as_of: Generation to read, for one project; 0 for the newest.
+        session: The conversation it belongs to; empty: none, the newest turns of all count.
     """
 
     text: str
@@ -52,13 +58,15 @@ class PromptRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     task: str = ""
     as_of: int = 0
+    session: str = ""
+    diffs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked.
 
         Raises:
             EmptyPrompt: The text has no letter and no digit.
-            UsageError: No project, or ``as_of`` for several.
+            UsageError: No project, ``as_of`` for several, or no name of a session.
         """
         if not any(c.isalnum() for c in self.text):
             raise EmptyPrompt("the prompt is empty", hint='ragstream prompt "…" -p PROJECT')
@@ -66,6 +74,8 @@ class PromptRequest:
             raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
         if self.as_of and len(self.projects) > 1:
             raise UsageError("--as-of names a generation of one project; give one -p")
+        if self.session:
+            checked_session(self.session)
 
 
 def request_from(data: Mapping[str, Any]) -> PromptRequest:
@@ -76,7 +86,7 @@ def request_from(data: Mapping[str, Any]) -> PromptRequest:
         EmptyPrompt: As the constructor.
     """
     try:
-        tuples = {k: tuple(data[k]) for k in ("projects", "files", "off") if k in data}
+        tuples = {k: tuple(data[k]) for k in ("projects", "files", "off", "diffs") if k in data}
         return PromptRequest(**{**data, **tuples})
     except TypeError as error:
         raise UsageError(f"not a prompt request: {error}") from None
@@ -93,6 +103,27 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryPin:
+    """The conversation as one prompt sees it; all empty where there is none.
+
+    Attributes:
+        session: The prompt's own conversation.
+        seq: Last record of the journal that counts.
+        chain: Hash of that record's line; covers everything before it.
+        snapshot: Digest of the published selection; empty: no older turn is searched.
+        high_water: Last record that the selection includes.
+        note: Why older turns are left out, for people.
+    """
+
+    session: str = ""
+    seq: int = 0
+    chain: str = ""
+    snapshot: str = ""
+    high_water: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptInputs:
     """The typed inputs; stages read clock, files, environment and settings through them only.
 
@@ -105,12 +136,17 @@ class PromptInputs:
         lock: Exact File Lock.
         settings: The complete chain settings, section → key → value.
         changes: Settings changed on the way: op that saw it first, dotted key, value.
-        texts: ``hard_rules``, ``project_memory``, ``aliases`` (JSON), verbatim.
+        texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim; and
+            ``diff:project/path`` for the changes of a file.
         now: ISO 8601 time of the request.
         time_zone: Its zone's name.
-        models: ``embedder``, ``reranker``, ``gate``, ``counter``: what was resolved.
+        models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
+            files), ``gate``, ``counter``.
         code: Digest of the chain's source.
         receipts: ``project/path`` → sha256 of every injected file; filled by A1.
+        query_vectors: sha256 of each query text → sha256 of its vector's bytes, where the vectors
+            cannot be made again; filled by retrieval.
+        history: The conversation as the prompt sees it.
     """
 
     text: str
@@ -127,6 +163,8 @@ class PromptInputs:
     code: str
     changes: tuple[tuple[str, str, Any], ...] = ()
     receipts: Mapping[str, str] = field(default_factory=dict)
+    query_vectors: Mapping[str, str] = field(default_factory=dict)
+    history: HistoryPin = HistoryPin()
 
     def changes_at(self, op: str) -> dict[str, Any]:
         """Return the changed settings that hold at an op: those made there or upstream."""
@@ -169,12 +207,13 @@ def inputs_from(data: Mapping[str, Any]) -> PromptInputs:
             "names": tuple(fields["names"]),
             "off": tuple(fields["off"]),
             "changes": tuple((c[0], c[1], c[2]) for c in fields["changes"]),
+            "history": HistoryPin(**fields.get("history", {})),
         }
     )
 
 
 def inputs_of(prompt: SuperPrompt) -> PromptInputs:
-    """Return the pinned inputs that a prompt carries, with the receipts A1 has added.
+    """Return the pinned inputs that a prompt carries, with the digests that stages have added.
 
     Raises:
         UsageError: The prompt was made outside of the chain.
@@ -183,7 +222,8 @@ def inputs_of(prompt: SuperPrompt) -> PromptInputs:
         raise UsageError("this prompt carries no inputs; start it with `begin`")
     inputs = inputs_from(prompt.extras["inputs"])
     receipts = {"/".join(f["home"]): f["sha256"] for f in prompt.extras.get("files", [])}
-    return replace(inputs, receipts=receipts)
+    vectors = prompt.extras.get(QUERY_VECTORS, {})
+    return replace(inputs, receipts=receipts, query_vectors=dict(vectors))
 
 
 def begin(inputs: PromptInputs) -> SuperPrompt:

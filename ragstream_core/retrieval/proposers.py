@@ -28,7 +28,7 @@ LARGEST_SHARE = 0.5
 
 
 class Proposer(Protocol):
-    """Names the rows of a view near some queries."""
+    """Names the rows of a view near some queries; where it cannot say, all of them are scored."""
 
     def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
         """Return about the ``n`` nearest chunk ids of each query, or None where it cannot say.
@@ -58,19 +58,20 @@ def narrowed(proposer: Proposer | None, rows: Rows, queries: F32, *, pool: I64, 
     if n > total * LARGEST_SHARE:
         return pool
     found = [_of_view(proposer, view, queries, n) for view in rows.views]
-    named: list[I64] = []
-    for query in range(len(queries)):
-        each = [
-            start + part[query]
-            for start, part in zip(rows.starts.tolist(), found, strict=False)
-            if part is not None
-        ]
-        named.append(
-            np.intersect1d(np.concatenate(each), pool) if len(each) == len(found) else pool
-        )
+    named = [np.intersect1d(_joined(rows, found, at), pool) for at in range(len(queries))]
     if any(len(part) < depth for part in named):
         return pool
     return np.unique(np.concatenate(named)).astype(np.int64)
+
+
+def _joined(rows: Rows, found: Sequence[list[I64] | None], query: int) -> I64:
+    """Return what was named for one query; every row of a view that a store does not know."""
+    starts = rows.starts.tolist()
+    parts = [
+        np.arange(start, end) if part is None else start + part[query]
+        for part, start, end in zip(found, starts, starts[1:], strict=False)
+    ]
+    return np.concatenate(parts).astype(np.int64)
 
 
 def _of_view(proposer: Proposer, view: IndexView, queries: F32, n: int) -> list[I64] | None:

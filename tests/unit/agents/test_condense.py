@@ -143,9 +143,11 @@ def test_nothing_relevant_selects_nothing_and_says_so():
 
 def test_history_is_never_a_source_of_facts():
     prompt = kept(GATE)
-    prompt.base_context_chunks = [Chunk("history::1::0", "log", GATE, (0, len(GATE)), {})]
-    prompt.views_by_stage = {"a3": ["history::1::0"]}
-    prompt.extras["scores"] = {"history::1::0": {"best_cosine": 0.9}}
+    prompt.base_context_chunks = [
+        Chunk("history::chat::1-1::0", "log", GATE, (0, len(GATE)), {"turn_id_end": 1})
+    ]
+    prompt.views_by_stage = {"a3": ["history::chat::1-1::0"]}
+    prompt.extras["scores"] = {"history::chat::1-1::0": {"best_cosine": 0.9}}
     done = Condenser(COUNTER)(prompt)
     assert done.extras["s_ctx"]["facts"] == []
 

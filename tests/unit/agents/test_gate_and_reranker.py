@@ -51,8 +51,10 @@ def test_the_gate_keeps_by_cosine_or_rank_and_says_why():
 def test_an_injected_file_suppresses_its_own_chunks_and_history_that_repeats_it():
     said = "the very long line of configuration that was pasted in the chat before"
     prompt = candidates(files=[{"path": "a.md", "home": ["demo", "a.md"], "text": f"x\n{said}\ny"}])
-    prompt.base_context_chunks.append(Chunk("history::1::0", "log", said, (0, 9), {}))
-    prompt.views_by_stage["retrieval"].append("history::1::0")
+    prompt.base_context_chunks.append(
+        Chunk("history::chat::1-1::0", "log", said, (0, 9), {"turn_id_end": 1})
+    )
+    prompt.views_by_stage["retrieval"].append("history::chat::1-1::0")
     done = NliGate(-1.0)(prompt)
     assert letters(done.views_by_stage["a3"]) == "bcde"
     assert rules(done, "a3")["a"] == rules(done, "a3")["h"] == "duplicates_files"

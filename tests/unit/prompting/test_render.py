@@ -46,7 +46,7 @@ def _prompt(**extras):
     prompt = SuperPrompt(body={"task": "Do it"})
     prompt.base_context_chunks = [
         Chunk("a.md::x::0", "a.md", "Alpha is one.", (5, 18), {"sha256": "c" * 64}),
-        Chunk("history::1::0", "history", "we said beta", (0, 12), {}),
+        Chunk("history::chat::1-1::0", "history", "we said beta", (0, 12), {}),
     ]
     prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
     prompt.recentConversation = {"body": "user: hi", "pairs_count": 1, "range": (0, 1)}

@@ -1,0 +1,267 @@
+"""The conversation as one prompt sees it: Layer G from the journal, Layer E from the snapshot.
+
+Reading never waits for a lock or for the embedding worker: where the published snapshot is behind,
+missing, damaged or another model's, the prompt goes on without it and says so.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build.history import history_dir, journal, snapshot_path
+from ragstream_core.errors import InputUnavailable, RagstreamError
+from ragstream_core.history.fold import Folded, fold, visible_turns
+from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
+from ragstream_core.history.recent import Recent, layer_g, render_recent
+from ragstream_core.history.records import Entry
+from ragstream_core.orchestration.inputs import HistoryPin, PromptInputs
+from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.records import Hit
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.history.selection import Eligible
+    from ragstream_core.retrieval.past import Past
+    from ragstream_core.settings import ChainSettings, HistoryConfig
+    from ragstream_core.stores.history_view import HistoryView
+
+BACKFILL = "ragstream history backfill"
+G_OP = "a0_preprocessing"
+_LEFT_OUT = "older turns are left out: "
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def pin_history(workspace: Workspace, session: str, embed_fp: str) -> HistoryPin:
+    """Pin the conversation for one prompt; waits for nobody.
+
+    Args:
+        workspace: The data root.
+        session: The prompt's own conversation, or "".
+        embed_fp: The model of the prompt's documents; turns of another one are left out.
+    """
+    if not (history_dir(workspace) / "logs").is_dir():
+        return HistoryPin()
+    snapshot, high_water, note = _published(workspace, embed_fp)
+    newest = journal(workspace).newest()
+    if not newest.seq:
+        return HistoryPin()
+    if high_water > newest.seq:
+        snapshot, high_water = "", 0
+        note = f"{_LEFT_OUT}their index is ahead of the journal; ragstream history check"
+    return HistoryPin(session, newest.seq, newest.chain, snapshot, high_water, note)
+
+
+def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
+    """Return digest and high-water mark of the snapshot, and why it cannot be used."""
+    from ragstream_core.stores.history_snapshot import open_snapshot
+
+    try:
+        view = open_snapshot(snapshot_path(workspace))
+    except RagstreamError as error:
+        return "", 0, f"{_LEFT_OUT}{error.message}; {error.hint or BACKFILL}"
+    if view is None:
+        return "", 0, ""
+    if view.embed_fp != embed_fp:
+        models = f"embedded by model {view.embed_fp[:12]}, the documents by {embed_fp[:12]}"
+        return "", 0, f"{_LEFT_OUT}{models}; {BACKFILL} --rebuild"
+    return view.digest, view.mark.position.seq, ""
+
+
+def lexicon_text(workspace: Workspace, settings: ChainSettings) -> str:
+    """Return the person's lexicon, "" where none is set; part of a prompt's key.
+
+    Raises:
+        UnknownSetting: It cannot be read, or is no lexicon.
+    """
+    name = settings.history.lexicon
+    return read_lexicon_text(Path(name).expanduser()) if name else ""
+
+
+@dataclass(frozen=True)
+class ConversationMemory:
+    """Layers G and E of one prompt: read-only, and the same for the same inputs (R-242).
+
+    Attributes:
+        workspace: The data root.
+        inputs: What was pinned.
+        op: The stage that reads; its settings hold.
+    """
+
+    workspace: Workspace
+    inputs: PromptInputs
+    op: str = G_OP
+
+    @property
+    def pin(self) -> HistoryPin:
+        """What of the conversation counts."""
+        return self.inputs.history
+
+    @functools.cached_property
+    def settings(self) -> HistoryConfig:
+        """Section ``history`` at this stage."""
+        found: HistoryConfig = self.workspace.settings_for(self.inputs, self.op).history
+        return found
+
+    @functools.cached_property
+    def shown(self) -> bool:
+        """Whether the prompt shows RECENT HISTORY at all."""
+        settings = self.workspace.settings_for(self.inputs, self.op)
+        return bool(settings.prompt.recent_history and self.pin.seq and not self.inputs.lock)
+
+    @functools.cached_property
+    def now_ns(self) -> int:
+        """The prompt's time, ns since the epoch."""
+        past = dt.datetime.fromisoformat(self.inputs.now) - _EPOCH
+        return past // dt.timedelta(microseconds=1) * 1000
+
+    def require(self) -> None:
+        """Refuse to go on where the journal is not what it was.
+
+        Raises:
+            InputUnavailable: Turns were cleared since, or the journal is lost or damaged there.
+        """
+        pin = self.pin
+        if not pin.seq:
+            return
+        found = next(journal(self.workspace).entries(pin.seq, pin.seq + 1), None)
+        if found is None or found.chain != pin.chain:
+            raise InputUnavailable(
+                f"the conversation up to record {pin.seq} is not what it was: turns were cleared "
+                "since, or the journal is damaged",
+                hint="ragstream history check",
+            )
+
+    def recent(self) -> Recent:
+        """Return Layer G: the newest pairs of the prompt's conversation, back-filled (C-40)."""
+        settings = self.workspace.settings_for(self.inputs, G_OP).history
+        if not (self.shown and settings.recency_k):
+            return Recent()
+        return layer_g(
+            journal(self.workspace),
+            session=self.pin.session,
+            k=settings.recency_k,
+            upto=self.pin.seq,
+        )
+
+    def rendered(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return ``recentConversation`` and what the person should know about it."""
+        found = self.recent()
+        body, shown, left = render_recent(
+            found.pairs,
+            count=HeuristicTokenCounter().count,
+            budget_tokens=self.settings.recent_max_tokens,
+        )
+        notes = [self.pin.note] if self.pin.note and self.settings.enabled and self.shown else []
+        if left:
+            notes.append(
+                f"RECENT HISTORY shows {len(shown)} of {len(found.pairs)} pairs: "
+                f"history.recent_max_tokens is {self.settings.recent_max_tokens}"
+            )
+        behind = self._behind(found)
+        if behind:
+            notes.append(f"{behind} are not searched yet: {BACKFILL}, or `ragstream up`")
+        if not shown:
+            return {}, tuple(notes)
+        seqs = (shown[0].seq, shown[-1].seq)
+        return {"body": body, "pairs_count": len(shown), "range": seqs}, tuple(notes)
+
+    def _behind(self, recent: Recent) -> str:
+        """Say which turns are newer than the selection and not shown either, "" for none."""
+        if not (self.shown and self.settings.enabled) or self.pin.note:
+            return ""
+        if not self.pin.snapshot:
+            return "older turns" if recent.first_seq > 1 else ""
+        seqs = {entry.seq for entry in recent.pairs}
+        turns = visible_turns(self._newer, self.since)
+        count = sum(turn.status == "complete" and e.seq not in seqs for e, turn, _ in turns)
+        return f"{count} turns" if count else ""
+
+    @functools.cached_property
+    def view(self) -> HistoryView | None:
+        """The pinned selection of older turns; None where none is searched.
+
+        Raises:
+            InputUnavailable: It was replaced since and cannot be made again.
+        """
+        from ragstream_core.build.history_publishing import snapshot_at
+
+        if not (self.shown and self.settings.enabled and self.pin.snapshot):
+            return None
+        pin, cap = self.pin, self.settings.max_chunks
+        return snapshot_at(self.workspace, upto=pin.high_water, digest=pin.snapshot, cap=cap)
+
+    @functools.cached_property
+    def _newer(self) -> list[Entry]:
+        """The records behind the selection's mark, up to the pinned one."""
+        pin, mark = self.pin, self.view.mark.position if self.view else None
+        return list(journal(self.workspace).entries(pin.high_water + 1, pin.seq + 1, hint=mark))
+
+    @functools.cached_property
+    def since(self) -> Folded:
+        """Tags and clearings that are newer than the selection."""
+        return fold(self._newer)
+
+    @functools.cached_property
+    def eligible(self) -> Eligible:
+        """Which rows of `view` may be found."""
+        from ragstream_core.history.selection import Filters, eligible
+
+        filters = Filters.of(
+            self.settings,
+            session=self.pin.session,
+            projects=[pin.project for pin in self.inputs.pins],
+            now_ns=self.now_ns,
+        )
+        shown = [entry.seq for entry in self.recent().pairs]
+        return eligible(self._columns, filters, hidden=self.since.hidden, shown=shown)
+
+    @functools.cached_property
+    def _columns(self) -> Any:
+        assert self.view is not None  # noqa: S101 - callers look first
+        return self.view.columns.edited(self.since)
+
+    def past(self) -> Past | None:
+        """Return what the retriever searches beside the documents; None where there is nothing."""
+        from ragstream_core.retrieval.past import Past
+
+        if self.view is None:
+            return None
+        lexicon = lexicon_of(default_lexicon_text(), self.inputs.texts.get("lexicon", ""))
+        return Past(self.view, self.eligible.mask, lexicon.expand)
+
+    def biased(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Add importance, recency and tags to the scores of turns; return the new order."""
+        from ragstream_core.history.selection import bias
+
+        if self.view is None:
+            return list(hits)
+        terms = bias(self._columns, self.settings, self.now_ns)
+        rows = {identifier: row for row, identifier in enumerate(self.view.chunk_ids)}
+        found = [
+            _with_terms(hit, terms.parts(rows[hit.chunk_id]))
+            if hit.chunk_id.startswith(HISTORY_PREFIX)
+            else hit
+            for hit in hits
+        ]
+        return sorted(found, key=lambda hit: (-hit.score, hit.chunk_id))
+
+    def events(self) -> list[str]:
+        """Say how many older turns were searched, and why not the others."""
+        if self.view is None:
+            return []
+        left = ", ".join(f"{n} {rule}" for rule, n in self.eligible.counts().items())
+        searched = int(self.eligible.mask.sum())
+        return [f"{searched} pieces of older turns searched" + (f"; left out: {left}" * bool(left))]
+
+
+def _with_terms(hit: Hit, terms: dict[str, float]) -> Hit:
+    if not terms:
+        return hit
+    score = round(hit.score + sum(terms.values()), 6)
+    return hit._replace(score=score, scores={**hit.scores, **terms})
