@@ -2,9 +2,22 @@
 
 import dagster as dg
 
+from ragstream_assets.answer_job import answer_question
 from ragstream_assets.checks import index_checks
 from ragstream_assets.chroma import chroma_check, chroma_collection
 from ragstream_assets.documents import ingest, ingest_documents
+from ragstream_assets.history import (
+    embed_history,
+    embed_months,
+    observe_journal,
+    publish_snapshot,
+    reconcile_history,
+    roll_up,
+    seal_history_main,
+    write_session_logs,
+)
+from ragstream_assets.history_checks import history_checks
+from ragstream_assets.history_triggers import journal_sensor, nightly_history
 from ragstream_assets.io_managers import STAGE_JSON, stage_json
 from ragstream_assets.query_job import build_prompt
 from ragstream_assets.resources import WorkspaceResource
@@ -12,11 +25,27 @@ from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor
 
 defs = dg.Definitions(
-    assets=[ingest, chroma_collection],
-    asset_checks=[index_checks, chroma_check],
-    jobs=[ingest_documents, build_prompt, retention_job],
-    schedules=SCHEDULES,
-    sensors=[folder_sensor],
+    assets=[
+        ingest,
+        chroma_collection,
+        observe_journal,
+        embed_months,
+        publish_snapshot,
+        write_session_logs,
+        seal_history_main,
+        roll_up,
+    ],
+    asset_checks=[index_checks, chroma_check, history_checks],
+    jobs=[
+        ingest_documents,
+        build_prompt,
+        answer_question,
+        retention_job,
+        embed_history,
+        reconcile_history,
+    ],
+    schedules=[*SCHEDULES, nightly_history],
+    sensors=[folder_sensor, journal_sensor],
     resources={"workspace": WorkspaceResource(), STAGE_JSON: stage_json},
     executor=dg.in_process_executor,
 )

@@ -5,13 +5,15 @@ Both read the catalog themselves, so nothing is embedded and nothing but names c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
+from ragstream_core.history.records import HISTORY
 from ragstream_core.stores.chroma_names import row_metadata, same_row
 from ragstream_core.stores.chroma_vector_store_base import Metadata
+from ragstream_core.stores.history_store_chroma import HistoryStoreChroma, describer
 from ragstream_core.stores.vector_store_chroma import PAGE, VectorStoreChroma
 from ragstream_core.stores.view import open_view
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
     from ragstream_core.stores.view import CatalogView
 
+Describe = Callable[["Chunk"], dict[str, Any]]
+"""Makes the metadata of a chunk's row."""
 QUERIES = 100
 SAME_VECTOR = 1e-5
 SECOND_LOOK = 200
@@ -37,17 +41,16 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         RagstreamError: The catalog is damaged or the generation is gone.
     """
-    view = _view(job)
-    store = VectorStoreChroma(Path(job["folder"]), job["name"], metadata=job["metadata"])
+    view, store, describe = _opened(job)
     have = store.snapshot()
     gone = [i for i in have if i not in view.loaded.row_of]
     added: list[str] = []
     replaced = 0
     for chunks in _pages(view):
-        fresh = [c for c in chunks if not same_row(have.get(c.id), c)]
+        fresh = [c for c in chunks if not same_row(have.get(c.id), describe(c))]
         stale = [c.id for c in fresh if c.id in have]
         store.delete(stale)
-        _add(store, view, fresh)
+        _add(store, view, fresh, describe)
         added += [c.id for c in fresh]
         replaced += len(stale)
     store.delete(gone)
@@ -76,19 +79,21 @@ def verify(job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         RagstreamError: The catalog is damaged or the generation is gone.
     """
-    view = _view(job)
-    store = VectorStoreChroma(Path(job["folder"]), job["name"], metadata=job["metadata"])
-    faults = list(_row_faults(store, view))
+    view, store, describe = _opened(job)
+    faults = list(_row_faults(store, view, describe))
     wanted = list(view.chunk_ids) if job["ids"] is None else job["ids"]
     if not faults:
         faults += _vector_faults(store, view, wanted)
     return {"faults": faults, "vectors": len(wanted)}
 
 
-def _view(job: dict[str, Any]) -> CatalogView:
-    return open_view(
-        Path(job["index_dir"]), project=job["project"], generation=int(job["generation"])
-    )
+def _opened(job: dict[str, Any]) -> tuple[CatalogView, VectorStoreChroma, Describe]:
+    index_dir, folder = Path(job["index_dir"]), Path(job["folder"])
+    view = open_view(index_dir, project=job["project"], generation=int(job["generation"]))
+    if job["project"] == HISTORY:
+        describe = describer(index_dir, view.generation)
+        return view, HistoryStoreChroma(folder, metadata=job["metadata"]), describe
+    return view, VectorStoreChroma(folder, job["name"], metadata=job["metadata"]), row_metadata
 
 
 def _pages(view: CatalogView) -> Iterator[list[Chunk]]:
@@ -96,17 +101,19 @@ def _pages(view: CatalogView) -> Iterator[list[Chunk]]:
         yield view.chunks(view.chunk_ids[start : start + PAGE])
 
 
-def _add(store: VectorStoreChroma, view: CatalogView, chunks: Sequence[Chunk]) -> None:
+def _add(
+    store: VectorStoreChroma, view: CatalogView, chunks: Sequence[Chunk], describe: Describe
+) -> None:
     rows = [view.loaded.row_of[c.id] for c in chunks]
     store.add(
         [c.id for c in chunks],
         view.vectors[rows],
-        [row_metadata(c) for c in chunks],
+        [describe(c) for c in chunks],
         documents=[c.snippet for c in chunks],
     )
 
 
-def _row_faults(store: VectorStoreChroma, view: CatalogView) -> Iterator[str]:
+def _row_faults(store: VectorStoreChroma, view: CatalogView, describe: Describe) -> Iterator[str]:
     have: dict[str, Metadata] = store.snapshot()
     if store.count() != len(view.chunk_ids):
         yield f"{store.count()} rows instead of {len(view.chunk_ids)}"
@@ -120,7 +127,7 @@ def _row_faults(store: VectorStoreChroma, view: CatalogView) -> Iterator[str]:
         c.id
         for chunks in _pages(view)
         for c in chunks
-        if not same_row(have[c.id], c) or texts.get(c.id) != c.snippet
+        if not same_row(have[c.id], describe(c)) or texts.get(c.id) != c.snippet
     ]
     if wrong:
         yield f"{len(wrong)} rows have another text or other metadata, e.g. {wrong[0]}"

@@ -106,7 +106,7 @@ class Making:
         self.of = collection
         self.newest = newest
         self.old = chroma_seal.current(collection.chroma_dir)
-        self.name = collection_name(collection.project)
+        self.name = collection.name or collection_name(collection.project)
         self.patience = JOB_S + ROW_S * newest.counts.get("chunks", 0)
 
     def run(self, *, rebuild: bool, verify_all: bool) -> CollectionReport:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_CHARS = 200
-SAME_TIME_S = 1e-5
+CLOSE = 1e-5
 
 
 def collection_name(project: str) -> str:
@@ -58,18 +58,22 @@ def row_metadata(chunk: Chunk) -> dict[str, Any]:
     )
 
 
-def same_row(stored: Mapping[str, Any] | None, chunk: Chunk) -> bool:
-    """Say whether stored metadata is that of a chunk.
+def same_row(stored: Mapping[str, Any] | None, made: Mapping[str, Any]) -> bool:
+    """Say whether stored metadata is what `row_metadata` or `turn_metadata` made.
 
-    Chroma gives a time back to the microsecond, not to the last bit.
+    Chroma gives a number back to the microsecond, not to the last bit.
     """
-    made = row_metadata(chunk)
     return (
         stored is not None
         and stored.keys() == made.keys()
-        and all(stored[key] == value for key, value in made.items() if key != "mtime")
-        and abs(float(stored["mtime"]) - made["mtime"]) < SAME_TIME_S
+        and all(_same(stored[key], value) for key, value in made.items())
     )
+
+
+def _same(stored: Any, made: Any) -> bool:
+    if isinstance(made, float):
+        return abs(float(stored) - made) < CLOSE
+    return bool(stored == made)
 
 
 def kept(metadata: Mapping[str, Any]) -> dict[str, Any]:

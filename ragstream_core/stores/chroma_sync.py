@@ -17,6 +17,7 @@ from ragstream_core.stores import catalog_read, chroma_seal
 from ragstream_core.stores.chroma_copies import sweep
 from ragstream_core.stores.chroma_making import CollectionReport, Making, sealed, why
 from ragstream_core.stores.lock import project_lock
+from ragstream_core.stores.naming import label, update_hint
 from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ class Collection:
         index_dir: ``data/index/<project>``.
         project: Project name.
         model: Name of the embedding model, for people.
+        name: Its name in Chroma; empty: made of the project's.
     """
 
     chroma_dir: Path
     index_dir: Path
     project: str
     model: str = ""
+    name: str = ""
 
     def sync(self, *, rebuild: bool = False, verify_all: bool = False) -> CollectionReport:
         """Bring the collection up to the newest generation.
@@ -107,7 +110,6 @@ class Collection:
                 found = catalog_read.latest(db)
         if found is None:
             raise GenerationGone(
-                f"project {self.project} has no generation yet",
-                hint=f"ragstream ingest {self.project}",
+                f"{label(self.index_dir)} has no generation yet", hint=update_hint(self.index_dir)
             )
         return found

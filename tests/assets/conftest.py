@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from ragstream_assets import instance, recorder
+from ragstream_core.build.history import append_records
 from ragstream_core.build.workspace import Workspace, open_workspace
+from ragstream_core.history.records import Turn
 from ragstream_core.ingestion import scan
 from ragstream_core.orchestration.inputs import PromptRequest
 
@@ -71,6 +73,38 @@ def request_():
 @pytest.fixture
 def home(space):
     return instance.instance_of(space.data_dir)
+
+
+def _say(space, n, *, when="2026-10-05T14:07:00+02:00", session="talks", **given):
+    turn = Turn(f"turn-{n}", session, when, f"What is number {n}?", f"It is {n * 7}.", **given)
+    return append_records(space, [turn])[0]
+
+
+def _embed(space, home, *, job="embed_history", config=None, ops=None, **given):
+    from ragstream_assets.definitions import defs
+    from ragstream_assets.resources import adopt
+
+    return defs.resolve_job_def(job).execute_in_process(
+        instance=home,
+        run_config={
+            "resources": {"workspace": {"config": adopt(space)}},
+            "ops": {"publish_snapshot": {"config": config or {}}, **(ops or {})},
+        },
+        raise_on_error=False,
+        **given,
+    )
+
+
+@pytest.fixture
+def say():
+    """Puts one turn of its own words into the journal; returns its entry."""
+    return _say
+
+
+@pytest.fixture
+def embed():
+    """Runs a job of the history in this process."""
+    return _embed
 
 
 @pytest.fixture(autouse=True)

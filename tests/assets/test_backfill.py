@@ -1,4 +1,4 @@
-"""The Dagster UI's back-fill over all projects, as its daemon carries it out."""
+"""The Dagster UI's back-fills, as its daemon carries them out: projects, and months of history."""
 
 import logging
 from pathlib import Path
@@ -10,6 +10,8 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.test.utils import execute_dagster_graphql
+
+from ragstream_core.build.history_embedding import history_status
 
 WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")
 ASSETS = ("file_manifest", "chunks", "embeddings", "index", "chroma_collection")
@@ -38,10 +40,10 @@ def web(space, home, monkeypatch, make_project):
         yield process
 
 
-def _backfill(web, home):
+def _backfill(web, group="documents", assets=ASSETS, partitions=WANTED):
     params = {
-        "partitionNames": list(WANTED),
-        "assetSelection": [{"path": ["documents", name]} for name in ASSETS],
+        "partitionNames": list(partitions),
+        "assetSelection": [{"path": [group, name]} for name in assets],
     }
     answer = execute_dagster_graphql(
         web.create_request_context(), BACKFILL, variables={"params": params}
@@ -67,7 +69,7 @@ def _carry_out(web, home, backfill_id):
 
 @pytest.mark.slow
 def test_all_projects_from_the_ui_and_again_as_a_no_op(web, space, home):
-    done = _carry_out(web, home, _backfill(web, home))
+    done = _carry_out(web, home, _backfill(web))
     assert done.status is BulkActionStatus.COMPLETED_SUCCESS
     for name in ASSETS:
         key = dg.AssetKey(["documents", name])
@@ -75,7 +77,35 @@ def test_all_projects_from_the_ui_and_again_as_a_no_op(web, space, home):
     digests = {name: space.view(name).digest for name in WANTED}
     assert all(space.unchanged(name) is not None for name in WANTED)
 
-    again = _carry_out(web, home, _backfill(web, home))
+    again = _carry_out(web, home, _backfill(web))
     assert again.status is BulkActionStatus.COMPLETED_SUCCESS
     assert {name: space.view(name).generation for name in WANTED} == dict.fromkeys(WANTED, 1)
     assert {name: space.view(name).digest for name in WANTED} == digests
+
+
+@pytest.mark.slow
+def test_months_of_the_history_from_the_ui_and_again_as_a_no_op(web, space, home, say):
+    """What is not partitioned comes after the months, once."""
+    for n, when in enumerate(("2026-08-02", "2026-10-05", "2026-10-06")):
+        say(space, n, when=f"{when}T12:00:00+02:00")
+    assets, months = ("embeddings", "snapshot", "session_logs"), ("2026-08", "2026-10")
+    embeddings, snapshot = (
+        dg.AssetKey(["history", "embeddings"]),
+        dg.AssetKey(["history", "snapshot"]),
+    )
+
+    first = _carry_out(web, home, _backfill(web, "history", assets, months))
+    assert first.status is BulkActionStatus.COMPLETED_SUCCESS
+    assert home.get_materialized_partitions(embeddings) == set(months)
+    status = history_status(space)
+    assert (status["pending"], status["turns"], status["generation"]) == (0, 3, 1)
+    assert status["snapshot"]["rows"] == 3
+    assert len(home.fetch_materializations(snapshot, limit=10).records) == 1
+
+    again = _carry_out(web, home, _backfill(web, "history", assets, months))
+    assert again.status is BulkActionStatus.COMPLETED_SUCCESS
+    events = home.fetch_materializations(embeddings, limit=2).records
+    shown = [record.asset_materialization.metadata for record in events]
+    found = sorted((row["embedded"].value, row["turns"].value) for row in shown)
+    assert found == [(0, 1), (0, 2)]  # a month each: they are no neighbours
+    assert history_status(space)["digest"] == status["digest"]

@@ -1,5 +1,6 @@
 """The code location: what it holds, and what loading it costs."""
 
+import datetime as dt
 import json
 import subprocess
 import sys
@@ -43,6 +44,11 @@ def test_asset_graph():
         ("documents/embeddings", "documents/index"),
         ("documents/file_manifest", "documents/chunks"),
         ("documents/index", "documents/chroma_collection"),
+        ("history/embeddings", "history/snapshot"),
+        ("history/journal", "history/embeddings"),
+        ("history/snapshot", "history/chroma_collection"),
+        ("history/snapshot", "history/digest"),
+        ("history/snapshot", "history/session_logs"),
     ]
     assert sorted((k.asset_key.to_user_string(), k.name) for k in graph.asset_check_keys) == [
         ("documents/chroma_collection", "chroma_equals_the_index"),
@@ -51,11 +57,31 @@ def test_asset_graph():
         ("documents/file_manifest", "manifest_covers_the_folder"),
         ("documents/index", "ids_are_the_manifests"),
         ("documents/index", "retrieval_quality_is_kept"),
+        ("history/chroma_collection", "history_main_equals_the_history"),
+        ("history/embeddings", "no_turn_waits_over_a_day"),
+        ("history/embeddings", "vectors_and_turns_are_sound"),
+        ("history/journal", "journal_is_whole"),
+        ("history/snapshot", "high_water_is_in_the_journal"),
+        ("history/snapshot", "snapshot_is_fresh"),
+        ("history/snapshot", "snapshot_is_readable"),
     ]
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
-        assert (node.group_name, node.partitions_def.name) == ("documents", "project")
+        assert node.group_name == key.path[0]
         assert node.owners and node.kinds and node.description
+
+
+def test_partitions():
+    graph = defs.resolve_asset_graph()
+    found = {
+        key.to_user_string(): graph.get(key).partitions_def for key in graph.get_all_asset_keys()
+    }
+    projects = {key: each for key, each in found.items() if key.startswith("documents/")}
+    assert {each.name for each in projects.values()} == {"project"}
+    months = found["history/embeddings"]
+    assert months.get_partition_keys(dt.datetime(2026, 11, 20, tzinfo=dt.UTC))[-1] == "2026-11"
+    rest = found.keys() - projects.keys() - {"history/embeddings"}
+    assert {found[key] for key in rest} == {None}
 
 
 def test_the_job_is_the_chain():
@@ -67,7 +93,7 @@ def test_the_job_is_the_chain():
 
 
 def test_the_executor_is_in_process_everywhere():
-    for name in ("build_prompt", "ingest_documents"):
+    for name in ("build_prompt", "ingest_documents", "embed_history", "reconcile_history"):
         assert defs.resolve_job_def(name).executor_def.name == "in_process"
 
 

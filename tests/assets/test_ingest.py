@@ -98,15 +98,62 @@ def test_no_op_makes_no_run(ingested, home):
     assert (stats.committed, run_id, home.get_runs_count()) == (False, "", 0)
 
 
-def test_a_missed_generation_is_reported_by_the_next_ingest(ingested, home):
-    (ingested.doc_dir("demo") / "late.md").write_text("# Late\n\nSomething new to say.\n")
+def _grow(space, word):
+    (space.doc_dir("demo") / "late.md").write_text(f"# Late\n\nSomething {word} to say.\n")
+
+
+def _told(home):
+    """What Dagster knows of the index of `demo`, newest first."""
+    wanted = dg.AssetRecordsFilter(KEYS[-1], asset_partitions=["demo"])
+    events = home.fetch_materializations(wanted, limit=30).records
+    return [event.asset_materialization for event in events]
+
+
+def _numbers(home):
+    return [event.metadata["generation"].value for event in _told(home)]
+
+
+def test_all_missed_generations_are_reported_by_the_next_ingest(ingested, home):
+    for word in ("old", "newer"):
+        _grow(ingested, word)
+        ingested.ingest("demo")
+    _grow(ingested, "newest")
     recorder.record_ingest(ingested, "demo")
-    events = home.fetch_materializations(
-        dg.AssetRecordsFilter(KEYS[-1], asset_partitions=["demo"]), limit=9
-    ).records
-    generations = [e.asset_materialization.metadata["generation"].value for e in events]
-    assert generations == [2, 1]
-    assert upkeep.report_missed_generation(home, ingested, "demo") == 0
+    assert _numbers(home) == [4, 3, 2, 1]
+    known, missed = _told(home)[0], _told(home)[1]
+    assert missed.tags["dagster/data_version"] == missed.metadata["digest"].value
+    assert (missed.metadata["documents"], missed.metadata["chunks"]) == (
+        known.metadata["documents"],
+        known.metadata["chunks"],
+    )
+    assert upkeep.report_missed_generations(home, ingested, "demo") == []
+
+
+def test_after_the_loss_of_dagsters_home_the_kept_ones_are_reported(ingested, home, open_root):
+    for n in range(4):
+        _grow(ingested, str(n))
+        open_root(ingested.data_dir, **{"ingestion.retain_generations": "3"}).ingest("demo")
+    assert upkeep.report_missed_generations(home, ingested, "demo") == [3, 4, 5]
+    assert _numbers(home) == [5, 4, 3]
+
+
+def test_a_store_made_anew_is_reported_from_its_start(ingested, home):
+    import shutil
+
+    _grow(ingested, "old")
+    recorder.record_ingest(ingested, "demo")
+    shutil.rmtree(ingested.index_dir("demo"))
+    _grow(ingested, "other")
+    ingested.ingest("demo")
+    assert upkeep.report_missed_generations(home, ingested, "demo") == [1]
+    assert _numbers(home) == [1, 2, 1]
+
+
+def test_nothing_is_reported_of_a_project_without_a_readable_index(space, home):
+    assert upkeep.report_missed_generations(home, space, "demo") == []
+    space.ingest("demo")
+    (space.index_dir("demo") / "catalog.sqlite").write_bytes(b"damaged")
+    assert upkeep.report_missed_generations(home, space, "demo") == []
 
 
 def test_an_unknown_project_is_said_as_such(space):

@@ -1,0 +1,219 @@
+"""Asset group `history`: turns of the journal on their way to what prompts may read.
+
+The journal is the source and everything else is derived from it. `embed_history` embeds what lies
+behind the catalog's mark and reports every month it touched; materialising a month looks at all of
+its turns again. Prompts read the published snapshot and never wait for any of this.
+"""
+
+import warnings
+from collections.abc import Collection
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_assets.chroma import collection_metadata
+from ragstream_assets.failures import derived_errors
+from ragstream_assets.history_previews import (
+    log_metadata,
+    month_metadata,
+    reported,
+    run_metadata,
+    state_metadata,
+    summary_metadata,
+)
+from ragstream_assets.progress import reporter
+from ragstream_assets.resources import WorkspaceResource
+from ragstream_core.build import history_collection, history_upkeep
+from ragstream_core.records.identity import digest_of
+
+GROUP = "history"
+EMBED_JOB = "embed_history"
+RECONCILE_JOB = "reconcile_history"
+PUBLISH_OP, SEAL_OP = "publish_snapshot", "seal_history_main"
+CODE_VERSION = "1"
+DATA_VERSION_TAG = "dagster/data_version"
+LOOK_BACK = 100
+months = dg.MonthlyPartitionsDefinition(start_date="2010-01", fmt="%Y-%m", end_offset=1)
+"""Months as the turns were written; turns of others are embedded all the same."""
+
+
+class DeltaConfig(dg.Config):
+    """How far to go."""
+
+    upto: int = Field(default=0, description="Last record of the journal to read; 0: all.")
+    follow_model: bool = Field(
+        default=False,
+        description="Where the settings name another model: embed everything for it.",
+    )
+
+
+class SealConfig(dg.Config):
+    """How often."""
+
+    rest_s: int = Field(
+        default=0, description="Leave the collection while it is younger; making it reads all rows."
+    )
+
+
+def _spec(name: str, description: str, kind: str, *, after: str = "") -> dg.AssetSpec:
+    return dg.AssetSpec(
+        [GROUP, name],
+        description=description,
+        deps=[dg.AssetKey([GROUP, after])] if after else [],
+        group_name=GROUP,
+        kinds={kind},
+        owners=["team:ragstream"],
+        code_version=CODE_VERSION,
+    )
+
+
+JOURNAL = _spec("journal", "What was said: the durable log, source of all others.", "file")
+EMBEDDINGS = _spec("embeddings", "The vectors of the turns, by month.", "numpy", after="journal")
+SNAPSHOT = _spec("snapshot", "The selection that prompts read.", "file", after="embeddings")
+SESSION_LOGS = _spec("session_logs", "One log a conversation.", "file", after="snapshot")
+COLLECTION = _spec("chroma_collection", "`history_main`, sealed.", "chroma", after="snapshot")
+DIGEST = _spec("digest", "Summaries of old spans.", "text", after="snapshot")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", dg.BetaWarning)
+    _observed = dg.multi_observable_source_asset(name="observe_journal", specs=[JOURNAL])
+    _by_month = dg.multi_asset(
+        name="embed_months",
+        specs=[EMBEDDINGS],
+        partitions_def=months,
+        backfill_policy=dg.BackfillPolicy.single_run(),  # the journal is read once, not by month
+    )
+
+
+@_observed  # type: ignore[untyped-decorator]  # Dagster's has no types
+def observe_journal(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource
+) -> dg.ObserveResult:
+    """Read the end of the journal; the hash of its last line covers all before it."""
+    with derived_errors():
+        newest = history_upkeep.newest(workspace.open())
+    version = dg.DataVersion(newest.chain)
+    return dg.ObserveResult(
+        asset_key=JOURNAL.key, metadata={"records": newest.seq}, data_version=version
+    )
+
+
+@_by_month
+def embed_months(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Look at all turns of some months again; equal texts are re-used, other months stay.
+
+    After a change of the model these months are embedded for the new one, which takes over when
+    the last month is done.
+    """
+    chosen = context.partition_keys
+    with derived_errors():
+        done = history_upkeep.backfill(workspace.open(), chosen, **_given(context))
+    report_months(context, done, besides=chosen)
+    version = dg.DataVersion(done.stats.digest) if done.stats.digest else None
+    return dg.MaterializeResult(metadata=run_metadata(done), data_version=version)
+
+
+@dg.multi_asset(name=PUBLISH_OP, specs=[SNAPSHOT])
+def publish_snapshot(
+    context: dg.AssetExecutionContext, config: DeltaConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Embed what lies behind the mark, then publish; prompts read the old file until then."""
+    with derived_errors():
+        done = history_upkeep.catch_up(
+            workspace.open(),
+            upto=config.upto,
+            follow_model=config.follow_model,
+            **_given(context),
+        )
+    report_months(context, done)
+    version = dg.DataVersion(done.snapshot.digest) if done.snapshot else None
+    return dg.MaterializeResult(
+        metadata={**run_metadata(done), **state_metadata(done)}, data_version=version
+    )
+
+
+@dg.multi_asset(name="write_session_logs", specs=[SESSION_LOGS])
+def write_session_logs(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Bring the log of each conversation up to the journal; made again where one is lost."""
+    with derived_errors():
+        logs = history_upkeep.session_logs(workspace.open())
+    return dg.MaterializeResult(metadata=log_metadata(logs))
+
+
+@dg.multi_asset(name=SEAL_OP, specs=[COLLECTION])
+def seal_history_main(
+    context: dg.AssetExecutionContext, config: SealConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """The same turns for everything that speaks Chroma; nothing is embedded."""
+    with derived_errors():
+        report = history_collection.kept(workspace.open(), rest_s=config.rest_s)
+    if isinstance(report, str):
+        return dg.MaterializeResult(metadata={"made": report})
+    version = dg.DataVersion(report.receipt.digest)
+    return dg.MaterializeResult(metadata=collection_metadata(report), data_version=version)
+
+
+@dg.multi_asset(name="roll_up", specs=[DIGEST])
+def roll_up(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Show the summaries that the snapshot holds in the place of old spans."""
+    with derived_errors():
+        found = history_upkeep.summaries(workspace.open())
+    if isinstance(found, str):
+        return dg.MaterializeResult(metadata={"summaries": 0, "reason": found})
+    version = dg.DataVersion(digest_of([list(row) for row in found]))
+    return dg.MaterializeResult(metadata=summary_metadata(found), data_version=version)
+
+
+def report_months(
+    context: dg.AssetExecutionContext,
+    done: history_upkeep.Upkeep,
+    *,
+    besides: Collection[str] = (),
+) -> None:
+    """Report every month that a run touched, or of which Dagster knows nothing, or another number.
+
+    Args:
+        context: The step; months that it materialises itself only get their figures.
+        done: The run.
+        besides: These months.
+    """
+    events = context.instance.fetch_materializations(EMBEDDINGS.key, limit=LOOK_BACK).records
+    known, there = reported(events), set(months.get_partition_keys())
+    for month, figures in month_metadata(done).items():
+        if month in besides:
+            context.add_asset_metadata(figures, partition_key=month)
+        elif month in there and (month in done.stats.months or known.get(month) != figures):
+            tags = {DATA_VERSION_TAG: done.stats.digest}
+            event = dg.AssetMaterialization(
+                EMBEDDINGS.key, partition=month, metadata=figures, tags=tags
+            )
+            context.log_event(event)
+
+
+def _given(context: dg.AssetExecutionContext) -> dict[str, Any]:
+    return {
+        "progress": reporter(context.log.info, None),
+        "provenance": {"run_id": context.run_id},
+    }
+
+
+_ALL = dg.AssetSelection.assets(
+    *(spec.key for spec in (JOURNAL, SNAPSHOT, SESSION_LOGS, COLLECTION, DIGEST))
+)
+embed_history = dg.define_asset_job(
+    EMBED_JOB,
+    selection=_ALL.without_checks(),
+    description="Embed the turns behind the mark and bring everything that is derived up to date.",
+)
+reconcile_history = dg.define_asset_job(
+    RECONCILE_JOB,
+    selection=_ALL | dg.AssetSelection.checks_for_assets(EMBEDDINGS.key),
+    description="The same, and verify journal, catalog and snapshot.",
+)

@@ -1,0 +1,86 @@
+"""The job `answer_question`: the chain, the model, the conversation, in one run."""
+
+import dagster as dg
+import pytest
+import yaml
+
+from ragstream_assets.definitions import defs
+from ragstream_assets.resources import adopt
+from ragstream_core.build.history import journal
+from ragstream_core.history.records import Asked, Turn
+from ragstream_core.orchestration.chain import OPS
+from ragstream_core.orchestration.inputs import PromptRequest
+
+IMAGE = "![](http://127.0.0.1:3000/graphql?query=mutation)"
+
+
+@pytest.fixture
+def run(root, open_root, request_, tmp_path, monkeypatch):
+    """Runs the job with a scripted model; returns the result and the answer's metadata."""
+
+    def call(*entries, request=request_, **config):
+        script = tmp_path / "script.yaml"
+        script.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+        space = open_root(root)
+        space.ingest("demo")
+        reference = space.store.put_request(request)
+        result = defs.resolve_job_def("answer_question").execute_in_process(
+            run_config={
+                "resources": {"workspace": {"config": adopt(space)}},
+                "ops": {
+                    OPS[0]: {"config": {"prompt_ref": reference}},
+                    "answer": {"config": config},
+                },
+            },
+            raise_on_error=False,
+        )
+        return space, result
+
+    return call
+
+
+def metadata(result):
+    (event,) = [e for e in result.events_for_node("answer") if e.event_type_value == "STEP_OUTPUT"]
+    return {k: v.value for k, v in event.step_output_data.metadata.items()}
+
+
+def records(space):
+    return [entry.record for entry in journal(space).entries()]
+
+
+def test_the_run_answers_and_keeps_the_turn_with_its_prompt(run):
+    space, result = run({"say": f"It leaves a generation {IMAGE}."}, session="mine")
+    assert result.success
+    prompt = result.output_for_node(OPS[-1])
+    question, turn = records(space)
+    assert isinstance(question, Asked) and isinstance(turn, Turn)
+    assert turn.session_id == "mine" and turn.asked == question.id
+    assert space.store.record(turn.prompt_key).tokens == prompt.extras["token_tree"]["total"]
+    shown = metadata(result)
+    assert shown["status"] == "complete" and shown["model"] == "scripted"
+    assert shown["input_tokens"] > 0 and shown["cost_usd"] == "0.000000"
+
+
+def test_an_answer_is_shown_as_text_and_never_rendered(run):
+    _, result = run({"say": f"See {IMAGE}."})
+    (event,) = [e for e in result.events_for_node("answer") if e.event_type_value == "STEP_OUTPUT"]
+    found = event.step_output_data.metadata
+    assert isinstance(found["answer"], dg.TextMetadataValue) and IMAGE in found["answer"].value
+    assert not any(isinstance(v, dg.MarkdownMetadataValue) for v in found.values())
+
+
+@pytest.mark.parametrize("failure", ["unreachable", "busy", "refused", "timeout", "broken"])
+def test_a_model_that_fails_leaves_a_run_that_says_so(run, failure):
+    space, result = run({"fail": failure})
+    assert result.success
+    shown = metadata(result)
+    assert shown["status"] == "failed" and shown["answer"] == "" and failure in shown["warnings"]
+    assert [type(record) for record in records(space)] == [Asked]
+
+
+def test_where_nothing_may_be_kept_no_run_answers(run):
+    request = PromptRequest("Which lock?", ("demo",), settings={"history.persist": "false"})
+    space, result = run({"say": "The lock."}, request=request)
+    assert not result.success and records(space) == []

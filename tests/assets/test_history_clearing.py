@@ -1,0 +1,75 @@
+"""Cleared turns leave Dagster's databases, stage files and the Chroma collection as well."""
+
+import pytest
+
+from ragstream_assets import recorder
+from ragstream_core.build import history_collection
+from ragstream_core.build.history import append_turn
+from ragstream_core.build.history_check import check_history
+from ragstream_core.build.history_clearing import clear
+from ragstream_core.errors import InputUnavailable
+from ragstream_core.history.records import Turn
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.stores.deep_check import Part
+
+CANARIES = (b"quatermain", b"marzipan")
+ASKED = "What is the canary of Zebulon Quatermain worth to the treasury of the town?"
+ANSWER = "The vault opens with umbrella marzipan cathedral, and nobody else may know it."
+
+
+def holders(root):
+    found = []
+    for path in root.rglob("*"):
+        if path.is_file():
+            raw = path.read_bytes().lower()
+            if any(canary in raw for canary in CANARIES):
+                found.append(path.relative_to(root).parts)
+    return found
+
+
+def say(space, session, asked, answer, key=""):
+    when = "2026-10-05T14:07:00+02:00"
+    append_turn(space, Turn("", session, when, asked, answer, prompt_key=key))
+
+
+def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
+    space = open_root(root, **{"vector_store.collection": "true"})
+    space.ingest("demo")
+    say(space, "plain", "What does an ingest hold?", "The lock of its project.")
+    done = recorder.record_prompt(space, PromptRequest(ASKED, ("demo",), session="secret"))
+    say(space, "secret", ASKED, ANSWER, done.record.prompt_key)
+    say(space, "secret", "Quatermain?", "Marzipan!")
+    shows = recorder.record_prompt(space, PromptRequest("And now?", ("demo",), session="secret"))
+    other = recorder.record_prompt(
+        space, PromptRequest("What is left behind?", ("demo",), settings={"history.recency_k": 0})
+    )
+    assert done.run_id and shows.run_id and other.run_id
+    assert embed(space, home).success
+    areas = {parts[0] for parts in holders(root)} | {parts[1] for parts in holders(root)}
+    assert {"prompts", "dagster_home", "logs", "index", "vectors"} <= areas
+    assert any("history_main" in parts for parts in holders(root))
+    report = clear(space, session="secret")
+    assert holders(root) == [] and report["left"] == [] and report["warnings"] == []
+    assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report["removed"])
+    assert set(space.store.keys()) == {other.record.prompt_key}
+    assert history_collection.compare(space) == []
+    assert check_history(space, Part(1, 1)) == []
+    assert embed(space, home).success
+    assert holders(root) == []
+    verdict = space.replay(other.record.prompt_key)  # it was pinned at a turn that is gone
+    assert verdict.verdict == "input unavailable" and "cleared" in verdict.reason
+
+
+def test_a_prompt_that_goes_on_after_a_clearing_leaves_nothing(root, home, open_root):
+    space = open_root(root)
+    space.ingest("demo")
+    say(space, "secret", ASKED, ANSWER)
+    request = PromptRequest("And now?", ("demo",), session="secret")
+    step = recorder.record_prompt(space, request, through=recorder.OPS[0])
+    assert step.run_id and any("runs" in parts for parts in holders(root))
+    clear(space, session="secret")
+    assert holders(root) == []
+    with pytest.raises(InputUnavailable):
+        for op in recorder.OPS[1:]:
+            step = recorder.record_stage(space, step, (op,))
+    assert holders(root) == [] and not list(space.store.keys())

@@ -1,0 +1,130 @@
+"""The sealed collection `history_main`: derived from the history catalog, never in its way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ragstream_core.build import history_collection, history_upkeep
+from ragstream_core.build.history import append_records, history_dir
+from ragstream_core.build.history_embedding import embed, index_dir
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import GenerationGone
+from ragstream_core.history.records import HISTORY, TagEdit, Turn
+from ragstream_core.stores import chroma_seal, history_store_chroma
+from ragstream_core.stores.chroma_sync import Collection
+from ragstream_core.stores.history_store_chroma import COLLECTION, REQUIRED
+from ragstream_core.stores.view import open_view
+
+
+def opened(root, **settings):
+    known = {"embeddings.backend": "hashed", "vector_store.collection": "true"}
+    return open_workspace(root, explicit={**known, **settings})
+
+
+def say(space, n, **given):
+    when = f"2026-10-{n + 1:02}T10:00:00+02:00"
+    turn = Turn(f"turn-{n}", f"s{n % 2}", when, f"What is {n}?", f"Number {n * 7}.", **given)
+    append_records(space, [turn])
+
+
+@pytest.fixture
+def space(tmp_path):
+    """Four turns of two conversations, embedded."""
+    made = opened(tmp_path)
+    for n in range(4):
+        say(made, n, tags=("GOLD",) if n == 1 else (), projects=("alpha",) if n else ())
+    embed(made)
+    return made
+
+
+def folder(space):
+    return chroma_seal.current(history_dir(space) / "vectors" / COLLECTION)
+
+
+def plain(space):
+    """Return id → (metadata, text, vector) as a process that knows only chromadb reads them."""
+    code = (
+        f"import chromadb, json\nclient = chromadb.PersistentClient({str(folder(space))!r})\n"
+        f"rows = client.get_collection({COLLECTION!r}, embedding_function=None)\n"
+        "got = rows.get(include=['metadatas', 'documents', 'embeddings'])\n"
+        "print(json.dumps([got['ids'], got['metadatas'], got['documents'], "
+        "got['embeddings'].tolist()]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/"
+    )
+    ids, *columns = json.loads(done.stdout.splitlines()[-1])
+    return dict(zip(ids, zip(*columns, strict=True), strict=True))
+
+
+def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
+    """R-227, R-228: only what changed is written, a new tag too; nothing is embedded."""
+    first = history_collection.sync(space)
+    assert (first.made, first.added, first.verified) == ("rebuilt", 4, 4)
+    assert (first.receipt.collection, first.receipt.project) == ("history_main", HISTORY)
+    rows, view = plain(space), open_view(index_dir(space), project=HISTORY)
+    assert sorted(rows) == list(view.chunk_ids)
+    for i, identifier in enumerate(view.chunk_ids):
+        meta, text, vector = rows[identifier]
+        assert meta.keys() >= REQUIRED
+        assert identifier == f"history::{meta['session_id']}::{meta['turn_id_start']}-" + (
+            f"{meta['turn_id_end']}::{meta['chunk_idx']}"
+        )
+        assert meta["turn"] in ("turn-0", "turn-1", "turn-2", "turn-3") and "What is" in text
+        assert np.allclose(vector, view.vectors[i], atol=1e-6)
+    assert [m["turn"] for m, *_ in rows.values() if m.get("tag_GOLD")] == ["turn-1"]
+
+    say(space, 4)
+    append_records(space, [TagEdit("", "turn-2", "", ("SILVER",), ())])
+    assert history_upkeep.catch_up(space).stats.embedded == 1
+    assert "of generation 1, the newest is 2" in history_collection.compare(space)[0]
+    second = history_collection.sync(space)
+    assert (second.made, second.added, second.deleted, second.verified) == ("updated", 2, 1, 2)
+    assert history_collection.compare(space) == []
+    assert [m["turn"] for m, *_ in plain(space).values() if m.get("tag_SILVER")] == ["turn-2"]
+    assert history_collection.kept(space).made == "unchanged"
+    assert "left for later" in history_collection.kept(space, rest_s=600)
+
+
+def test_damage_is_healed_from_the_catalog(space):
+    history_collection.sync(space)
+    database = folder(space) / chroma_seal.DATABASE
+    database.write_bytes(database.read_bytes()[:-5000])
+    assert "not what was sealed" in history_collection.compare(space)[0]
+    assert history_collection.kept(space).made == "rebuilt"
+    assert history_collection.compare(space) == []
+
+
+def test_a_commit_in_between_makes_it_again(space, monkeypatch):
+    """Tags are read as they are: rows of one generation never get those of the next."""
+    before = open_view(index_dir(space), project=HISTORY).generation
+    with pytest.raises(GenerationGone, match="by now"):
+        history_store_chroma.describer(index_dir(space), before - 1)
+    sync, tries = Collection.sync, []
+
+    def interrupted(collection, **given):
+        tries.append(1)
+        if len(tries) == 1:
+            raise GenerationGone("a newer one by now")
+        return sync(collection, **given)
+
+    monkeypatch.setattr(Collection, "sync", interrupted)
+    assert history_collection.sync(space).made == "rebuilt"
+    assert len(tries) == 2
+
+
+def test_nothing_embedded_or_switched_off_makes_nothing(tmp_path):
+    empty = opened(tmp_path)
+    assert "nothing is embedded" in history_collection.kept(empty)
+    assert history_collection.compare(empty) == []
+    with pytest.raises(GenerationGone, match="the history"):
+        history_collection.sync(empty)
+    off = opened(tmp_path, **{"vector_store.collection": "false"})
+    assert "switched off" in history_collection.kept(off)
+    assert history_collection.compare(off) == []
+    assert not (history_dir(off) / "vectors" / COLLECTION / "CURRENT").exists()
