@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class Outcome:
     run_id: str
     timings_ms: dict[str, float]
     warnings: list[str]
+    compared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -34,6 +35,7 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         files = self.prompt.extras.get("files", [])
+        told = {"compared": self.compared} if self.compared else {}
         return {
             "prompt_key": self.prompt_key,
             "run_id": self.run_id,
@@ -44,6 +46,7 @@ class Outcome:
             "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
             "warnings": self.warnings,
             "timings_ms": {op: round(ms, 3) for op, ms in self.timings_ms.items()},
+            **told,
         }
 
 

@@ -10,7 +10,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -48,8 +48,20 @@ class Check:
 
 def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
+    looks = (_python, _packages, _embedder, _reranker, _data_root, _history, _ports, _provider)
+    return _examined(looks, config)
+
+
+def examine_models(config: AppConfig) -> list[Check]:
+    """Check every file of the models on this machine."""
+    return _examined((_embedder, _embedder_files, _reranker, _reranker_files), config)
+
+
+def _examined(
+    looks: Iterable[Callable[[AppConfig], Iterator[Check]]], config: AppConfig
+) -> list[Check]:
     checks: list[Check] = []
-    for look in (_python, _packages, _embedder, _reranker, _data_root, _ports, _provider):
+    for look in looks:
         try:
             checks += _findings(look, config)
         except (RagstreamError, OSError) as error:
@@ -122,13 +134,43 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         yield Check("ONNX export", "warn", "not made yet; the first ingest makes it (about 13 s)")
 
 
+def _embedder_files(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.embedders import weights
+
+    settings = config.settings.embeddings
+    if settings.backend in ("hashed", "openai") or not weights.is_default(settings.model):
+        return
+    weights.verify_files(weights.find_default(), weights.SHA256)
+    yield Check("embedding model files", "ok", f"all {len(weights.SHA256)} have their sha256")
+
+
+def _reranker_files(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build.models import reranker_name, reranker_weights
+
+    name = reranker_name(config, config.settings.rerank)
+    digest = reranker_weights(config, name)
+    if digest:
+        yield Check("reranker files", "ok", f"{name}: {digest[:12]} (nothing to compare it with)")
+
+
 def _reranker(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.build.models import models_dir, reranker_name
+    from ragstream_core.build.models import (
+        MODEL_FREE,
+        models_dir,
+        reranker_name,
+        reranker_weights,
+    )
 
     settings = config.settings.rerank
     name = reranker_name(config, settings)
-    if name == settings.model:
-        yield Check("reranker", "ok", name)
+    if name not in MODEL_FREE:
+        weights = reranker_weights(config, name)
+        place = models_dir(config) / name.replace(":", "/")
+        if weights:
+            yield Check("reranker", "ok", f"{name}, sha256 {weights[:12]}")
+        else:
+            step = f"put its folder into {place}, or set rerank.backend to auto"
+            yield Check("reranker", "fail", f"the weights of {name} are not here", step)
         return
     if settings.backend != "auto":
         yield Check("reranker", "ok", f"{name} (rerank.backend={settings.backend})")
@@ -161,6 +203,29 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
     yield Check("dagster home", "ok", f"{home} ({state if recorded else 'recording is off'})")
 
 
+def _history(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build.history_embedding import history_status
+    from ragstream_core.build.workspace import Workspace
+
+    if not config.settings.history.persist:
+        yield Check("history", "ok", "history.persist is off: nothing of a prompt is kept")
+        return
+    now = history_status(Workspace(config))
+    if not now["records"] and not now["damaged"]:
+        yield Check("history", "ok", "no conversation yet")
+        return
+    detail = f"{now['turns']:,} turns embedded, {now['pending']:,} waiting"
+    if now["damaged"]:
+        yield Check("history", "fail", now["damaged"][0], "ragstream history check")
+    elif now["other_model"]:
+        step = "ragstream history backfill --rebuild"
+        yield Check("history", "warn", f"{detail}; embedded by another model", step)
+    elif now["pending"]:
+        yield Check("history", "warn", detail, "ragstream history embed")
+    else:
+        yield Check("history", "ok", detail)
+
+
 def _ports(config: AppConfig) -> Iterator[Check]:
     from ragstream_app.ports import is_free
 
@@ -175,6 +240,9 @@ def _ports(config: AppConfig) -> Iterator[Check]:
 
 
 def _provider(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.models.keys import provider_key
+
     provider = config.settings.provider
-    key = "with a key" if provider.api_key.get_secret_value() else "without a key"
+    found = provider_key(provider.api_key, provider.api_key_file).get_secret_value()
+    key = "with a key" if found else "without a key"
     yield Check("provider", "ok", f"{provider.model} at {provider.base_url}, {key}; not contacted")

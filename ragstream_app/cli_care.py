@@ -1,4 +1,4 @@
-"""`ragstream backup`, `restore`, `du`, `forget`, `keep`."""
+"""`ragstream backup`, `restore`, `du`, `forget`, `keep`, `prompts gc`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def backup(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Copy indexes, project texts and prompts to a new folder, and verify the copy.
+    """Copy indexes, project texts, prompts and conversations to a new folder; verify the copy.
 
     Raises:
         Refused: The folder is there already.
@@ -48,6 +48,8 @@ def backup(
         return
     for name, state in made["projects"].items():
         typer.echo(f"{name}: generation {state['generation']}, digest {state['digest'][:12]}")
+    if made["history"]:
+        typer.echo(f"conversations: {made['history']['records']:,} records")
     typer.echo(
         f"{made['files']:,} files, {size(made['bytes'])}, {made['prompts']} prompts in "
         f"{made['path']}; verified"
@@ -92,6 +94,9 @@ def du(ctx: typer.Context, as_json: Json = False) -> None:
     for project, parts in used["projects"].items():
         inside = ", ".join(f"{kind} {size(count)}" for kind, count in parts.items())
         typer.echo(f"{'':>12}  index of {project}: {inside or 'empty'}")
+    if used["history"]:
+        inside = ", ".join(f"{part} {size(count)}" for part, count in used["history"].items())
+        typer.echo(f"{'':>12}  conversations: {inside}")
     typer.echo(f"{size(used['total']):>12}  in all; {size(used['free'])} free")
 
 
@@ -128,8 +133,12 @@ def forget(
 
     for name in done["removed"]:
         typer.echo(f"removed {printable(name)}")
+    said = any(name.startswith("history/") for name in done["left"])
     for name in done["left"]:
-        note(f"the same words stand in {printable(name)}, which is yours: it was not touched")
+        if not name.startswith("history/"):
+            note(f"the same words stand in {printable(name)}, which is yours: it was not touched")
+    if said:
+        note("the same words were said in conversations, which are yours: ragstream history clear")
     typer.echo(
         f"{printable(path)} is erased from {done['generations']} generations of {project}: "
         f"{done['chunks']} chunk rows, {done['texts']} texts ({done['shared']} more are in other "
@@ -165,3 +174,30 @@ def keep(
         return
     pins = ", ".join(f"generation {n} of {project}" for project, n in done["pins"])
     typer.echo(f"{done['prompt_key'][:12]} is kept, and with it {pins}")
+
+
+def prompts_gc(
+    ctx: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop prompts that are old and that nobody keeps, with the stage files of their runs.
+
+    `retention.prompt_days` and `retention.prompt_count` say which; `ragstream keep` spares one.
+
+    Raises:
+        OSError: Something cannot be removed.
+    """
+    from ragstream_core.build import expiring
+
+    done = expiring.gc(session_of(ctx).workspace(), dry_run=dry_run)
+    if as_json:
+        emit_json(done)
+        return
+    verb = "would free" if dry_run else "freed"
+    typer.echo(
+        f"{len(done['prompts']):,} prompts, stage files of {done['runs']:,} runs, "
+        f"{done['files']:,} other files; {verb} {size(done['bytes'])}"
+    )

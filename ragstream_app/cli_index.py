@@ -66,7 +66,7 @@ def check(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Check indexes; make derived files again by itself and name what else to run.
+    """Check indexes and conversations; make derived files again and name what else to run.
 
     Without an option: structure, ids, digests, counts and the vectors of the newest generation.
     With one: every text is hashed, every vector compared with its crc and searched for.
@@ -75,12 +75,14 @@ def check(
         UsageError: N/T is no part.
         Exit: With 3, where something is wrong.
     """
-    from ragstream_core.build import care
+    from ragstream_core.build import care, history_care
     from ragstream_core.stores.deep_check import parse_part
 
     part = parse_part(read_data) if read_data else None
     workspace = session_of(ctx).workspace()
     results = [care.check(workspace, name, part=part) for name in _wanted(workspace, projects)]
+    if not projects and history_care.is_there(workspace):
+        results.append(history_care.check(workspace, part=part))
     if as_json:
         emit_json(results)
     else:
@@ -160,12 +162,10 @@ def diff(
 
 def size(count: int) -> str:
     """Return a number of bytes for people."""
-    value = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
-        value /= 1024
-    raise AssertionError
+    power = min((max(count, 1).bit_length() - 1) // 10, 3)
+    if power == 0:
+        return f"{count:,} bytes"
+    return f"{count / 1024**power:,.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"
 
 
 def _print_check(result: dict[str, Any]) -> None:
@@ -174,6 +174,8 @@ def _print_check(result: dict[str, Any]) -> None:
     name = result["project"]
     for path in result["healed"]:
         note(f"{name}: {path} was not what the catalog says and was made again")
+    if result.get("finished"):
+        note(f"{name}: a clearing that was broken off is finished now")
     if not result["findings"]:
         what = f"generation {result['generation']} is sound" if result["generation"] else "no index"
         typer.echo(f"{name}: {what}")

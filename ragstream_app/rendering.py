@@ -14,12 +14,14 @@ import typer
 
 from ragstream_app.progress import duration
 from ragstream_app.session import note, pending_paths
-from ragstream_app.stage_text import last_score, stage_text
+from ragstream_app.stage_text import stage_text
 from ragstream_core.ingestion.stats import FILE_KEYS
+from ragstream_core.stores.pending import UNREADABLE
 
 if TYPE_CHECKING:
     from ragstream_app.asking import Outcome
     from ragstream_app.checkup import Check
+    from ragstream_core.answering.answer import Answer
     from ragstream_core.ingestion.stats import IngestionStats
 
 MAX_SHOWN = 12
@@ -84,11 +86,13 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
     for row in rows:
         if row["forecast"]["chunks"]:
             typer.echo(f"{printable(row['project'])}: {forecast_text(row['forecast'])}")
+        if UNREADABLE in row["reason"]:
+            typer.echo(f"{printable(row['project'])}: {printable(row['reason'])}")
     if prompts:
         typer.echo("last prompts:")
     for item in prompts:
         typer.echo(f"  {item['prompt_key'][:KEY_DIGITS]}  {item['when'][:16].replace('T', ' ')}")
-    stale = [row["project"] for row in rows if row["reason"]]
+    stale = [r["project"] for r in rows if r["reason"] and UNREADABLE not in r["reason"]]
     if stale:
         typer.echo(f"next: ragstream ingest {' '.join(stale)}")
     elif prompts:
@@ -123,13 +127,42 @@ def print_prompt(outcome: Outcome, out: Path | None) -> None:
     seconds = sum(outcome.timings_ms.values()) / 1000
     run = f" · Dagster run {outcome.run_id[:8]}" if outcome.run_id else ""
     where = f" · written to {out}" if out is not None and outcome.text else ""
-    if not outcome.prompt_key:
+    if not outcome.text:
         note(f"stage {outcome.prompt.stage} · {seconds:.2f} s{run}")
         return
     key = outcome.prompt_key[:KEY_DIGITS]
+    first = f"key {key}" if key else "nothing is kept of it"
     chunks = len(outcome.prompt.final_selection_ids)
-    note(f"key {key} · {outcome.tokens:,} tokens · {chunks} chunks · {seconds:.2f} s{run}{where}")
-    note(f"next: ragstream explain {key} · ragstream replay {key}")
+    note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {seconds:.2f} s{run}{where}")
+    if key:
+        note(f"next: ragstream explain {key} · ragstream replay {key}")
+
+
+def print_citations(answer: Answer) -> None:
+    """Print what an answer cites under it, and what is known about it on stderr."""
+    typer.echo("", nl=not answer.text.endswith("\n"))
+    if answer.citations:
+        typer.echo("")
+    for citation in answer.citations:
+        page = f", page {citation.page_number}" if citation.page_number else ""
+        where = printable(f"{citation.source}{page} [{citation.id}]")
+        words = printable(" ".join(citation.snippet.split()))[:SNIPPET_CHARS]
+        typer.echo(f"  {where}: {words}" if citation.verified
+                   else f"  unverified: {where}: {citation.reason}")  # fmt: skip
+    for warning in answer.warnings:
+        note(f"warning: {printable(warning)}")
+    note(" · ".join(_footer(answer)))
+
+
+def _footer(answer: Answer) -> list[str]:
+    usage, key = answer.usage, answer.prompt_key[:KEY_DIGITS]
+    parts = [f"{answer.status}, {answer.model}" if answer.model else "no model was asked"]
+    if usage:
+        about = "" if usage.reported else "about "
+        parts.append(f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
+        parts.append("cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}")
+    parts.append(f"prompt {key}" if key else "nothing is kept of it")
+    return [*parts, f"go on with --session {answer.session}"] if answer.session else parts
 
 
 def print_search(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -141,35 +174,6 @@ def print_search(rows: Sequence[Mapping[str, Any]]) -> None:
         typer.echo(f"     {printable(' '.join(str(row['snippet']).split()))[:SNIPPET_CHARS]}")
     if not rows:
         note("nothing found; `ragstream status` shows what is indexed")
-
-
-def print_ways(key: str, ways: Sequence[Mapping[str, Any]], *, detailed: bool) -> None:
-    """Print each candidate's way: where it ended and why, or every step of it."""
-    if detailed:
-        for way in ways:
-            _print_steps(way)
-        return
-    kept = sum(bool(way["kept"]) for way in ways)
-    typer.echo(f"prompt {key[:KEY_DIGITS]}: {kept} of {len(ways)} candidates are in it")
-    names = [printable(short_id(way["chunk_id"])) for way in ways]
-    width = min(max(map(len, names), default=0), NAME_WIDTH)
-    for way, name in zip(ways, names, strict=True):
-        last = way["steps"][-1]
-        mark = "in " if way["kept"] else "out"
-        where = f"{name:<{width}}  {last['stage']:<9}"
-        typer.echo(f"{mark}  {last_score(way['steps']):.3f}  {where}  {printable(last['reason'])}")
-    if ways:
-        note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
-
-
-def _print_steps(way: Mapping[str, Any]) -> None:
-    state = "in" if way["kept"] else "out"
-    typer.echo(f"{printable(way['chunk_id'])}  ({state})")
-    for step in way["steps"]:
-        again = f" (pass {step['pass']})" if step["pass"] > 1 else ""
-        score = f"{step['score']:.3f}" if step["score"] else "-"
-        why = f"{step['rule']}: {printable(step['reason'])}"
-        typer.echo(f"  {step['stage'] + again:<10} rank {step['rank']:>3}  {score:>6}  {why}")
 
 
 def print_checks(checks: Sequence[Check]) -> None:

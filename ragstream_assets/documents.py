@@ -104,7 +104,7 @@ def sample(workspace: Workspace, stats: IngestionStats) -> list[Chunk]:
     if not (stats.committed and changed):
         return []
     try:
-        view = workspace.view(stats.project, stats.generation)
+        view = workspace.view(stats.project, stats.generation, keep=True)
         rows = zip(view.chunk_ids, view.paths, strict=True)
         return view.chunks([i for i, path in rows if path in changed][:SAMPLE])
     except RagstreamError:

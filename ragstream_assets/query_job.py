@@ -6,6 +6,7 @@ The job and the plain chain give the same SuperPrompt: both go through `step`.
 import datetime as dt
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -17,8 +18,9 @@ from ragstream_assets.outcomes import outcome
 from ragstream_assets.previews import Metadata, prompt_metadata, stage_metadata
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.build.workspace import Workspace
+from ragstream_core.errors import Refused
 from ragstream_core.orchestration.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
-from ragstream_core.orchestration.inputs import PromptInputs, begin, change_settings
+from ragstream_core.orchestration.inputs import PromptInputs, begin, change_settings, inputs_of
 from ragstream_core.records import SuperPrompt
 from ragstream_core.settings import chain_keys
 
@@ -26,6 +28,7 @@ JOB = "build_prompt"
 AGAIN = "rerun"
 AUDIT = "a2_audit"
 AFTER_AUDIT = OPS[OPS.index(AUDIT) + 1]
+UNKEPT = "ragstream prompt … --no-persist runs it without a trace"
 OUT = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON)
 
 
@@ -88,12 +91,17 @@ def staged(
     """Run one stage; return its prompt and what to show of it.
 
     Raises:
-        Failure: The stage refused or failed; said in our own words.
+        Failure: The stage refused or failed, or nothing may be kept of the prompt, and a run keeps
+            everything; said in our own words.
     """
     left = outcome(context.run_id)
     with short_errors(context.run_id):
         started = time.perf_counter()
-        result = step(workspace.stage, op, change_settings(prompt, op, settings))
+        given = change_settings(prompt, op, settings)
+        if not workspace.persists(inputs_of(given)):
+            raise Refused("history.persist is off, and a run would keep the prompt", hint=UNKEPT)
+        result = step(workspace.stage, op, given)
+        workspace.require_uncleared(inputs_of(given))
         seconds = time.perf_counter() - started
         left.prompt = result
         left.took(op, seconds)
@@ -200,9 +208,8 @@ def rerun(prompt: SuperPrompt) -> SuperPrompt:
     return prompt
 
 
-@dg.job(name=JOB, executor_def=dg.in_process_executor)
-def build_prompt() -> None:
-    """One Super-Prompt from a request, stage by stage; any stage can be re-executed from."""
+def through_chain() -> Any:
+    """Connect the whole chain inside a job; return the finished prompt's output."""
     result = stage_ops[OPS[0]]()
     for op in OPS[1 : OPS.index(AUDIT)]:
         result = stage_ops[op](result)
@@ -210,3 +217,10 @@ def build_prompt() -> None:
     result = [audited.settled, rerun(audited.rescoped)]
     for op in OPS[OPS.index(AFTER_AUDIT) :]:
         result = stage_ops[op](result)
+    return result
+
+
+@dg.job(name=JOB, executor_def=dg.in_process_executor)
+def build_prompt() -> None:
+    """One Super-Prompt from a request, stage by stage; any stage can be re-executed from."""
+    through_chain()

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_assets import outcomes
 from ragstream_assets.instance import drop_instances, instance_of
+from ragstream_assets.interrupts import interrupts, stopping
 from ragstream_assets.outcomes import Outcome
 from ragstream_assets.upkeep import PROJECT_TAG, process_tags, tidy
 from ragstream_core.build.workspace import IngestProgress, Workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.orchestration.chain import OPS, last_op, run_chain
-from ragstream_core.orchestration.inputs import PromptRequest, begin, change_settings
+from ragstream_core.orchestration.inputs import PromptRequest, begin, change_settings, inputs_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
 from ragstream_core.records import SuperPrompt
 
@@ -110,7 +111,7 @@ def record_prompt(
     now: dt.datetime | None = None,
     session: str = "",
 ) -> RecordedPrompt:
-    """Run the chain for a request as a Dagster run.
+    """Run the chain for a request as a Dagster run; without one where nothing may be kept.
 
     Args:
         workspace: The data root.
@@ -132,7 +133,9 @@ def record_prompt(
 
     tags = _stage_tags(ops, session, "run" if ops == OPS else "through")
     wanted = _Wanted(JOB, config, tags, _steps(ops))
-    left, run_id, warnings = _attempt(workspace, wanted, Outcome(inputs=inputs))
+    left, run_id, warnings = _nothing()
+    if workspace.persists(inputs):
+        left, run_id, warnings = _attempt(workspace, wanted, Outcome(inputs=inputs))
     if left.prompt is None:
         left = _plain(workspace, begin(inputs), ops)
     return _result(left, run_id, warnings)
@@ -159,14 +162,15 @@ def record_stage(
         RagstreamError: A stage refused or failed.
     """
     changes = dict(settings or {})
+    given = change_settings(before.prompt, ops[0], changes)
     left, run_id, warnings = _nothing()
-    if before.run_id:
+    if before.run_id and workspace.persists(inputs_of(given)):
         config = {op: {"settings": changes if op == ops[0] else {}} for op in ops}
         tags = _stage_tags(ops, session, "stage")
         wanted = _Wanted(JOB, lambda: config, tags, _steps(ops), before.run_id)
         left, run_id, warnings = _attempt(workspace, wanted, Outcome())
     if left.prompt is None:
-        left = _plain(workspace, change_settings(before.prompt, ops[0], changes), ops)
+        left = _plain(workspace, given, ops)
     return _result(left, run_id, warnings)
 
 
@@ -235,10 +239,15 @@ def _execute(workspace: Workspace, wanted: _Wanted, run_id: str) -> str:
     tidy(instance, workspace, wanted.tags.get(PROJECT_TAG, ""))
     config = {"resources": {"workspace": {"config": adopt(workspace)}}, "loggers": SILENT}
     run = _create(instance, job, wanted, config, run_id)
-    try:
-        result = execute_run(InMemoryJob(job), run, instance)
-    except DagsterExecutionInterruptedError:
-        raise KeyboardInterrupt from None
+    left = outcomes.outcome(run_id)
+    with interrupts() as interrupted:
+        left.progress = stopping(left.progress, interrupted)
+        try:
+            result = execute_run(InMemoryJob(job), run, instance)
+        except DagsterExecutionInterruptedError:
+            raise KeyboardInterrupt from None
+        if interrupted():  # else the failed step would only be done again, unrecorded
+            raise KeyboardInterrupt
     failed = [event for event in result.all_events if event.is_step_failure]
     if failed or not result.success:
         return "; ".join(f"step {event.step_key} failed" for event in failed) or "the run failed"

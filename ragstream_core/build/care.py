@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.build.keeping import pinned
 from ragstream_core.build.usage import size_of
 from ragstream_core.errors import GenerationGone, RagstreamError
-from ragstream_core.stores import history, retention
+from ragstream_core.stores import generations as kept
+from ragstream_core.stores import retention
 from ragstream_core.stores.schema import CATALOG_NAME, transaction
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ingestion.index_store import Generation
     from ragstream_core.stores.catalog import Catalog
     from ragstream_core.stores.deep_check import Part
     from ragstream_core.stores.health import Finding
-    from ragstream_core.stores.history import GenerationDiff
+    from ragstream_core.stores.generations import GenerationDiff
 
 
 def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
@@ -33,7 +35,7 @@ def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
         IntegrityError: The catalog is damaged.
         OperationFailed: It cannot be read.
     """
-    found = history.kept_generations(workspace.index_dir(project))[::-1]
+    found = kept.kept_generations(workspace.index_dir(project))[::-1]
     needed = pinned(workspace.store.root, project)
     last = kept_count(workspace)
     return [
@@ -59,6 +61,28 @@ def kept_count(workspace: Workspace) -> int:
     return 1 if settings.delete_replaced else settings.retain_generations
 
 
+def generations_since(
+    workspace: Workspace, project: str, number: int, *, digest: str
+) -> list[Generation]:
+    """Return the kept generations that came after one that is known, oldest first.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        number: The known generation, 0 for none.
+        digest: Its digest; where that number has another one now, the store was made anew.
+
+    Returns:
+        Nothing as well where nothing is ingested or the catalog cannot be read.
+    """
+    try:
+        found = kept.kept_generations(workspace.index_dir(project))
+    except RagstreamError:
+        return []
+    anew = found[-1].n < number or any(g.n == number and g.digest != digest for g in found)
+    return [g for g in found if anew or g.n > number]
+
+
 def diff(workspace: Workspace, project: str, *, before: int, after: int) -> GenerationDiff:
     """Compare two generations of a project.
 
@@ -67,7 +91,7 @@ def diff(workspace: Workspace, project: str, *, before: int, after: int) -> Gene
         IntegrityError: The catalog is damaged.
         OperationFailed: It cannot be read.
     """
-    return history.compare(workspace.index_dir(project), before, after)
+    return kept.compare(workspace.index_dir(project), before, after)
 
 
 def check(workspace: Workspace, project: str, *, part: Part | None = None) -> dict[str, Any]:
@@ -89,7 +113,7 @@ def check(workspace: Workspace, project: str, *, part: Part | None = None) -> di
     if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
         return {"project": project, "findings": [], "healed": [], "generation": 0}
     with contextlib.suppress(RagstreamError):  # what cannot be read is found below
-        history.read(index_dir, lambda db: None)
+        kept.read(index_dir, lambda db: None)
     findings = list(check_structure(index_dir, read_texts=False))
     if part is not None:
         findings += read_data(index_dir, part)
@@ -126,7 +150,7 @@ def _cure(project: str, kind: str, message: str) -> str:
 
 def _newest(index_dir: Path) -> int:
     try:
-        found = history.kept_generations(index_dir)
+        found = kept.kept_generations(index_dir)
     except RagstreamError:
         return 0
     return found[-1].n if found else 0

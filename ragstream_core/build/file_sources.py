@@ -60,7 +60,7 @@ def _names(inputs: PromptInputs, project: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LiveFiles:
-    """Reads the document folders and keeps what was read, so that the prompt can be replayed."""
+    """Reads the document folders; keeps what was read, for replay, where anything is kept."""
 
     workspace: Workspace
     inputs: PromptInputs
@@ -84,7 +84,8 @@ class LiveFiles:
             raise UsageError(f"{project}/{path}: {error.strerror}") from None
         if len(data) > MAX_INJECTED_BYTES:
             raise UsageError(f"{project}/{path} is over {MAX_INJECTED_BYTES} bytes")
-        self.workspace.store.put_blob(data)
+        if self.workspace.persists(self.inputs):
+            self.workspace.store.put_blob(data)
         return data
 
 

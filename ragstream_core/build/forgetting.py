@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import sync_dir
 from ragstream_core.build.purging import Finder, purge, remove
-from ragstream_core.build.traces import Traces, common
+from ragstream_core.build.traces import Traces
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.stores import derived, erasing
 from ragstream_core.stores.catalog import open_catalog
@@ -151,7 +150,7 @@ class _Forgetting:
         """Remove every copy that is ours; other processes may make new ones meanwhile."""
         removed: list[str] = []
         for _ in range(ROUNDS):
-            hits = self._hits(traces, self.finder.ours())
+            hits = self.finder.hits(traces, self.finder.ours(), self._other_texts)
             if not hits:
                 return removed
             for file in hits:
@@ -164,7 +163,7 @@ class _Forgetting:
         Raises:
             OperationFailed: A file of ours still holds the text.
         """
-        hits = self._hits(traces, self.finder.everything())
+        hits = self.finder.hits(traces, self.finder.everything(), self._other_texts)
         mine = [file for file in hits if self.finder.is_ours(file)]
         if mine:
             raise OperationFailed(
@@ -172,18 +171,6 @@ class _Forgetting:
                 hint="end `ragstream up` and other processes, then run the command again",
             )
         return sorted(self.finder.name_of(file) for file in hits)
-
-    def _hits(self, traces: Traces, files: Iterator[Path]) -> list[Path]:
-        """Return the files with a copy of what stands in no other file of the project."""
-        if not traces:
-            return []
-        runs: dict[Path, set[bytes]] = {}
-        for file in files:
-            found = self.finder.look(file, traces)
-            if found:
-                runs[file] = found
-        shared = common(set().union(*runs.values()), self._other_texts()) if runs else set()
-        return [file for file, found in runs.items() if found - shared]
 
     def _other_texts(self) -> Iterator[str]:
         query = (

@@ -6,11 +6,11 @@ import contextlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.build.traces import Traces
+from ragstream_core.build.traces import Traces, common
 from ragstream_core.errors import OperationFailed
 from ragstream_core.stores.schema import CATALOG_NAME
 
@@ -85,6 +85,27 @@ class Finder:
             )
             if self.is_ours(path) and not live:
                 yield path
+
+    def hits(
+        self, traces: Traces, files: Iterable[Path], others: Callable[[], Iterable[str]]
+    ) -> list[Path]:
+        """Return the files with a copy of what stands nowhere else.
+
+        Args:
+            traces: What to look for.
+            files: Where.
+            others: Texts whose words are nobody's secret; asked where something was found.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        runs: dict[Path, set[bytes]] = {}
+        for file in files if traces else ():
+            found = self.look(file, traces)
+            if found:
+                runs[file] = found
+        shared = common(set().union(*runs.values()), others()) if runs else set()
+        return [file for file, found in runs.items() if found - shared]
 
     def look(self, path: Path, traces: Traces) -> set[bytes]:
         """Return the copied runs in a file."""

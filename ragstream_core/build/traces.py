@@ -19,6 +19,7 @@ NEEDED = 3
 RUN = WINDOW + STEP * NEEDED
 """Every common run of so many letters and digits is found (40)."""
 LEAST = 20
+_GRAM = LEAST - STEP
 _BLOCK = 1 << 24
 _LOWER = bytes(range(256)).lower()
 _DROPPED = bytes(c for c in range(128) if not chr(c).isalnum())
@@ -52,13 +53,16 @@ class Traces:
         self._windows = {
             text[i : i + WINDOW] for text in reduced for i in range(len(text) - WINDOW + 1)
         }
-        self._short = {text for text in reduced if LEAST <= len(text) < RUN}
+        self._grams: dict[bytes, list[tuple[int, bytes]]] = {}
+        for text in {text for text in reduced if LEAST <= len(text) < RUN}:
+            for i in range(len(text) - _GRAM + 1):
+                self._grams.setdefault(text[i : i + _GRAM], []).append((i, text))
         short = [sha256_hex(chunk_id)[:8].encode() for chunk_id in chunk_ids]
         self._cited = {b"chunk" + name for name in short} | {b"id" + name for name in short}
 
     def __bool__(self) -> bool:
         """Whether there is anything to look for."""
-        return bool(self._windows or self._short)
+        return bool(self._windows or self._grams)
 
     def found_in(self, data: bytes, *, citations: bool = False) -> set[bytes]:
         """Return the copied runs in some bytes, reduced; empty where there is no copy.
@@ -68,7 +72,7 @@ class Traces:
             citations: Also look for citations of the chunks.
         """
         text = reduce(data)
-        found = {literal for literal in self._short if literal in text}
+        found = self._short_in(text) if self._grams else set()
         if citations:
             found |= {literal for literal in self._cited if literal in text}
         windows, in_a_row = self._windows, 0
@@ -79,6 +83,15 @@ class Traces:
                     found.add(text[at - STEP * (NEEDED - 1) : at + WINDOW])
             else:
                 in_a_row = 0
+        return found
+
+    def _short_in(self, text: bytes) -> set[bytes]:
+        """Return the short texts in some bytes: each has a gram at an eighth byte."""
+        found: set[bytes] = set()
+        for at in range(0, len(text) - _GRAM + 1, STEP):
+            for offset, literal in self._grams.get(text[at : at + _GRAM], ()):
+                if at >= offset and text.startswith(literal, at - offset):
+                    found.add(literal)
         return found
 
     def found_in_file(self, path: Path, *, citations: bool = False) -> set[bytes]:

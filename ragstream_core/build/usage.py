@@ -24,6 +24,13 @@ _AREAS = {
     "history": "history",
     "index": "index",
 }
+_HISTORY = {
+    "journal": "history/logs",
+    "index": "history/index",
+    "selection": "history/vectors/history_store.arrow",
+    "Chroma": "history/vectors/history_main",
+    "archive": "history/archive",
+}
 
 
 def indexed_projects(workspace: Workspace) -> list[str]:
@@ -39,7 +46,7 @@ def disk_usage(workspace: Workspace) -> dict[str, Any]:
 
     Returns:
         ``total`` bytes on disk, ``areas`` (name, path, bytes), ``projects`` (project → part of its
-        index → bytes), ``free`` bytes of the disk.
+        index → bytes), ``history`` (part → bytes), ``free`` bytes of the disk.
     """
     root = workspace.data_dir
     paths = sorted(root.iterdir()) if root.is_dir() else []
@@ -56,6 +63,9 @@ def disk_usage(workspace: Workspace) -> dict[str, Any]:
         "areas": sorted(areas, key=lambda area: -area["bytes"]),
         "projects": {
             name: _parts(workspace.index_dir(name)) for name in indexed_projects(workspace)
+        },
+        "history": {
+            name: size for name, path in _HISTORY.items() if (size := size_of(root / path))
         },
     }
 

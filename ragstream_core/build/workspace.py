@@ -162,8 +162,13 @@ class Workspace:
 
         return ingesting.status(self, project)
 
-    def view(self, project: str, generation: int = 0) -> IndexView:
+    def view(self, project: str, generation: int = 0, *, keep: bool = False) -> IndexView:
         """Open a generation of a project (0: the newest), cached while it is the same.
+
+        Args:
+            project: Its name.
+            generation: Its number.
+            keep: Leave its checked rows in the index, so that the next process opens it sooner.
 
         Raises:
             UnknownProject: Nothing was ever ingested under that name.
@@ -172,7 +177,7 @@ class Workspace:
         """
         from ragstream_core.build import querying
 
-        return querying.view(self, project, generation)
+        return querying.view(self, project, generation, keep=keep)
 
     def pin(self, request: PromptRequest, now: dt.datetime | None = None) -> PromptInputs:
         """Pin everything a prompt's bytes depend on.
@@ -231,18 +236,56 @@ class Workspace:
     ) -> PromptRecord:
         """Keep a prompt that went through the whole chain; return its record.
 
+        Where nothing may be kept the record comes back without a key, and nothing is written.
+
         Raises:
             UsageError: The prompt carries no inputs.
+            InputUnavailable: Turns that it could read were cleared meanwhile.
             OSError: Disk full, permission denied.
         """
+        from ragstream_core.orchestration.inputs import inputs_of
         from ragstream_core.orchestration.prompt_store import make_record
         from ragstream_core.orchestration.replay import environment
 
         record = make_record(
             prompt, environment=environment(), timings_ms=timings_ms or {}, run_id=run_id
         )
+        inputs = inputs_of(prompt)
+        if not self.persists(inputs):
+            return replace(record, prompt_key="")
+        self.require_uncleared(inputs)
         self.store.put(record, prompt)
         return record
+
+    def require_uncleared(self, inputs: PromptInputs) -> None:
+        """Refuse to keep what may show turns that were cleared after the prompt was pinned.
+
+        Raises:
+            InputUnavailable: Some of the turns that the prompt could read were cleared.
+        """
+        if not inputs.history.seq:
+            return
+        from ragstream_core.build.history import journal
+        from ragstream_core.errors import InputUnavailable
+        from ragstream_core.history.clearing import cleared_since
+
+        if cleared_since(journal(self), inputs.history.seq):
+            raise InputUnavailable(
+                "turns were cleared while the prompt was made; it is not kept",
+                hint="build the prompt again",
+            )
+
+    def persists(self, inputs: PromptInputs) -> bool:
+        """Say whether anything of a prompt may be written: once off, off for the whole of it.
+
+        Raises:
+            UnknownSetting: `history.persist` was changed to what is neither on nor off.
+        """
+        from ragstream_core.settings import ChainSettings
+
+        given = ChainSettings.model_validate(inputs.settings)
+        changes = [{key: value} for _, key, value in inputs.changes if key == "history.persist"]
+        return all(overlay(given, c).history.persist for c in ({}, *changes))
 
     def replay(self, key: str) -> Verdict:
         """Recompute a kept prompt and compare.
@@ -314,11 +357,13 @@ def open_workspace(
         UnknownSetting: A setting that does not exist or has a bad value.
         UsageError: `retrieval.store` names something that is no vector store.
     """
-    from ragstream_core.build import collections
-
     given = dict(explicit or {})
     if data_dir is not None:
         given["paths.data_dir"] = str(data_dir)
     workspace = Workspace(AppConfig.load(config_path, task=task, explicit=given))
-    collections.require_store(workspace.config.chain())
+    settings = workspace.config.chain()
+    if settings.retrieval.store != "catalog":  # which needs no look at what stores there are
+        from ragstream_core.build import collections
+
+        collections.require_store(settings)
     return workspace

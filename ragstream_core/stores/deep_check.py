@@ -17,7 +17,7 @@ from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.stores import catalog_read, vector_file
 from ragstream_core.stores.health import Finding
-from ragstream_core.stores.history import read
+from ragstream_core.stores.generations import read
 from ragstream_core.stores.view_load import load_rows
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ class Part(NamedTuple):
             return int(text_hash[:8], 16) % self.of == self.n - 1
         except (TypeError, ValueError):
             return True
+
+
+WHOLE = Part(1, 1)
 
 
 def parse_part(text: str) -> Part:
@@ -68,7 +71,7 @@ def read_data(index_dir: Path, part: Part) -> list[Finding]:
     """
     found: list[Finding] = []
     try:
-        read(index_dir, lambda db: found.extend(_findings(db, index_dir, part)))
+        read(index_dir, lambda db: found.extend(findings(db, index_dir, part)))
         if not found:
             read(index_dir, lambda db: found.extend(_searched(db, index_dir, part)))
     except (RagstreamError, OSError) as error:
@@ -84,12 +87,19 @@ def _searched(db: sqlite3.Connection, index_dir: Path, part: Part) -> list[Findi
     return _summed("search", "vectors do not find themselves", lonely)
 
 
-def _findings(db: sqlite3.Connection, index_dir: Path, part: Part) -> Iterator[Finding]:
+def findings(db: sqlite3.Connection, index_dir: Path, part: Part = WHOLE) -> Iterator[Finding]:
+    """Yield what is not as it was committed in a part, over an open catalog; searches nothing.
+
+    Raises:
+        RagstreamError: A vector file lost its end.
+        OSError: A vector file is gone.
+        sqlite3.DatabaseError: A row cannot be read.
+    """
     for found in catalog_read.generations(db):
         catalog_read.live_files(db, found.n)  # raises where a row fails its crc
         if not catalog_read.digest_matches(found, catalog_read.row_sum(db, found.n)):
             yield Finding("digest", f"generation {found.n} does not have its digest")
-    yield from _summed("texts", "texts do not have their hash or crc", _bad_texts(db, part))
+    yield from _summed("texts", "texts do not have their hash or crc", bad_texts(db, part))
     headings = db.execute("SELECT chunk_id, heading_terms, heading_crc FROM chunks")
     bad = (i for i, terms, crc in headings if not _has_crc(terms, crc))
     yield from _summed("texts", "headings do not have their crc", bad)
@@ -112,7 +122,8 @@ def _has_crc(blob: object, crc: int) -> bool:
     return isinstance(blob, bytes) and zlib.crc32(blob) == crc
 
 
-def _bad_texts(db: sqlite3.Connection, part: Part) -> Iterator[str]:
+def bad_texts(db: sqlite3.Connection, part: Part = WHOLE) -> Iterator[str]:
+    """Yield the hash of each stored text that does not have it, or whose terms fail their crc."""
     for text_hash, text, terms, crc in db.execute(
         "SELECT text_hash, text, terms, terms_crc FROM texts"
     ):

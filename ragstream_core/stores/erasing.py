@@ -1,7 +1,7 @@
-"""Erasing one file from all generations of a catalog; resumable after a kill.
+"""Erasing files, or turns of the history, from all generations of a catalog; resumable.
 
-`bury` is one transaction: a durable tombstone, and the file's rows gone from every generation, so
-nobody is shown it any more. Its texts stay, named by the tombstone alone, until whoever erases has
+`bury` is one transaction: a durable tombstone, and the rows gone from every generation, so nobody
+is shown them any more. The texts stay, named by the tombstone alone, until whoever erases has
 searched everything else for them; `shred` then takes texts and vectors, makes the files anew
 without them, and removes the tombstone last.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from ragstream_core.stores import catalog_read, retention
 from ragstream_core.stores.schema import CATALOG_NAME, LIVE, guard, transaction
 
 _PREFIX = "erasing:"
+_BURIED = "path IN (SELECT path FROM temp.buried)"
 _ORPHANED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = ?)"
 
 
@@ -26,14 +28,14 @@ class Buried(NamedTuple):
     """What a tombstone stands for.
 
     Attributes:
-        path: The file.
-        hashes: Texts that its chunks had.
+        name: The file, or what stands for several.
+        hashes: Texts that the chunks had.
         chunk_ids: Those chunks, by which prompts cite them.
-        generations: How many generations held it.
+        generations: How many generations held them.
         chunks: How many chunk rows went.
     """
 
-    path: str
+    name: str
     hashes: tuple[str, ...]
     chunk_ids: tuple[str, ...]
     generations: int
@@ -41,7 +43,7 @@ class Buried(NamedTuple):
 
 
 def tombstones(db: sqlite3.Connection) -> list[str]:
-    """Return the paths whose erasing was begun and not finished, sorted."""
+    """Return the names of what began to be erased and was not finished, sorted."""
     rows = db.execute("SELECT key FROM meta WHERE key >= ? AND key < ?", (_PREFIX, "erasing;"))
     return sorted(str(key).removeprefix(_PREFIX) for (key,) in rows)
 
@@ -52,23 +54,33 @@ def is_known(db: sqlite3.Connection, path: str) -> bool:
     return found is not None or path in tombstones(db)
 
 
-def bury(db: sqlite3.Connection, catalog: Path, path: str) -> Buried:
-    """Take a file out of every generation and leave a tombstone, in one transaction.
+def bury(
+    db: sqlite3.Connection, catalog: Path, name: str, paths: Iterable[str] | None = None
+) -> Buried:
+    """Take files out of every generation and leave a tombstone, in one transaction.
 
-    The digests of the generations that held it are made anew: they say what is there.
+    The digests of the generations that held them are made anew: they say what is there.
+
+    Args:
+        db: The catalog, writable.
+        catalog: Its file, for messages.
+        name: Name of the tombstone; one that is there is added to.
+        paths: The files; default: the one of that name.
 
     Raises:
         IntegrityError: The catalog is damaged.
         OperationFailed: Disk full or busy; nothing was changed.
     """
     with transaction(db, catalog):
-        rows = db.execute(
-            "SELECT text_hash, chunk_id FROM chunks WHERE path = ?", (path,)
-        ).fetchall()
-        before = _earlier(db, path)
-        touched = _generations_with(db, path)
+        db.execute("CREATE TEMP TABLE IF NOT EXISTS buried(path TEXT PRIMARY KEY)")
+        db.execute("DELETE FROM buried")
+        every = ((path,) for path in ([name] if paths is None else paths))
+        db.executemany("INSERT OR IGNORE INTO buried VALUES(?)", every)
+        rows = db.execute(f"SELECT text_hash, chunk_id FROM chunks WHERE {_BURIED}").fetchall()
+        before = _earlier(db, name)
+        touched = _generations_touched(db)
         buried = Buried(
-            path,
+            name,
             tuple(sorted({r[0] for r in rows} | set(before.hashes))),
             tuple(sorted({r[1] for r in rows} | set(before.chunk_ids))),
             before.generations + len(touched),
@@ -76,30 +88,36 @@ def bury(db: sqlite3.Connection, catalog: Path, path: str) -> Buried:
         )
         db.execute(
             "INSERT OR REPLACE INTO meta VALUES(?,?)",
-            (_PREFIX + path, json.dumps(buried._asdict())),
+            (_PREFIX + name, json.dumps(buried._asdict())),
         )
-        for table in ("chunks", "files", "signatures"):
-            db.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
+        for table in _tables(db):
+            db.execute(f"DELETE FROM {table} WHERE {_BURIED}")
         for n in touched:
             _restate(db, n)
     return buried
 
 
-def _earlier(db: sqlite3.Connection, path: str) -> Buried:
+def _tables(db: sqlite3.Connection) -> list[str]:
+    """Return the tables whose rows belong to a file; ``turns`` is there in the history alone."""
+    query = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name = 'turns'"
+    return ["chunks", "files", "signatures", *(str(name) for (name,) in db.execute(query))]
+
+
+def _earlier(db: sqlite3.Connection, name: str) -> Buried:
     """Return what a tombstone left by a killed erasing holds."""
-    text = catalog_read.meta(db, _PREFIX + path)
+    text = catalog_read.meta(db, _PREFIX + name)
     if not text:
-        return Buried(path, (), (), 0, 0)
+        return Buried(name, (), (), 0, 0)
     data = json.loads(text)
     return Buried(
-        path, tuple(data["hashes"]), tuple(data["chunk_ids"]), data["generations"], data["chunks"]
+        name, tuple(data["hashes"]), tuple(data["chunk_ids"]), data["generations"], data["chunks"]
     )
 
 
-def _generations_with(db: sqlite3.Connection, path: str) -> list[int]:
-    query = f"SELECT 1 FROM files WHERE path = :path AND {LIVE}"
+def _generations_touched(db: sqlite3.Connection) -> list[int]:
+    query = f"SELECT 1 FROM files WHERE {_BURIED} AND {LIVE}"
     found = catalog_read.generations(db)
-    return [g.n for g in found if db.execute(query, {"path": path, "n": g.n}).fetchone()]
+    return [g.n for g in found if db.execute(query, {"n": g.n}).fetchone()]
 
 
 def _restate(db: sqlite3.Connection, n: int) -> None:
@@ -123,7 +141,7 @@ def _restate(db: sqlite3.Connection, n: int) -> None:
 
 
 def buried_texts(db: sqlite3.Connection, buried: Buried) -> dict[str, str]:
-    """Return the buried texts that no other file has, by hash."""
+    """Return the buried texts that nothing else has, by hash."""
     query = f"SELECT text FROM texts WHERE text_hash = ? AND {_ORPHANED}"
     rows = ((h, db.execute(query, (h, h)).fetchone()) for h in buried.hashes)
     return {text_hash: str(row[0]) for text_hash, row in rows if row is not None}
@@ -155,7 +173,7 @@ def shred(db: sqlite3.Connection, index_dir: Path, buried: Buried) -> None:
             aside.unlink()
     vacuum(db, catalog)
     with transaction(db, catalog):
-        db.execute("DELETE FROM meta WHERE key = ?", (_PREFIX + buried.path,))
+        db.execute("DELETE FROM meta WHERE key = ?", (_PREFIX + buried.name,))
     vacuum(db, catalog)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -104,3 +105,27 @@ def test_forget_refuses_then_erases(indexed, run):
     assert not [p for p in files if b"restricts a prompt to the files you inject" in p.read_bytes()]
     code, _, err = run("forget", "guide/locks.md", "-p", "manual")
     assert code == 2 and "no generation" in err
+
+
+def test_status_says_why_a_catalog_cannot_be_read_and_what_to_run(indexed, run):
+    (indexed / "index" / "manual" / "catalog.sqlite").write_bytes(b"garbage" * 4096)
+    code, out, _ = run("status")
+    assert code == 0
+    assert "manual: the catalog cannot be read: " in out and "catalog.sqlite is damaged" in out
+    assert out.count("next:") == 1 and "next: ragstream ingest manual --rebuild" in out
+    code, _, err = run("ingest", "manual", "--rebuild")
+    assert code == 0, err
+    assert "cannot be read" not in run("status")[1]
+
+
+def test_prompts_gc_drops_what_nobody_keeps(indexed, run):
+    lost, kept = ask(run), ask(run)
+    assert run("keep", kept[:8])[0] == 0
+    for key in (lost, kept):
+        os.utime(indexed / "prompts" / key / "record.json", (5e8, 5e8))
+    code, out, _ = run("prompts", "gc", "--dry-run")
+    assert code == 0 and "1 prompts" in out and "would free" in out
+    code, out, _ = run("prompts", "gc", "--json")
+    assert code == 0 and json.loads(out)["prompts"] == [lost]
+    assert run("explain", lost[:12])[0] == 2 and run("replay", kept[:12])[0] == 0
+    assert run("prompts", "gc")[1].startswith("0 prompts")

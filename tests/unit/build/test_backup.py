@@ -9,6 +9,10 @@ import pytest
 
 from ragstream_core.build import care, keeping
 from ragstream_core.build.backup import backup
+from ragstream_core.build.history import append_turn, show, snapshot_path
+from ragstream_core.build.history_check import check_history
+from ragstream_core.build.history_clearing import clear
+from ragstream_core.build.history_embedding import embed
 from ragstream_core.build.restoring import restore
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import (
@@ -18,6 +22,7 @@ from ragstream_core.errors import (
     UnknownProject,
     UsageError,
 )
+from ragstream_core.history.records import Turn
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.lock import project_lock
@@ -162,3 +167,60 @@ def test_a_damaged_index_is_not_passed_on_as_a_backup(space, tmp_path):
     with pytest.raises(IntegrityError, match="not sound"):
         backup(space, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def talk(space):
+    for n, session in enumerate(["one", "two", "one"]):
+        when = f"2026-10-0{n + 1}T10:00:00+02:00"
+        append_turn(space, Turn("", session, when, f"Question {n}?", f"Answer {n}."))
+
+
+def test_conversations_come_back_and_nothing_is_embedded_again(space, tmp_path):
+    talk(space)
+    embed(space)
+    clear(space, session="two", archive=True)
+    mark = embed(space)
+    made = backup(space, tmp_path / "copy")
+    assert made["history"] == {"records": 4, "generation": mark.generation, "digest": mark.digest}
+    names = {p.name for p in (tmp_path / "copy" / "history").rglob("*") if p.is_file()}
+    assert "conversation.log" in names and "catalog.sqlite" in names
+    assert not names & {"history_store.arrow", "session-one.log", ".lock", ".sessions.json"}
+    new = open_root(tmp_path / "elsewhere")
+    restore(new, tmp_path / "copy")
+    assert show(new) == show(space) and len(show(new)) == 2
+    assert check_history(new, Part(1, 1)) == []
+    assert embed(new).embedded == 0 and embed(new).generation == mark.generation
+    assert (new.data_dir / "history" / "logs" / "session-one.log").exists()
+    assert snapshot_path(new).exists()
+    assert len(list((new.data_dir / "history" / "archive").iterdir())) == 1
+    talk(new)
+    assert embed(new).turns == 3 and len(show(new)) == 5
+
+
+def test_other_conversations_are_replaced_only_by_force(space, tmp_path):
+    talk(space)
+    backup(space, tmp_path / "copy")
+    other = open_root(tmp_path / "elsewhere")
+    talk(other)
+    embed(other)
+    before = show(other)
+    with pytest.raises(Refused, match="other conversations"):
+        restore(other, tmp_path / "copy")
+    assert show(other) == before
+    restore(other, tmp_path / "copy", force=True)
+    assert show(other) == show(space) != before
+    append_turn(other, Turn("", "one", "2026-10-09T10:00:00+02:00", "And now?", "Goes on."))
+    embed(other, rebuild=True)
+    assert check_history(other, Part(1, 1)) == []
+    restore(other, tmp_path / "copy", force=True)
+    restore(other, tmp_path / "copy", force=True)
+    assert show(other) == show(space)
+
+
+def test_a_backup_of_one_project_or_of_none_has_no_conversations(space, tmp_path):
+    assert backup(space, tmp_path / "empty")["history"] == {}
+    talk(space)
+    assert backup(space, tmp_path / "copy", ["demo"])["history"] == {}
+    assert not (tmp_path / "copy" / "history").exists()
+    restore(open_root(tmp_path / "elsewhere"), tmp_path / "copy")
+    assert not (tmp_path / "elsewhere" / "history").exists()

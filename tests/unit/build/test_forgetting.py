@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import sqlite3
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from ragstream_core.build import care, forgetting
 from ragstream_core.build.forgetting import forget
-from ragstream_core.build.traces import Traces, common, reduce
+from ragstream_core.build.traces import LEAST, RUN, Traces, common, reduce
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.stores import erasing
 from ragstream_core.stores.deep_check import Part
+from ragstream_core.stores.rows_file import ROWS_FILE
 from ragstream_core.stores.view import forget_views
 from tests.unit.orchestration.conftest import write_docs
 
@@ -97,6 +100,8 @@ def test_nothing_of_it_is_left_anywhere(space):
     key, other = scatter(space)
     assert key in kept(space)
     assert len(grep(space.data_dir)) >= 6
+    rows = space.index_dir("demo") / ROWS_FILE
+    assert b"secret.md::" in rows.read_bytes()
     (space.doc_dir("demo") / "secret.md").unlink()
     space.ingest("demo")
     forget_views()
@@ -106,6 +111,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     assert grep(space.data_dir) == []
     assert not any(holders(space.data_dir, vector) for vector in vectors)
     assert report["generations"] == 1 and report["texts"] > 0 and report["left"] == []
+    assert not rows.exists()
     assert key not in kept(space)
     assert other in kept(space)
     assert not (space.data_dir / "prompts" / "runs" / "r1").exists()
@@ -276,3 +282,18 @@ def test_what_stands_elsewhere_too_is_nobodys_secret():
     assert found and common(found, [f"x {boiler} y"]) == found
     assert common(found, ["other words"]) == set()
     assert reduce(b'"A\\nb\\u00e9 C"') == "abéc".encode()
+
+
+@settings(deadline=None)
+@given(
+    st.text("abcde12", min_size=LEAST, max_size=RUN - 1),
+    st.text("abcde12", max_size=60),
+    st.text("abcde12", max_size=60),
+)
+def test_a_short_text_is_found_wherever_it_begins(text, before, after):
+    found = Traces([text]).found_in((before + text + after).encode())
+    assert text.encode() in found
+    assert all(run in (before + text + after).encode() for run in found)
+    assert (text.encode() in Traces([text]).found_in((before + after).encode())) == (
+        text in before + after
+    )

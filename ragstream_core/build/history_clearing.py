@@ -1,0 +1,161 @@
+"""`ragstream history clear`: turns out of the journal and out of all that was made from them.
+
+A durable notice comes first: it hides the turns at once and stays as the audit record. Whatever was
+made from them goes then (`history_erasing`); after a kill the next clearing, embedding or check
+goes on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.atomic import make_private_dir, replace_text
+from ragstream_core.build.history import history_dir, journal
+from ragstream_core.build.history_erasing import drop_fragments, is_marked, pending, report
+from ragstream_core.history import clearing
+from ragstream_core.history.fold import merged
+from ragstream_core.history.ids import uuid7
+from ragstream_core.history.records import Asked, Cleared, Entry, Position, Turn
+from ragstream_core.history.transfer import jsonl_lines
+from ragstream_core.records.identity import sha256_hex
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.history.clearing import Choice
+
+
+def clear(
+    workspace: Workspace,
+    *,
+    session: str = "",
+    since: str = "",
+    until: str = "",
+    everything: bool = False,
+    archive: bool = False,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Clear conversations; also finishes what an earlier clearing was killed at.
+
+    Args:
+        workspace: The data root.
+        session: One conversation.
+        since: ISO date or time, included; with ``session`` both conditions hold.
+        until: The same, not included.
+        everything: All conversations.
+        archive: First put a copy aside that only its owner may read and nothing retrieves.
+        dry_run: Only say what would go.
+
+    Returns:
+        ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an
+        answer), ``tags`` (edits), ``damaged`` (lines nobody can read any more), ``archive`` (its
+        path or empty); what was done: ``segments`` (rewritten), ``rows`` (chunks of all
+        generations), ``texts``, ``removed`` (names below the data root), ``left`` (files of yours
+        with the same words), ``searched`` (files), ``warnings``, ``unreachable`` (what nobody can
+        clear from here).
+
+    Raises:
+        UsageError: Nothing to clear is named, or no session, or no date.
+        ProjectLocked: Another process kept writing; the turns are hidden, run it again.
+        IntegrityError: The catalog is damaged; the turns are hidden.
+        OperationFailed: Disk full, or something still holds the text; run it again.
+        OSError: A file cannot be read or removed; run it again.
+    """
+    choice = clearing.choice_of(session=session, since=since, until=until, everything=everything)
+    log = journal(workspace)
+    found = clearing.chosen(clearing.visible(log), choice)
+    spoken = [e.record for e in found if isinstance(e.record, Turn | Asked)]
+    turns = sum(isinstance(record, Turn) for record in spoken)
+    lost = clearing.damaged(log, choice) if log.folder.is_dir() else []
+    told = {
+        "dry_run": dry_run,
+        "sessions": sorted({record.session_id for record in spoken}),
+        "turns": turns,
+        "questions": len(spoken) - turns,
+        "tags": len(found) - len(spoken),
+        "damaged": len(lost),
+        "archive": "",
+    }
+    if dry_run:
+        return {**told, **report()}
+    if found or lost:
+        told["archive"] = str(_archive(workspace, found)) if archive and found else ""
+        ranges = merged([*clearing.ranges_of(found), *((number, number) for number in lost)])
+        now = dt.datetime.now().astimezone()
+        notice = Cleared(
+            id=uuid7(int(now.timestamp() * 1000), os.urandom(10)),
+            timestamp=now.isoformat(timespec="milliseconds"),
+            seqs=((1, ranges[-1][1]),) if everything else ranges,
+            reason=choice.reason,
+            archived=archive,
+            turns=turns,
+        )
+        log.append([notice])
+    return {**told, **finish(workspace, choice)}
+
+
+def finish(workspace: Workspace, choice: Choice | None = None) -> dict[str, Any]:
+    """Finish every clearing that was begun, whoever began it; nothing to do is quick.
+
+    Args:
+        workspace: The data root.
+        choice: What is being cleared: also remove its fragments that crashes left.
+
+    Returns:
+        ``segments, rows, texts, removed, left, searched, unreachable, warnings`` as `clear`.
+
+    Raises:
+        ProjectLocked: Another process kept writing; run it again.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full, or something still holds the text; run it again.
+        OSError: A file cannot be read or removed; run it again.
+    """
+    log = journal(workspace)
+    todo = pending(workspace, log)
+    if todo is not None:
+        return todo.run(choice)
+    return report(removed=drop_fragments(log, choice) if log.folder.is_dir() else [])
+
+
+def resume(workspace: Workspace) -> dict[str, Any] | None:
+    """Finish a clearing that was killed, if one shows behind the catalog's mark; cheap else.
+
+    Returns:
+        As `finish`; None where there was nothing to do.
+
+    Raises:
+        RagstreamError: As `finish`.
+        OSError: As `finish`.
+    """
+    from ragstream_core.build.history_embedding import index_dir
+    from ragstream_core.stores import history_rows
+
+    folder = index_dir(workspace)
+    found = history_rows.newest(folder)
+    mark = found[0].position if found else Position()
+    behind = journal(workspace).entries(mark.seq + 1, hint=mark)
+    if is_marked(folder) or any(isinstance(entry.record, Cleared) for entry in behind):
+        return finish(workspace)
+    return None
+
+
+def is_due(workspace: Workspace) -> bool:
+    """Say whether a clearing was begun and not finished.
+
+    Raises:
+        RagstreamError: The journal or the catalog cannot be read.
+    """
+    return pending(workspace, journal(workspace)) is not None
+
+
+def _archive(workspace: Workspace, found: Sequence[Entry]) -> Path:
+    """Keep the turns in a file that only its owner may read and nothing retrieves."""
+    text = "".join(jsonl_lines(found))
+    name = f"cleared-{found[0].seq}-{found[-1].seq}-{sha256_hex(text)[:8]}.jsonl"
+    path = make_private_dir(history_dir(workspace) / "archive") / name
+    replace_text(path, text)
+    return path

@@ -1,0 +1,215 @@
+"""A clearing killed at random moments or at any call, and one in a race with writers (R28)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+
+import pytest
+
+from ragstream_core.build.history import append_turn, journal, show
+from ragstream_core.build.history_check import check_history
+from ragstream_core.build.history_clearing import clear, finish, is_due
+from ragstream_core.build.history_embedding import embed
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import RagstreamError
+from ragstream_core.history.records import Cleared, Turn
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.stores.deep_check import Part
+from ragstream_core.stores.view import forget_views
+from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
+
+KILLS = 100 if FULL else 8
+CANARY = "umbrella marzipan cathedral"
+WHEN = "2026-10-{:02}T10:{:02}:00+02:00"
+
+
+def open_root(root):
+    return open_workspace(root, explicit={"embeddings.backend": "hashed"})
+
+
+def say(space, session, n, text):
+    return append_turn(space, Turn("", session, WHEN.format(n % 28 + 1, n % 60), text, f"re {n}"))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """Two conversations in three segments, embedded, and a prompt that shows one of them."""
+    root = tmp_path_factory.mktemp("clearing") / "data"
+    (root / "doc_raw" / "demo").mkdir(parents=True)
+    (root / "doc_raw" / "demo" / "a.md").write_text("# Vault\n\nThe vault has a door.\n")
+    space = open_root(root)
+    space.ingest("demo")
+    journal(space)._segment_bytes = 4_000
+    for n in range(24):
+        secret = n % 3 == 1
+        text = f"The phrase of the vault, says he, is {CANARY} number {n}." if secret else "plain"
+        say(space, "secret" if secret else "plain", n, f"{text} {n}")
+    embed(space)
+    prompt = space.run(space.pin(PromptRequest("Which phrase?", ("demo",), session="secret")))
+    space.finish(prompt)
+    run = root / "prompts" / "runs" / "r"
+    run.mkdir(parents=True)
+    (run / "a.json").write_text(f'"The phrase of the vault, says he, is {CANARY} number 4."')
+    forget_views()
+    assert len(grep(root)) > 6
+    return root
+
+
+def grep(root):
+    return [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*")
+        if path.is_file() and CANARY.encode() in path.read_bytes()
+    ]
+
+
+def plain(space):
+    """Number and bytes of what is not to be cleared."""
+    log = journal(space)
+    return [
+        (entry.seq, raw)
+        for entry, raw in log.lines()
+        if isinstance(entry.record, Turn) and entry.record.session_id == "plain"
+    ]
+
+
+def copied(template, tmp_path, n):
+    root = tmp_path / f"n{n}"
+    shutil.copytree(template, root)
+    return open_root(root)
+
+
+def require_finished(space, before, by):
+    """Whoever comes next finishes it; what was not cleared is there as it was written."""
+    forget_views()
+    begun = any(isinstance(e.record, Cleared) for e in journal(space).entries())
+    if begun:
+        assert {row["session_id"] for row in show(space)} == {"plain"}
+    {
+        "embed": lambda: embed(space),
+        "clear": lambda: clear(space, session="secret"),
+        "finish": lambda: finish(space),
+    }[by]()
+    if not begun:
+        clear(space, session="secret")
+    assert not is_due(space)
+    clear(space, session="secret")
+    assert grep(space.data_dir) == []
+    assert plain(space) == before
+    assert journal(space).check().sound
+    embed(space)
+    assert check_history(space, Part(1, 1)) == []
+    assert [row["session_id"] for row in show(space)] == ["plain"] * 16
+
+
+def test_killed_at_random_moments(template, tmp_path):
+    rng, killed, span = random.Random(28), 0, 0.05
+    before = plain(open_root(template))
+    for n in range(KILLS):
+        space = copied(template, tmp_path, n)
+        child = Child(lambda space=space: clear(space, session="secret"), tmp_path / "said")
+        began = time.perf_counter()
+        child.go()
+        time.sleep(rng.random() * span)
+        child.kill()
+        status = child.wait()
+        assert status != CRASH, child.words()
+        if status == DONE:
+            span *= 0.9
+        else:
+            killed += 1
+            span = min(0.5, max(span, 1.05 * (time.perf_counter() - began)))
+        require_finished(space, before, ("embed", "clear", "finish")[n % 3])
+        shutil.rmtree(space.data_dir)
+    print(f"\n{killed} of {KILLS} clearings killed, all finished by whoever came next")
+    assert killed > (KILLS // 3 if FULL else 0)
+
+
+@pytest.mark.parametrize("effect", ["signal=KILL", "error=EIO"])
+def test_every_call_may_be_the_last(template, tmp_path, effect):
+    """The same by strace, call by call; a sample of them in the short form."""
+    need_strace()
+    before, points, hits = plain(open_root(template)), 0, 0
+    for call in ("pwrite64", "fsync", "unlink", "unlinkat", "rename"):
+        n, hit = 1, True
+        while hit:
+            space = copied(template, tmp_path, points)
+            hit = hindered(space, f"inject={call}:{effect}:when={n}", tmp_path)
+            require_finished(space, before, ("embed", "clear", "finish")[points % 3])
+            shutil.rmtree(space.data_dir)
+            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 17)
+    print(f"\nclear {effect}: {points} runs, {hits} hit, all finished by whoever came next")
+    assert hits > 4
+
+
+def hindered(space, injection, tmp_path):
+    out = tmp_path / "trace"
+    task = Child(
+        lambda: clear(space, session="secret"), tmp_path / "said", clean=(RagstreamError, OSError)
+    )
+    task.trace(f"trace={injection.split('=')[1].split(':')[0]}", injection, out=out)
+    task.go()
+    assert task.wait() != CRASH, task.words()
+    return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
+
+
+def test_in_a_race_with_appends_and_embeddings(template, tmp_path):
+    """Writers append to both conversations, a worker embeds, and three clearings come between."""
+    space = copied(template, tmp_path, 0)
+    turns = 60 if FULL else 25
+
+    def write(name):
+        mine = open_root(space.data_dir)
+        for n in range(turns):
+            secret = n % 2
+            text = f"{name} says {CANARY} again, number {n}." if secret else f"{name} is plain {n}"
+            entry = say(mine, "secret" if secret else "plain", n, text)
+            with (tmp_path / f"acked-{name}").open("a") as acked:
+                acked.write(f"{entry.seq} {entry.record.id} {secret}\n")
+
+    def work():
+        mine = open_root(space.data_dir)
+        for _ in range(6):
+            try:
+                embed(mine)
+            except RagstreamError:
+                time.sleep(0.05)
+
+    def wipe():
+        mine = open_root(space.data_dir)
+        for _ in range(3):
+            try:
+                clear(mine, session="secret")
+            except RagstreamError as error:
+                if "still hold" not in error.message:
+                    raise
+            time.sleep(0.1)
+
+    children = [
+        Child(lambda: write("one"), tmp_path / "said-1"),
+        Child(lambda: write("two"), tmp_path / "said-2"),
+        Child(work, tmp_path / "said-3"),
+        Child(wipe, tmp_path / "said-4"),
+    ]
+    for child in children:
+        child.go()
+    for child in children:
+        assert child.wait() == DONE, child.words()
+    acked = [
+        line.split()
+        for name in ("one", "two")
+        for line in (tmp_path / f"acked-{name}").read_text().splitlines()
+    ]
+    log = journal(space)
+    present = {e.record.id: e.seq for e in log.entries() if isinstance(e.record, Turn)}
+    lost = [row for row in acked if row[2] == "0" and present.get(row[1]) != int(row[0])]
+    assert lost == [] and len(acked) == 2 * turns
+    forget_views()
+    clear(space, session="secret")
+    assert grep(space.data_dir) == []
+    assert log.check().sound
+    embed(space)
+    assert check_history(space, Part(1, 1)) == []
+    print(f"\n{len(acked)} turns acknowledged meanwhile, none lost, none of the cleared left")
