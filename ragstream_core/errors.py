@@ -16,12 +16,18 @@ RagstreamError                 exit code 1: the operation failed
 │   ├── BudgetExceeded         the fixed parts alone are over the token budget
 │   └── FenceBroken            a line of the prompt does not belong to who it should
 └── OperationFailed            1
-├── WeightsMissing         model weights cannot be found here
-├── EmbeddingFailed        the encoder returned something unusable
-├── StoreFailed            a vector store's engine refused, or its process died
-├── InputUnavailable       something a prompt was made from cannot be had again
-├── GenerationGone         the index generation a prompt needs is no longer kept
-└── FileChanging           a file changed while it was being read
+    ├── WeightsMissing         model weights cannot be found here
+    ├── EmbeddingFailed        the encoder returned something unusable
+    ├── StoreFailed            a vector store's engine refused, or its process died
+    ├── InputUnavailable       something a prompt was made from cannot be had again
+    ├── GenerationGone         the index generation a prompt needs is no longer kept
+    ├── FileChanging           a file changed while it was being read
+    └── ChatFailed             there is no answer of the language model
+        ├── ChatUnreachable    nobody answers at its address
+        ├── ChatBusy           it says to come back later, and went on saying so
+        ├── ChatRefused        it does not want this request: key, model, size, content
+        ├── ChatTimeout        no answer within the time it may take
+        └── ChatBroken         an answer that cannot be used: cut, empty, too large, no JSON
 """
 
 from __future__ import annotations
@@ -133,3 +139,27 @@ class GenerationGone(OperationFailed):
 
 class FileChanging(OperationFailed):
     """A file changed while it was being read; its old version stays live."""
+
+
+class ChatFailed(OperationFailed):
+    """The language model gave no answer that can be used; nothing else is lost by that."""
+
+
+class ChatUnreachable(ChatFailed):
+    """Nobody answers at the endpoint's address."""
+
+
+class ChatBusy(ChatFailed):
+    """The endpoint says to come back later (408, 409, 429, 5xx), and went on saying so."""
+
+
+class ChatRefused(ChatFailed):
+    """The endpoint or the model does not want this request."""
+
+
+class ChatTimeout(ChatFailed):
+    """There was no answer within the time that it may take."""
+
+
+class ChatBroken(ChatFailed):
+    """An answer that cannot be used: cut off, empty, too large, or not what was asked for."""

@@ -6,15 +6,17 @@ so that looking at a port costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from pydantic import BaseModel
 
     from ragstream_core.lexical import LexicalArrays
     from ragstream_core.records import Chunk
+    from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply
 
     F32 = npt.NDArray[np.float32]
     F16 = npt.NDArray[np.float16]
@@ -190,6 +192,65 @@ class VectorStore(Protocol):
 
     def ids(self) -> list[str]:
         """Return all live ids, sorted."""
+        ...
+
+
+class ChatModel(Protocol):
+    """A language model: asked for text or for a value of a schema, at once or as a stream.
+
+    Every failure is a `ragstream_core.errors.ChatFailed` that holds neither a key nor a text.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model as its endpoint knows it; part of an exchange's digest."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """``host:port`` that everything is sent to; empty where nothing is sent."""
+        ...
+
+    @property
+    def is_local(self) -> bool:
+        """Whether what is sent stays on this machine."""
+        ...
+
+    def list_models(self) -> list[str]:
+        """Return the models that the endpoint has, sorted.
+
+        Raises:
+            ChatFailed: It cannot be asked.
+        """
+        ...
+
+    def price(self, input_tokens: int, output_tokens: int) -> float | None:
+        """Return what so many tokens cost in US dollars, 0 if it is free, None if not known."""
+        ...
+
+    def complete(
+        self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
+    ) -> ChatReply:
+        """Return the whole answer.
+
+        Args:
+            messages: At least one.
+            schema: What the answer must be; `ChatReply.parsed` is an instance of it.
+
+        Raises:
+            ChatFailed: There is no answer, or, with a schema, none that fits it.
+        """
+        ...
+
+    def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
+        """Yield the answer as it comes; the last delta, and no other, holds the reply.
+
+        A stream that breaks off after its first word ends with a ``partial`` reply, not with an
+        error. Closing the iterator ends the request.
+
+        Raises:
+            ChatFailed: It failed before its first word.
+        """
         ...
 
 

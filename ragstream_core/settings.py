@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MS_MARCO = "cross-encoder/ms-marco-MiniLM-L-6-v2"
+NLI = "cross-encoder/nli-MiniLM2-L6-H768"
+
+
+def _listed(value: Any) -> Any:
+    """Read ``a, b`` as a list: on the command line and in the environment nobody writes JSON."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+"""A list of names or globs; from a text, separated by commas."""
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), defer_build=True
+    )
 
 
 class PathsConfig(_Section):
@@ -24,8 +38,8 @@ class PathsConfig(_Section):
 class DiscoveryConfig(_Section):
     """Which files of a project are documents."""
 
-    include: list[str] = Field(["**"], description="Git-style globs of files to take.")
-    exclude: list[str] = Field([], description="Git-style globs of files to leave out.")
+    include: Names = Field(("**",), description="Git-style globs of files to take.")
+    exclude: Names = Field((), description="Git-style globs of files to leave out.")
     max_text_bytes: int = Field(
         20_000_000, ge=1, description="Larger text files are skipped before they are read."
     )
@@ -104,6 +118,13 @@ class IngestionConfig(_Section):
     )
 
 
+class RetentionConfig(_Section):
+    """How long prompts stay that nobody keeps with `ragstream keep`."""
+
+    prompt_days: int = Field(30, ge=1, le=36_500, description="Days until such a prompt goes.")
+    prompt_count: int = Field(2_000, ge=1, description="So many of the newest of them stay.")
+
+
 class RetrievalConfig(_Section):
     """How candidates are found and how much context they may fill."""
 
@@ -137,16 +158,21 @@ class RetrievalConfig(_Section):
 class RerankConfig(_Section):
     """How the best candidates are put in order."""
 
-    backend: Literal["auto", "cross_encoder", "maxsim", "none"] = Field(
+    backend: Literal["auto", "cross_encoder", "flashrank", "maxsim", "reembed", "none"] = Field(
         "auto", description="auto: the cross-encoder where its weights are present, else MaxSim."
     )
     model: str = Field(MS_MARCO, description="Cross-encoder model.")
-    top_k: int = Field(20, ge=1, le=200, description="How many candidates MaxSim looks at.")
+    flashrank_model: str = Field(
+        "ms-marco-MiniLM-L-12-v2", description="For `flashrank`: its folder in `<data>/models`."
+    )
+    top_k: int = Field(
+        20, ge=1, le=200, description="How many candidates MaxSim or `reembed` looks at."
+    )
     weight: float = Field(
         0.45, ge=0, le=1, description="MaxSim's share of the score beside retrieval's."
     )
     cross_encoder_top_k: int = Field(
-        50, ge=1, le=200, description="How many candidates the cross-encoder looks at."
+        50, ge=1, le=200, description="How many candidates the cross-encoder or FlashRank looks at."
     )
     passes: int = Field(1, ge=1, le=1, description="Reranking passes.")
 
@@ -154,6 +180,13 @@ class RerankConfig(_Section):
 class GateConfig(_Section):
     """When a candidate is relevant enough."""
 
+    backend: Literal["auto", "similarity", "nli"] = Field(
+        "auto", description="auto: the NLI model where its weights are present, else `similarity`."
+    )
+    model: str = Field(NLI, description="NLI cross-encoder; its labels must name an entailment.")
+    nli_theta: float = Field(
+        0.5, ge=0, le=1, description="For `nli`: least probability of entailment for some piece."
+    )
     theta: float = Field(
         0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
     )
@@ -185,6 +218,60 @@ class PromptConfig(_Section):
     model_target: str = Field("", description="The model the prompt is meant for; shown, not used.")
 
 
+class HistoryConfig(_Section):
+    """What is kept of conversations, and what prompts see of them."""
+
+    persist: bool = Field(
+        default=True, description="Off: nothing of a prompt or turn is written anywhere."
+    )
+    enabled: bool = Field(default=True, description="Search older turns beside the documents.")
+    recency_k: int = Field(4, ge=0, le=50, description="Newest pairs shown verbatim (Layer G).")
+    recent_max_tokens: int = Field(
+        1_500, ge=0, description="Token budget of Layer G; whole pairs, the newest first."
+    )
+    max_tokens: int = Field(1_000, ge=0, description="Token budget of older turns (Layer E).")
+    sessions: Names = Field(
+        (), description="Search only these sessions; `current` is the prompt's own; empty: all."
+    )
+    tags: Names = Field((), description="Search only turns with one of these tags.")
+    projects: Names = Field(
+        (), description="Search only turns of these projects; `current`: the prompt's own."
+    )
+    days: float = Field(0.0, ge=0, description="Search only turns of so many days; 0: all.")
+    always_tags: Names = Field(
+        (),
+        description="Turns with these tags pass the session and project filters: `GOLD`, or "
+        "`GOLD@30d` for those of 30 days.",
+    )
+    exclude_tags: Names = Field(
+        ("BLUE",), description="Turns with these tags are never selected."
+    )
+    gold_bias: float = Field(0.3, ge=0, le=1, description="Added to the score of GOLD turns.")
+    silver_bias: float = Field(0.1, ge=0, le=1, description="Added to the score of SILVER turns.")
+    importance_weight: float = Field(
+        0.1, ge=0, le=1, description="Share of a turn's importance in its score."
+    )
+    recency_weight: float = Field(
+        0.0, ge=0, le=1, description="Soft preference for newer turns; 0.05 is gentle, 0: none."
+    )
+    damping: float = Field(
+        0.0, ge=0, le=1, description="How much a long pause fades older turns; 0: not at all."
+    )
+    lexicon: str = Field(
+        "", description="YAML file of acronyms and synonyms, beside the built-in one."
+    )
+    allow_in_s_ctx: bool = Field(
+        default=False, description="Let facts be quoted from the conversation."
+    )
+    max_chunks: int = Field(
+        20_000, ge=1, description="Cap of the published selection; the catalog stays complete."
+    )
+    summaries: bool = Field(
+        default=False, description="Roll old spans into titled extractive summaries (never G)."
+    )
+    summarise_after_days: float = Field(180.0, ge=1, description="Age of a span to be rolled up.")
+
+
 class AgentsConfig(_Section):
     """Which agents take part; a switched-off agent passes its input through."""
 
@@ -195,13 +282,44 @@ class AgentsConfig(_Section):
 
 
 class ProviderConfig(_Section):
-    """The OpenAI-compatible endpoint; contacted only by the `openai` embedding backend."""
+    """The language model; contacted only where one is asked for, and by `openai` embeddings."""
 
-    base_url: str = Field("http://127.0.0.1:11434/v1", description="OpenAI-compatible endpoint.")
-    model: str = Field("llama3.2", description="Chat model.")
+    backend: str = Field(
+        "openai",
+        description="`openai` (any OpenAI-compatible endpoint), `scripted` (made for tests), a "
+        "registered name or a path.",
+    )
+    base_url: str = Field(
+        "http://127.0.0.1:11434/v1", description="The endpoint: https, or on this machine."
+    )
+    model: str = Field(
+        "llama3.2", description="Chat model; empty: the first one that the endpoint lists."
+    )
     api_key: SecretStr = Field(
         SecretStr(""), description="Key of the endpoint; from the environment or `.env` only."
     )
+    api_key_file: str = Field(
+        "", description="A file with the key instead, readable by you alone (mode 0600)."
+    )
+    timeout_s: float = Field(
+        120.0, gt=0, le=3600, description="Seconds a whole answer, or a stream's silence, may last."
+    )
+    budget_s: float = Field(
+        300.0, gt=0, le=7200, description="Seconds a request may last with its repetitions."
+    )
+    temperature: float = Field(
+        0.0, ge=-1, le=2, description="Sampling temperature; -1: not sent, the model's own."
+    )
+    max_output_tokens: int = Field(
+        0, ge=0, description="Most tokens of an answer; 0: the model's own limit."
+    )
+    input_usd_per_mtok: float = Field(
+        -1.0, ge=-1, description="Price of a million tokens sent; -1: as the price table has it."
+    )
+    output_usd_per_mtok: float = Field(
+        -1.0, ge=-1, description="Likewise of a million tokens answered."
+    )
+    script: str = Field("", description="For `scripted`: a YAML file of answers.")
 
 
 class VectorStoreConfig(_Section):
@@ -252,23 +370,25 @@ class PageConfig(_Section):
 class Settings(_Section):
     """All sections; an unknown one is refused."""
 
-    paths: PathsConfig = PathsConfig()
-    discovery: DiscoveryConfig = DiscoveryConfig()
-    chunking: ChunkingConfig = ChunkingConfig()
-    embeddings: EmbeddingsConfig = EmbeddingsConfig()
-    ingestion: IngestionConfig = IngestionConfig()
-    retrieval: RetrievalConfig = RetrievalConfig()
-    rerank: RerankConfig = RerankConfig()
-    gate: GateConfig = GateConfig()
-    files: FilesConfig = FilesConfig()
-    prompt: PromptConfig = PromptConfig()
-    agents: AgentsConfig = AgentsConfig()
-    provider: ProviderConfig = ProviderConfig()
-    vector_store: VectorStoreConfig = VectorStoreConfig()
-    memory: MemoryConfig = MemoryConfig()
-    documentation: DocumentationConfig = DocumentationConfig()
-    dagster: DagsterConfig = DagsterConfig()
-    page: PageConfig = PageConfig()
+    paths: PathsConfig = Field(default_factory=PathsConfig)
+    discovery: DiscoveryConfig = Field(default_factory=DiscoveryConfig)
+    chunking: ChunkingConfig = Field(default_factory=ChunkingConfig)
+    embeddings: EmbeddingsConfig = Field(default_factory=EmbeddingsConfig)
+    ingestion: IngestionConfig = Field(default_factory=IngestionConfig)
+    retention: RetentionConfig = Field(default_factory=RetentionConfig)
+    retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig)
+    rerank: RerankConfig = Field(default_factory=RerankConfig)
+    gate: GateConfig = Field(default_factory=GateConfig)
+    files: FilesConfig = Field(default_factory=FilesConfig)
+    prompt: PromptConfig = Field(default_factory=PromptConfig)
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    agents: AgentsConfig = Field(default_factory=AgentsConfig)
+    provider: ProviderConfig = Field(default_factory=ProviderConfig)
+    vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
+    documentation: DocumentationConfig = Field(default_factory=DocumentationConfig)
+    dagster: DagsterConfig = Field(default_factory=DagsterConfig)
+    page: PageConfig = Field(default_factory=PageConfig)
 
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -277,19 +397,20 @@ SECTIONS: dict[str, type[BaseModel]] = {
     if isinstance(field.annotation, type)
 }
 
-CHAIN_SECTIONS = ("retrieval", "rerank", "gate", "files", "prompt", "agents")
+CHAIN_SECTIONS = ("retrieval", "rerank", "gate", "files", "prompt", "history", "agents")
 """The sections a prompt's result depends on; they are part of its key."""
 
 
 class ChainSettings(_Section):
     """The settings of one stage, complete and frozen."""
 
-    retrieval: RetrievalConfig = RetrievalConfig()
-    rerank: RerankConfig = RerankConfig()
-    gate: GateConfig = GateConfig()
-    files: FilesConfig = FilesConfig()
-    prompt: PromptConfig = PromptConfig()
-    agents: AgentsConfig = AgentsConfig()
+    retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig)
+    rerank: RerankConfig = Field(default_factory=RerankConfig)
+    gate: GateConfig = Field(default_factory=GateConfig)
+    files: FilesConfig = Field(default_factory=FilesConfig)
+    prompt: PromptConfig = Field(default_factory=PromptConfig)
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    agents: AgentsConfig = Field(default_factory=AgentsConfig)
 
 
 def known_keys() -> list[str]:

@@ -6,11 +6,28 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragstream_core.errors import UnknownSetting
+
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
-    from ragstream_core.embedders.endpoints import Endpoint
-    from ragstream_core.ports import Embedder, Reranker
-    from ragstream_core.settings import RerankConfig
+    from ragstream_core.endpoints.address import Endpoint
+    from ragstream_core.models.chat import ChatOptions
+    from ragstream_core.models.nli import NliModel
+    from ragstream_core.ports import ChatModel, Embedder, Reranker
+    from ragstream_core.settings import GateConfig, RerankConfig
+
+PLACES = (
+    "provider.backend",
+    "provider.base_url",
+    "provider.api_key",
+    "provider.api_key_file",
+    "provider.script",
+)
+"""Settings that say where texts and keys go."""
+
+
+MODEL_FREE = ("none", "maxsim", "reembed", "similarity")
+"""Rerankers, and the gate, that need no weights of their own."""
 
 
 def models_dir(config: AppConfig) -> Path:
@@ -60,31 +77,104 @@ def endpoint(config: AppConfig) -> Endpoint | None:
     chosen, provider = config.settings.embeddings, config.settings.provider
     if chosen.backend != "openai" and not chosen.base_url:
         return None
-    from ragstream_core.embedders.endpoints import endpoint_at
+    from ragstream_core.endpoints.address import endpoint_at
 
     return endpoint_at(
         chosen.base_url or provider.base_url,
-        key=provider.api_key.get_secret_value(),
-        key_url=provider.base_url,
+        key=_key(config),
+        key_url=_home_of_key(config),
         timeout_s=chosen.timeout_s,
         budget_s=chosen.budget_s,
     )
 
 
-def require_replayable(config: AppConfig) -> None:
-    """Refuse to run a prompt again whose query vectors cannot be had again.
+def chat_model(config: AppConfig) -> ChatModel:
+    """Return the process's language model; nobody is contacted before it is asked something.
+
+    Where it is and whose code it runs comes from ragstream.yaml and the environment: what a run
+    config or a task profile says about that is refused.
 
     Raises:
-        InputUnavailable: They came from an endpoint; it may answer otherwise today.
+        UnknownSetting: No such provider, a refused address, or such a setting from elsewhere.
+        UsageError: The key cannot be read.
+        Refused: The file with the key is open to others.
     """
+    from ragstream_core.endpoints.address import endpoint_at
+    from ragstream_core.models.chat import ChatOptions
+    from ragstream_core.models.prices import Prices
+    from ragstream_core.models.providers import create_chat
+
+    _require_settled(config)
+    chosen = config.settings.provider
+    where = endpoint_at(
+        chosen.base_url,
+        key=_key(config),
+        key_url=chosen.base_url,
+        timeout_s=chosen.timeout_s,
+        budget_s=chosen.budget_s,
+    )
+    options = ChatOptions(
+        model=chosen.model,
+        endpoint=where,
+        prices=Prices(where, chosen.input_usd_per_mtok, chosen.output_usd_per_mtok),
+        temperature=chosen.temperature,
+        max_output_tokens=chosen.max_output_tokens,
+        script=chosen.script,
+    )
+    return (
+        _endpoint_chat(options)
+        if chosen.backend == "openai"
+        else create_chat(chosen.backend, options)
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _endpoint_chat(options: ChatOptions) -> ChatModel:
+    """Keep one a process: it remembers an endpoint that is down."""
+    from ragstream_core.models.chat import EndpointChat
+
+    return EndpointChat(options)
+
+
+def _require_settled(config: AppConfig) -> None:
+    for name in PLACES:
+        if config.origin[name] == "explicit" or config.origin[name].startswith("task "):
+            raise UnknownSetting(
+                f"{name} is not taken from a run or a task profile",
+                hint="set it in ragstream.yaml or in the environment",
+            )
+
+
+def _key(config: AppConfig) -> str:
+    from ragstream_core.models.keys import provider_key
+
+    provider = config.settings.provider
+    return provider_key(provider.api_key, provider.api_key_file).get_secret_value()
+
+
+def _home_of_key(config: AppConfig) -> str:
+    """Return where the key belongs: no run and no task profile can move it to another host."""
+    default = type(config.settings.provider).model_fields["base_url"].default
+    homes = [layer.get("provider", {}).get("base_url") for _, layer in config.base]
+    return str(next((home for home in reversed(homes) if home), default))
+
+
+def require_replayable(config: AppConfig) -> None:
+    """Refuse to run a prompt again where even opening the embedder would contact an endpoint.
+
+    Raises:
+        InputUnavailable: What the endpoint once answered about its model is not kept.
+    """
+    from ragstream_core.embedders.endpoints import known_dimension
     from ragstream_core.errors import InputUnavailable
 
-    remote = config.settings.embeddings.backend == "openai"
-    if remote or not getattr(embedder(config), "reproducible", True):
+    chosen, remote = config.settings.embeddings, endpoint(config)
+    if chosen.backend != "openai" or remote is None:
+        return
+    if not known_dimension(models_dir(config), remote, chosen.model):
         raise InputUnavailable(
-            f"the query vectors of {config.settings.embeddings.model} came from an endpoint and "
-            "are not in the record",
-            hint="prompts of a local embedding model can be replayed",
+            f"the dimension of {chosen.model} is not kept, and a replay asks no endpoint",
+            hint="ragstream ingest asks for it",
         )
 
 
@@ -111,9 +201,11 @@ def _embedder(
 
 
 def reranker_name(config: AppConfig, settings: RerankConfig) -> str:
-    """Return which reranker these settings resolve to: ``none``, ``maxsim`` or a model name."""
-    if settings.backend in ("none", "maxsim"):
+    """Return which reranker these settings resolve to: one of `MODEL_FREE`, or a model's name."""
+    if settings.backend in MODEL_FREE:
         return settings.backend
+    if settings.backend == "flashrank":
+        return f"flashrank:{settings.flashrank_model}"
     from ragstream_core.models.cross_encoder import find_cross_encoder
 
     if settings.backend == "cross_encoder" or find_cross_encoder(
@@ -123,20 +215,111 @@ def reranker_name(config: AppConfig, settings: RerankConfig) -> str:
     return "maxsim"
 
 
-@functools.lru_cache(maxsize=2)
-def cross_encoder(model: str, directory: Path) -> Reranker:
+def reranker_weights(config: AppConfig, name: str) -> str:
+    """Return the digest of a reranking model's files, empty where the name is none that is here.
+
+    Args:
+        config: Says where models lie.
+        name: From `reranker_name` or `gate_name`.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    if name in (*MODEL_FREE, "similarity"):
+        return ""
+    from ragstream_core.models.cross_encoder import weights_digest
+
+    folder = _reranker_folder(name, models_dir(config))
+    return weights_digest(folder) if folder is not None else ""
+
+
+def _reranker_folder(name: str, directory: Path) -> Path | None:
+    from ragstream_core.models.cross_encoder import find_cross_encoder
+    from ragstream_core.models.flashrank import PREFIX, find_flashrank
+
+    if name.startswith(PREFIX):
+        return find_flashrank(name.removeprefix(PREFIX), directory)
+    return find_cross_encoder(name, directory)
+
+
+def cross_encoder(model: str, directory: Path, *, weights: str = "") -> Reranker:
     """Return the process's cross-encoder.
+
+    Args:
+        model: Its name; ``flashrank:NAME`` for one of FlashRank's.
+        directory: Where models lie.
+        weights: Digest that its files must have; empty: any.
 
     Raises:
         WeightsMissing: Its weights are not on this machine.
+        ModelMismatch: They are others than they must be.
     """
-    from ragstream_core.errors import WeightsMissing
-    from ragstream_core.models.cross_encoder import CrossEncoderReranker, find_cross_encoder
+    path, found = _present(model, directory, weights, "rerank.backend=maxsim")
+    return _cross_encoder(path, model, found)
 
-    path = find_cross_encoder(model, directory)
+
+def gate_name(config: AppConfig, settings: GateConfig) -> str:
+    """Return which gate these settings resolve to: ``similarity`` or an NLI model's name."""
+    if settings.backend == "similarity":
+        return settings.backend
+    here = _reranker_folder(settings.model, models_dir(config)) is not None
+    return settings.model if here or settings.backend == "nli" else "similarity"
+
+
+def nli(model: str, directory: Path, *, weights: str = "") -> NliModel:
+    """Return the process's NLI model.
+
+    Args:
+        model: Its name.
+        directory: Where models lie.
+        weights: Digest that its files must have; empty: any.
+
+    Raises:
+        WeightsMissing: Its weights are not on this machine.
+        ModelMismatch: They are others than they must be.
+    """
+    path, found = _present(model, directory, weights, "gate.backend=similarity")
+    return _nli(path, model, found)
+
+
+def _present(model: str, directory: Path, weights: str, instead: str) -> tuple[Path, str]:
+    """Return a model's folder and the digest of its files.
+
+    Raises:
+        WeightsMissing: It is not on this machine.
+        ModelMismatch: Its files are others than they must be.
+    """
+    from ragstream_core.errors import ModelMismatch, WeightsMissing
+    from ragstream_core.models.cross_encoder import weights_digest
+
+    path = _reranker_folder(model, directory)
     if path is None:
+        place = directory / model.replace(":", "/")
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
-            hint=f"put them into {directory / model}, or --set rerank.backend=maxsim",
+            hint=f"put them into {place}, or --set {instead}",
         )
+    found = weights_digest(path)
+    if weights and found != weights:
+        raise ModelMismatch(
+            f"the weights of {model} are others now: {weights[:12]} then, {found[:12]} now",
+            hint=f"put those of then into {path}, or make the prompt again",
+        )
+    return path, found
+
+
+@functools.lru_cache(maxsize=2)
+def _cross_encoder(path: Path, model: str, weights: str) -> Reranker:
+    from ragstream_core.models.cross_encoder import CrossEncoderReranker
+    from ragstream_core.models.flashrank import PREFIX, FlashRankReranker
+
+    if model.startswith(PREFIX):
+        return FlashRankReranker(path, model=model.removeprefix(PREFIX))
     return CrossEncoderReranker(path, model=model)
+
+
+@functools.lru_cache(maxsize=2)
+def _nli(path: Path, model: str, weights: str) -> NliModel:
+    from ragstream_core.models.nli import NliModel
+
+    return NliModel(path, model=model)

@@ -1,86 +1,14 @@
-"""Where an OpenAI-compatible endpoint is, and which key may go there.
-
-https, or plain http on this machine only. A key belongs to one host and is sent to no other.
-"""
+"""What is known of a model behind an endpoint: its dimension, asked once, and its fingerprint."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import re
-from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
 
 from ragstream_core.atomic import replace_text
 from ragstream_core.embedders import fingerprints
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.endpoints.address import Endpoint
 from ragstream_core.records.identity import digest_of
-
-_URL = re.compile(r"[!-~]+")  # printable ASCII: an international name is written as xn--…
-_HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
-DEFAULT_PORTS = {"https": 443, "http": 80}
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A checked endpoint; made by `endpoint_at`.
-
-    Attributes:
-        base_url: What ``/embeddings`` is put behind.
-        host: ``host:port``, lower case.
-        api_key: Its key; empty where it has none. Never shown.
-        timeout_s: Seconds one request may take, from first to last byte.
-        budget_s: Seconds a request may take with all its repetitions.
-    """
-
-    base_url: str
-    host: str
-    api_key: str = field(default="", repr=False)
-    timeout_s: float = 60.0
-    budget_s: float = 180.0
-
-
-def endpoint_at(
-    base_url: str,
-    *,
-    key: str = "",
-    key_url: str = "",
-    timeout_s: float = 60.0,
-    budget_s: float = 180.0,
-) -> Endpoint:
-    """Check an endpoint's address and return it.
-
-    Args:
-        base_url: As in the settings, e.g. ``https://api.example.org/v1``.
-        key: A key of the endpoint at ``key_url``.
-        key_url: Where the key belongs; it is dropped for any other host.
-        timeout_s: Seconds one request may take.
-        budget_s: Seconds a request may take with all its repetitions.
-
-    Raises:
-        UnknownSetting: Not https and not this machine, credentials in the address, odd characters.
-    """
-    host = host_of(base_url)
-    mine = bool(key) and host_of(key_url) == host
-    return Endpoint(base_url.rstrip("/"), host, key if mine else "", timeout_s, budget_s)
-
-
-def host_of(base_url: str) -> str:
-    """Return ``host:port`` of an address that may be contacted.
-
-    Raises:
-        UnknownSetting: It may not; the message says why and never repeats credentials.
-    """
-    parts = _split(base_url)
-    host = (parts.hostname or "").lower()
-    if parts.scheme not in DEFAULT_PORTS or _HOST.fullmatch(_bracketed(host)) is None:
-        raise _refused("it is no http(s) address")
-    if "@" in parts.netloc or parts.query or parts.fragment or "?" in base_url:
-        raise _refused("it holds credentials or a query")
-    if parts.scheme == "http" and not _is_loopback(host):
-        raise _refused(f"plain http is for this machine only, not for {host}")
-    return f"{_bracketed(host)}:{_port(parts)}"
 
 
 def known_dimension(models_dir: Path, endpoint: Endpoint, model: str) -> int:
@@ -121,38 +49,3 @@ def endpoint_fingerprint(endpoint: Endpoint, model: str, dimension: int) -> str:
 def _probe_path(models_dir: Path, endpoint: Endpoint, model: str) -> Path:
     name = digest_of({"base_url": endpoint.base_url, "model": model})
     return models_dir / "endpoints" / f"{name[:32]}.json"
-
-
-def _split(base_url: str) -> SplitResult:
-    if _URL.fullmatch(base_url) is None or "\\" in base_url:
-        raise _refused("it holds characters that no address has")
-    try:
-        parts = urlsplit(base_url)
-        _ = parts.port
-    except ValueError:
-        raise _refused("it cannot be read") from None
-    return parts
-
-
-def _port(parts: SplitResult) -> int:
-    return parts.port or DEFAULT_PORTS[parts.scheme]
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _refused(why: str) -> UnknownSetting:
-    return UnknownSetting(
-        f"the endpoint's address is refused: {why}",
-        hint="set embeddings.base_url (or provider.base_url) to https://…/v1 or http://127.0.0.1:…",
-    )

@@ -2,8 +2,9 @@
 
 Texts leave this process: to the configured host and nowhere else, no redirect is followed and no
 proxy of the environment is used. The endpoint may change a model under its name and gives no two
-answers the same bits, so prompts made with it cannot be replayed. Tokens are counted on the safe
-side (four letters, or one sign of a script without spaces), since the model's tokenizer is unknown.
+answers the same bits, so the vectors of questions are kept with their prompts. Tokens are counted
+on the safe side (four letters, or one sign of a script without spaces), since the model's tokenizer
+is unknown.
 Late interaction compares words: an endpoint gives no token vectors.
 """
 
@@ -20,7 +21,6 @@ from ragstream_core.chunking.tokenizer import even_windows
 from ragstream_core.embedders import fingerprints
 from ragstream_core.embedders.endpoint_calls import EndpointCalls
 from ragstream_core.embedders.endpoints import (
-    Endpoint,
     endpoint_fingerprint,
     keep_dimension,
     known_dimension,
@@ -28,6 +28,7 @@ from ragstream_core.embedders.endpoints import (
 from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.embedders.pooling import mean_unit, stack_checked
 from ragstream_core.embedders.progress import throttled
+from ragstream_core.endpoints.address import Endpoint
 from ragstream_core.errors import EmbeddingFailed
 
 if TYPE_CHECKING:

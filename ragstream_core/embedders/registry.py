@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.embedders import fingerprints, weights
-from ragstream_core.embedders.endpoints import Endpoint, endpoint_fingerprint, known_dimension
+from ragstream_core.embedders.endpoints import endpoint_fingerprint, known_dimension
+from ragstream_core.endpoints.address import Endpoint
 from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.plugins import load_factory, require_methods, wanted
 

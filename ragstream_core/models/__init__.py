@@ -1,1 +1,1 @@
-"""Adapters of optional models: cross-encoders."""
+"""Adapters of optional models: language models behind endpoints, cross-encoders."""

@@ -141,12 +141,17 @@ class CrossEncoderReranker:
                     hint="set rerank.backend to maxsim, or put the model's folder there",
                 )
             model = _open(self._folder, self._device)
-            if model.config.num_labels != 1:
-                raise UsageError(f"{self.name} has {model.config.num_labels} outputs, not one")
+            self._check(model)
             tokenizer = ModelTokenizer(model.tokenizer.backend_tokenizer)
             length = min(int(model.max_length or _DEFAULT_LENGTH), _DEFAULT_LENGTH)
             self._loaded = (model, tokenizer, length)
         return self._loaded
+
+    def _check(self, model: Any) -> int:
+        """Return the output that counts, or refuse a model of another kind."""
+        if model.config.num_labels != 1:
+            raise UsageError(f"{self.name} has {model.config.num_labels} outputs, not one")
+        return 0
 
 
 def _open(folder: Path, device: str | None) -> Any:

@@ -1,0 +1,125 @@
+"""`ragstream models`: what the endpoint has, how to fetch what is missing, what files are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragstream_app.session import emit_json, session_of
+
+if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
+
+FAILED = 1
+REFUSED = 3
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+
+
+def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the chat models of the endpoint, with an asterisk at the one that is taken.
+
+    That is `provider.model` where the endpoint has it, else the first one that chats. A price is
+    shown where one is known: US dollars a million tokens, sent and answered.
+
+    Raises:
+        ChatFailed: The endpoint cannot be asked.
+        UnknownSetting: Its address is refused.
+    """
+    from ragstream_app.rendering import printable
+    from ragstream_core.build.models import chat_model
+    from ragstream_core.models.chat import chosen_model
+
+    config = session_of(ctx).workspace().config
+    wanted = config.settings.provider.model
+    model = chat_model(config)
+    names = model.list_models()
+    choice = chosen_model(wanted, names) if names else ""
+    prices = {name: _prices(config, name) for name in names}
+    if as_json:
+        rows = [{"name": name, "usd_per_mtok": prices[name]} for name in names]
+        emit_json({"host": model.host, "wanted": wanted, "choice": choice, "models": rows})
+        return
+    typer.echo(f"{len(names)} models at {model.host or 'this process'}")
+    for name in names:
+        price = prices[name]
+        text = "" if price is None else f"  {price[0]:g} / {price[1]:g}"
+        typer.echo(f"{'*' if name == choice else ' '} {printable(name)}{text}")
+    if wanted and wanted != choice:
+        typer.echo(f"  next: set provider.model to one of these; {printable(wanted)} is not here")
+
+
+def pull(ctx: typer.Context, as_json: Json = False) -> None:
+    """Say which models are missing and which command fetches each.
+
+    RAGstream itself fetches nothing: run the commands where there is network.
+
+    Raises:
+        Exit: With 1, where something is missing.
+    """
+    config = session_of(ctx).workspace().config
+    missing = _missing(config)
+    if as_json:
+        emit_json([{"model": name, "command": command} for name, command in missing])
+    for name, command in [] if as_json else missing:
+        typer.echo(f"{name}: {command}")
+    if missing:
+        raise typer.Exit(FAILED)
+    if not as_json:
+        typer.echo("nothing is missing")
+
+
+def verify(ctx: typer.Context, as_json: Json = False) -> None:
+    """Check the files of the models on this machine by their sha256.
+
+    Raises:
+        Exit: With 3, where a file is missing or is not what it must be.
+    """
+    from ragstream_app.checkup import examine_models
+    from ragstream_app.rendering import print_checks
+
+    checks = examine_models(session_of(ctx).workspace().config)
+    if as_json:
+        emit_json([asdict(check) for check in checks])
+    else:
+        print_checks(checks)
+    if any(check.level == "fail" for check in checks):
+        raise typer.Exit(REFUSED)
+
+
+def _prices(config: AppConfig, name: str) -> tuple[float, float] | None:
+    """Return the prices of a million tokens sent and answered; None where they are not known."""
+    from ragstream_core.endpoints.address import endpoint_at
+    from ragstream_core.models.prices import Prices
+
+    provider = config.settings.provider
+    where = endpoint_at(provider.base_url)
+    prices = Prices(where, provider.input_usd_per_mtok, provider.output_usd_per_mtok)
+    sent, answered = prices.cost(name, 1_000_000, 0), prices.cost(name, 0, 1_000_000)
+    return None if sent is None or answered is None else (sent, answered)
+
+
+def _missing(config: AppConfig) -> list[tuple[str, str]]:
+    """Return the models that are not here, each with the command that fetches it."""
+    from ragstream_app.checkup import examine_models
+    from ragstream_core.build.models import chat_model
+    from ragstream_core.errors import ChatFailed
+
+    made_for_tests = config.settings.embeddings.backend == "hashed"
+    checks = [check for check in examine_models(config) if check.level != "ok" and check.next_step]
+    missing = [
+        (check.detail, check.next_step)
+        for check in checks
+        if not (made_for_tests and check.name == "embedding model")
+    ]
+    wanted = config.settings.provider.model
+    model = chat_model(config)
+    if not model.is_local or not model.host or not wanted:
+        return missing
+    try:
+        here = any(wanted in (name, name.partition(":")[0]) for name in model.list_models())
+    except ChatFailed as error:
+        return [*missing, (error.message, f"ollama serve, then ollama pull {wanted}")]
+    return missing if here else [*missing, (f"{wanted} at {model.host}", f"ollama pull {wanted}")]

@@ -1,0 +1,192 @@
+"""`Wire`: one request on a thread of its own; its answer comes in blocks, waited for with a clock.
+
+The library's time-outs start again with every byte, and looking up a name or a slow drip of headers
+has none: so the waiting is done here. What leaves is on a list: the header fields below, the body,
+and the key of this host. Nothing of the environment is sent (no proxy, no organisation, no further
+header), no redirect is followed, and the body of a refusal is never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import queue
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ragstream_core.endpoints.address import Endpoint
+from ragstream_core.endpoints.attempts import Fault, refusal
+
+Send = Callable[[Any], AbstractContextManager[Any]]
+"""Given an ``openai.OpenAI``, opens a request by ``with_streaming_response``."""
+
+SENT = frozenset(
+    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding",
+     "x-stainless-raw-response"}  # the library reads the last one back
+)  # fmt: skip
+TALKATIVE = ("openai", "httpx2", "httpcore2")
+"""Loggers that would write down header fields, and with them a key that a server repeats."""
+HELD = 16
+"""Blocks that may wait to be read; then the server has to."""
+_NO_CONNECTION = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
+
+
+class Wire:
+    """An open request; `close` it in the end.
+
+    Args:
+        endpoint: Where it goes.
+        send: Opens it.
+        limit_s: Seconds without any byte after which its thread gives up.
+    """
+
+    def __init__(self, endpoint: Endpoint, send: Send, *, limit_s: float) -> None:
+        self._blocks: queue.Queue[bytes | Fault] = queue.Queue(maxsize=HELD)
+        self._stopped = threading.Event()
+        self._client = _client(endpoint, max(limit_s, 0.001))
+        worker = threading.Thread(target=self._run, args=(send,), name="endpoint", daemon=True)
+        worker.start()
+
+    def block(self, within_s: float) -> bytes:
+        """Return the next bytes of the answer; empty at its end.
+
+        Raises:
+            Fault: It did not come within ``within_s`` seconds, or never will.
+        """
+        try:
+            got = self._blocks.get(timeout=max(within_s, 0.0))
+        except queue.Empty:
+            what = f"no whole answer within {max(within_s, 0.0):.3g} s"
+            raise Fault(what, kind="timeout", again=True) from None
+        if isinstance(got, Fault):
+            raise got
+        return got
+
+    def close(self) -> None:
+        """End the request; its thread follows when the library lets it."""
+        self._stopped.set()
+        threading.Thread(target=self._client.close, daemon=True).start()
+
+    def _run(self, send: Send) -> None:
+        try:
+            with send(self._client) as response:
+                for block in response.iter_bytes():
+                    if block and not self._put(block):
+                        return
+            self._put(b"")
+        except Exception as error:  # handed over to the thread that waits
+            self._put(_fault(error))
+
+    def _put(self, item: bytes | Fault) -> bool:
+        while not self._stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                self._blocks.put(item, timeout=0.2)
+                return True
+        return False
+
+
+def whole(
+    endpoint: Endpoint, send: Send, *, limit_s: float, most: int, now: Callable[[], float]
+) -> bytes:
+    """Return a whole answer.
+
+    Args:
+        endpoint: Where the request goes.
+        send: Opens it.
+        limit_s: Seconds from now to the last byte.
+        most: Bytes it may have.
+        now: The clock.
+
+    Raises:
+        Fault: It failed, took too long or is too large; no more than ``most`` was ever held.
+    """
+    end = now() + limit_s
+    wire = Wire(endpoint, send, limit_s=limit_s)
+    body = bytearray()
+    try:
+        while block := wire.block(end - now()):
+            body += block
+            if len(body) > most:
+                raise Fault(f"an answer of more than {most >> 20} MiB", kind="broken")
+        return bytes(body)
+    finally:
+        wire.close()
+
+
+def _client(endpoint: Endpoint, limit_s: float) -> Any:
+    import openai
+
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+    def only_what_is_listed(request: Any) -> None:
+        for name in [name for name in request.headers if name.lower() not in SENT]:
+            del request.headers[name]
+        request.headers["accept-encoding"] = "identity"  # a packed answer could be a bomb
+        request.headers["user-agent"] = "ragstream"
+        if endpoint.api_key:
+            request.headers["authorization"] = f"Bearer {endpoint.api_key}"
+
+    hooks: dict[str, list[Callable[..., Any]]] = {
+        "request": [only_what_is_listed],
+        "response": [_check_head],
+    }
+    http = openai.DefaultHttpxClient(
+        verify=_certificates(), follow_redirects=False, trust_env=False, event_hooks=hooks
+    )
+    return openai.OpenAI(
+        base_url=endpoint.base_url, api_key="none", timeout=limit_s, max_retries=0, http_client=http
+    )
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom we trust; to read the list takes 40 ms, so it is read once."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def _check_head(response: Any) -> None:
+    if not 200 <= response.status_code < 300:
+        raise refusal(response.status_code, response.headers.get("retry-after"))
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Fault("a packed answer that nobody asked for", kind="broken")
+
+
+def _fault(error: BaseException) -> Fault:
+    """Say what happened in our words: those of a server or a library may hold what was sent."""
+    chain = list(_chain(error))
+    for one in chain:
+        if isinstance(one, Fault):
+            return one
+    names = {type(one).__name__ for one in chain}
+    if any(isinstance(one, ssl.SSLError) for one in chain):
+        return Fault("no answer: its secure connection (TLS) failed", kind="unreachable")
+    if any(isinstance(one, socket.gaierror) for one in chain):
+        return Fault("no answer: its name is not known (DNS)", kind="unreachable", again=True)
+    if names & _NO_CONNECTION:
+        return Fault("no answer: nobody listens there", kind="unreachable", again=True)
+    if any("Timeout" in name for name in names):
+        return Fault("no answer in time", kind="timeout", again=True)
+    # of the library, its HTTP library or the socket; anything else would fail again
+    broken = any(isinstance(one, OSError) or _is_of_library(one) for one in chain)
+    return Fault(f"no whole answer ({type(chain[-1]).__name__})", kind="broken", again=broken)
+
+
+def _is_of_library(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("openai", "httpx2", "httpcore2", "h11")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    now: BaseException | None = error
+    while now is not None and id(now) not in seen:
+        seen.add(id(now))
+        yield now
+        now = now.__cause__ or now.__context__

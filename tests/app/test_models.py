@@ -1,0 +1,113 @@
+"""`ragstream models` against an endpoint on loopback and the files on this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from ragstream_core.embedders import weights
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        data = json.dumps({"data": [{"id": name} for name in self.server.names]}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def names(monkeypatch, data):
+    """The models that the endpoint has."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.names = ["nomic-embed-text:latest", "llama3.2:latest", "b\x1b[31m"]
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", url)
+        yield server.names
+        server.shutdown()
+
+
+@pytest.fixture
+def nobody(monkeypatch, data):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", url)
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "0.3")
+
+
+def test_list_marks_the_model_that_is_taken(names, run):
+    code, out, err = run("models", "list")
+    assert code == 0, err
+    assert "* llama3.2:latest  0 / 0" in out and "  nomic-embed-text" in out and "\x1b" not in out
+    found = json.loads(run("models", "list", "--json")[1])
+    assert (found["wanted"], found["choice"]) == ("llama3.2", "llama3.2:latest")
+    assert [row["name"] for row in found["models"]] == sorted(names)
+    assert all(row["usd_per_mtok"] == [0.0, 0.0] for row in found["models"])
+
+
+def test_list_says_what_to_do_where_nobody_answers(nobody, run):
+    code, out, err = run("models", "list")
+    assert code == 1 and not out
+    assert "nobody listens" in err and "ollama serve" in err
+    assert json.loads(run("models", "list", "--json")[1])["error"]["type"] == "ChatUnreachable"
+
+
+def test_pull_names_the_command_for_what_is_missing(names, run, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "qwen3")
+    code, out, _ = run("models", "pull")
+    assert code == 1 and "ollama pull qwen3" in out
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "llama3.2")
+    assert run("models", "pull")[:2] == (0, "nothing is missing\n")
+
+
+def test_pull_without_an_endpoint_names_both_commands(nobody, run):
+    code, out, _ = run("models", "pull", "--json")
+    commands = [row["command"] for row in json.loads(out)]
+    assert code == 1 and any("ollama serve, then ollama pull llama3.2" in c for c in commands)
+
+
+def test_verify_finds_a_changed_file(data, run, monkeypatch, tmp_path):
+    try:
+        real = weights.find_default()
+    except weights.WeightsMissing:
+        pytest.skip("the weights are not on this machine")
+    folder = tmp_path / "model"
+    shutil.copytree(real, folder)
+    monkeypatch.setattr(weights, "find_default", lambda: folder)
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "onnx")
+    checks = {row["name"]: row for row in json.loads(run("models", "verify", "--json")[1])}
+    assert checks["embedding model files"]["level"] == "ok"
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_bytes(vocabulary.read_bytes()[:-1] + b"x")
+    code, out, _ = run("models", "verify")
+    assert code == 3 and "vocab.txt" in out and "sha256" in out
+
+
+def test_a_scripted_model_needs_nothing(data, run, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+    code, out, _ = run("models", "list")
+    assert code == 0 and "* scripted" in out
+    assert "ollama" not in run("models", "pull")[1]
+
+
+def test_a_key_file_open_to_others_is_named_by_doctor(data, run, monkeypatch, tmp_path):
+    path = tmp_path / "key"
+    path.write_text("sk-canary")
+    path.chmod(0o644)
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY_FILE", str(path))
+    checks = {row["name"]: row for row in json.loads(run("doctor", "--json")[1])}
+    assert checks["provider"]["level"] == "fail" and "chmod 600" in checks["provider"]["detail"]
+    path.chmod(0o600)
+    out = run("doctor", "--json")[1]
+    assert "with a key" in out and "canary" not in out
