@@ -93,7 +93,9 @@ def test_the_job_is_the_chain():
 
 
 def test_the_executor_is_in_process_everywhere():
-    for name in ("build_prompt", "ingest_documents", "embed_history", "reconcile_history"):
+    for name in (
+        "build_prompt", "answer_question", "ingest_documents", "embed_history", "reconcile_history",
+    ):  # fmt: skip
         assert defs.resolve_job_def(name).executor_def.name == "in_process"
 
 

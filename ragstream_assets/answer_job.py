@@ -1,0 +1,75 @@
+"""The job `answer_question`: the query job, one op that asks the language model, and the append.
+
+An op that failed would look as if there were no prompt: where the model gives no answer the run
+succeeds and says so (R-212). What the answer says is shown as plain text, never as Markdown.
+"""
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_assets.failures import short_errors
+from ragstream_assets.previews import PREVIEW_CHARS, Metadata, table
+from ragstream_assets.query_job import through_chain
+from ragstream_assets.resources import WorkspaceResource
+from ragstream_core.answering.answer import Answer
+from ragstream_core.build.answering import attempt, prepare
+from ragstream_core.orchestration.prompt_store import key_of
+from ragstream_core.records import SuperPrompt
+
+JOB = "answer_question"
+
+
+class AnswerConfig(dg.Config):
+    """How a prompt is answered."""
+
+    session: str = Field(
+        default="", description="The conversation that it is kept in; empty: the prompt's own."
+    )
+    allow_secrets: bool = Field(
+        default=False, description="Send it although it seems to hold keys or passwords."
+    )
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def answer(
+    context: dg.OpExecutionContext,
+    config: AnswerConfig,
+    workspace: WorkspaceResource,
+    prompt: SuperPrompt,
+) -> None:
+    """Asks the language model; the answer is checked and kept in the conversation."""
+    space = workspace.open()
+    with short_errors(context.run_id):
+        prepared = prepare(space, prompt, prompt_key=key_of(prompt), session=config.session)
+        found = attempt(space, prepared, allow_secrets=config.allow_secrets)
+        context.add_output_metadata(answer_metadata(found))
+
+
+def answer_metadata(found: Answer) -> Metadata:
+    """Return the answer, its citations, and what it took."""
+    usage = found.usage
+    return {
+        "answer": dg.MetadataValue.text(found.text[:PREVIEW_CHARS]),
+        "status": found.status,
+        "citations": table(
+            [
+                {"id": c.id, "source": c.source, "verified": c.verified, "reason": c.reason}
+                for c in found.citations
+            ],
+            "id", "source", "verified", "reason",
+        ),
+        "model": found.model or "none was asked",
+        "input_tokens": usage.input_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+        "cost_usd": dg.MetadataValue.text(
+            "unknown" if usage is None or usage.cost_usd is None else f"{usage.cost_usd:.6f}"
+        ),
+        "session": found.session,
+        "warnings": dg.MetadataValue.text("; ".join(found.warnings) or "-"),
+    }  # fmt: skip
+
+
+@dg.job(name=JOB, executor_def=dg.in_process_executor)
+def answer_question() -> None:
+    """One answer to a request: the Super-Prompt stage by stage, then the language model."""
+    answer(through_chain())

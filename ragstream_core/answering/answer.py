@@ -1,0 +1,93 @@
+"""What is sent for a finished prompt, and the answer to it, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ragstream_core.answering.citations import Citation
+from ragstream_core.answering.grounding import Grounding
+from ragstream_core.answering.issued import Issued
+from ragstream_core.records.chat import ChatMessage, ChatUsage
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import ChatModel
+    from ragstream_core.records import SuperPrompt
+
+Status = Literal["complete", "partial", "refused", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What would be sent, before anything is.
+
+    Attributes:
+        prompt: The finished prompt.
+        prompt_key: Its key; empty where it is not kept.
+        grounding: What the answer may rest on.
+        messages: What is sent.
+        issued: Citation id → what the prompt shows under it.
+        model: Who is asked; None where nobody is, since there is nothing to answer from.
+        session: The conversation that question and answer are kept in; empty: nothing is kept.
+        secrets: Places that seem to hold a secret and would leave this machine.
+        input_tokens: Tokens of the messages, estimated.
+        estimate_usd: What they cost without the answer; None where no price is known.
+    """
+
+    prompt: SuperPrompt
+    prompt_key: str
+    grounding: Grounding
+    messages: tuple[ChatMessage, ...]
+    issued: dict[str, Issued]
+    model: ChatModel | None
+    session: str
+    secrets: tuple[str, ...] = ()
+    input_tokens: int = 0
+    estimate_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as people see it, and what is known about it.
+
+    Attributes:
+        text: Clean text, without markers.
+        raw: As the model wrote it; this is what the conversation keeps.
+        status: ``complete``; ``partial`` where it broke off; ``refused`` where there was nothing
+            to answer from and no model was asked; ``failed`` where the model gave no answer.
+        citations: What it cites, checked.
+        usage: Tokens and cost; None where no model was asked or it broke off before saying so.
+        model: Who answered; empty for nobody.
+        prompt_key: The prompt; empty where it is not kept.
+        session: The conversation that it is kept in; empty where it is not.
+        warnings: For people.
+    """
+
+    text: str
+    raw: str
+    status: Status
+    citations: tuple[Citation, ...] = ()
+    usage: ChatUsage | None = None
+    model: str = ""
+    prompt_key: str = ""
+    session: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        usage = self.usage
+        return {
+            "answer": self.text,
+            "citations": [citation.to_json() for citation in self.citations],
+            "cost": usage.cost_usd if usage else (0.0 if self.status == "refused" else None),
+            "usage": {
+                "input_tokens": usage.input_tokens if usage else 0,
+                "output_tokens": usage.output_tokens if usage else 0,
+                "reported": bool(usage and usage.reported),
+            },
+            "prompt_key": self.prompt_key,
+            "status": self.status,
+            "model": self.model,
+            "session": self.session,
+            "warnings": list(self.warnings),
+        }

@@ -1,0 +1,50 @@
+"""The messages of a finished prompt: our own blocks as System, everything that is quoted as user.
+
+No retrieved text ever stands in the System message. What is added there is said once and is part of
+the product: cite by the marker, or say the one sentence that means "not in the documents".
+"""
+
+from __future__ import annotations
+
+from ragstream_core.answering.grounding import REFUSAL, Grounding
+from ragstream_core.errors import FenceBroken
+from ragstream_core.prompting.parser import owners
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.chat import ChatMessage
+
+_RULES: dict[Grounding, str] = {
+    "documents": (
+        "Put `[source: <filename>, chunk: <chunk_id>]` directly behind every claim, with the file "
+        "name and the id that stand with the material it comes from, and cite nothing else. "
+        "Where the material does not answer the question, reply with exactly this sentence and "
+        f"without a citation: {REFUSAL}"
+    ),
+    "memory": (
+        "This prompt holds no document. Answer from PROJECT MEMORY and RECENT HISTORY alone and "
+        "write no citation markers, whatever else is said about citing. Where they do not answer "
+        f"the question, reply with exactly this sentence: {REFUSAL}"
+    ),
+    "nothing": f"Reply with exactly this sentence: {REFUSAL}",
+}
+_OURS = ("heading", "HARD RULES", "PROJECT MEMORY", "SYSTEM")
+
+
+def messages_of(prompt: SuperPrompt, grounding: Grounding) -> list[ChatMessage]:
+    """Return the System and the user message of a prompt.
+
+    Args:
+        prompt: After the prompt builder.
+        grounding: What the answer may rest on; decides the last paragraph of the System message.
+
+    Raises:
+        FenceBroken: A line of the System part is not ours or the user's.
+    """
+    text, system = str(prompt.extras["super_prompt"]), prompt.System_MD
+    foreign = set(owners(system, prompt.extras["fence"]["nonce"])) - set(_OURS)
+    if foreign or not text.startswith(f"{system}\n"):
+        raise FenceBroken(
+            f"the System message would hold lines of {', '.join(sorted(foreign)) or 'nobody'}",
+            hint="build the prompt again; report it if that does not help",
+        )
+    user = text[len(system) :].strip("\n")
+    return [ChatMessage("system", f"{system}\n\n{_RULES[grounding]}"), ChatMessage("user", user)]

@@ -1,0 +1,63 @@
+"""Question and answer in the conversation: the one before the call, the other right after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ragstream_core.answering.citations import Citation, journal_rows
+from ragstream_core.build import history
+from ragstream_core.errors import RagstreamError
+from ragstream_core.history.records import Asked, Turn
+from ragstream_core.orchestration.inputs import inputs_of
+
+if TYPE_CHECKING:
+    from ragstream_core.answering.answer import Prepared
+    from ragstream_core.build.workspace import Workspace
+
+
+class Keeper:
+    """The conversation that one answer belongs to; writes nothing where nothing may be kept."""
+
+    def __init__(self, workspace: Workspace, prepared: Prepared) -> None:
+        self._workspace = workspace
+        self._inputs = inputs_of(prepared.prompt)
+        self._key = prepared.prompt_key
+        self._files = prepared.prompt.extras.get("files", [])
+        self._asked = ""
+        self.session = prepared.session
+
+    def asked(self) -> None:
+        """Make the question durable.
+
+        Raises:
+            OperationFailed: It cannot be.
+        """
+        if not self.session:
+            return
+        record = Asked("", self.session, "", self._inputs.text, self._projects, self._key)
+        (entry,) = history.append_records(self._workspace, [record])
+        self._asked = entry.record.id
+
+    def turn(self, text: str, status: str, citations: tuple[Citation, ...]) -> tuple[str, ...]:
+        """Make question and answer durable; return a warning where that is not possible.
+
+        The answer is there and perhaps paid for: it is shown all the same.
+        """
+        if not self.session:
+            return ()
+        turn = Turn(
+            "", self.session, "", self._inputs.text, text,
+            projects=self._projects, active_dbs=self._projects,
+            versions=tuple({"path": f["path"], "sha256": f["sha256"]} for f in self._files),
+            prompt_key=self._key, asked=self._asked, status=status,
+            citations=journal_rows(citations),
+        )  # fmt: skip
+        try:
+            history.append_turn(self._workspace, turn)
+        except RagstreamError as error:
+            return (f"the answer is not kept: {error.message}",)
+        return ()
+
+    @property
+    def _projects(self) -> tuple[str, ...]:
+        return tuple(pin.project for pin in self._inputs.pins)

@@ -1,0 +1,228 @@
+"""A finished prompt answered by a language model: prepared, streamed, checked, kept.
+
+The question is on the disk before anything is sent, the answer right after its last word, also
+where it broke off. What leaves this machine is searched for secrets first. Where nothing of a
+prompt may be kept, nothing is written here either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ragstream_core.answering.answer import Answer, Prepared
+from ragstream_core.answering.buffer import CitationBuffer
+from ragstream_core.answering.citations import Citation, citations_of
+from ragstream_core.answering.grounding import REFUSAL, grounding_of
+from ragstream_core.answering.issued import issued_by
+from ragstream_core.answering.messages import messages_of
+from ragstream_core.answering.outgoing import secret_places
+from ragstream_core.build import history
+from ragstream_core.build.answer_keeping import Keeper
+from ragstream_core.errors import ChatBroken, ChatFailed, Refused
+from ragstream_core.ingestion.secrets import phrase
+from ragstream_core.orchestration.chain import OPS
+from ragstream_core.orchestration.inputs import PromptInputs, inputs_of
+from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.records.chat import ChatReply, ChatUsage
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ports import ChatModel
+    from ragstream_core.records import SuperPrompt
+
+Show = Callable[[str], None]
+"""Called with each piece of clean text as it comes."""
+
+
+def prepare(
+    workspace: Workspace,
+    prompt: SuperPrompt,
+    *,
+    prompt_key: str = "",
+    session: str = "",
+    model: ChatModel | None = None,
+) -> Prepared:
+    """Say what would be sent for a finished prompt, to whom, and what it costs; nothing is sent.
+
+    Args:
+        workspace: The data root.
+        prompt: After the prompt builder.
+        prompt_key: Its key, where it is kept.
+        session: The conversation; default: the prompt's own, else a new one.
+        model: Who is asked; default: the one of the settings.
+
+    Raises:
+        FenceBroken: The System message would hold foreign text.
+        RagstreamError: The provider's settings are wrong.
+    """
+    from ragstream_core.build import models
+
+    inputs = inputs_of(prompt)
+    shown = workspace.settings_for(inputs, OPS[-1]).prompt.recent_history
+    memory = inputs.texts.get("project_memory", "")
+    grounding = grounding_of(prompt, project_memory=memory, history=shown)
+    messages = tuple(messages_of(prompt, grounding))
+    issued = issued_by(prompt, history=shown)
+    kept_in = _session(workspace, inputs, session)
+    if grounding == "nothing":
+        return Prepared(prompt, prompt_key, grounding, messages, issued, None, kept_in)
+    asked = model or models.chat_model(workspace.config)
+    tokens = sum(HeuristicTokenCounter().count(message.text) for message in messages)
+    places = () if asked.is_local else tuple(secret_places(messages))
+    estimate = asked.price(tokens, 0)
+    return Prepared(
+        prompt, prompt_key, grounding, messages, issued, asked, kept_in, places, tokens, estimate
+    )
+
+
+def answer(
+    workspace: Workspace,
+    prepared: Prepared,
+    *,
+    allow_secrets: bool = False,
+    show: Show | None = None,
+) -> Answer:
+    """Ask the model and return its checked answer; question and answer are kept.
+
+    Args:
+        workspace: The data root.
+        prepared: What is sent.
+        allow_secrets: Send it although it seems to hold secrets.
+        show: Called with each piece of clean text.
+
+    Raises:
+        Refused: It seems to hold secrets, and they would leave this machine.
+        ChatFailed: There is no answer; the question is kept.
+        OperationFailed: The question cannot be kept, so nothing was sent.
+    """
+    warnings = _secrets(prepared, allowed=allow_secrets)
+    kept = Keeper(workspace, prepared)
+    given = show or (lambda _: None)
+    if prepared.model is None:
+        given(REFUSAL)
+        warnings += kept.turn(REFUSAL, "complete", ())
+        return _answer(prepared, REFUSAL, REFUSAL, warnings=warnings)
+    kept.asked()
+    reply, clean = _streamed(prepared, prepared.model, kept, given)
+    raw, citations = _checked(prepared, reply.text, clean)
+    warnings += kept.turn(raw, reply.status, citations)
+    if reply.status == "partial":
+        warnings += (f"the answer broke off: {reply.reason}",)
+    return _answer(prepared, clean, raw, reply=reply, citations=citations, warnings=warnings)
+
+
+def attempt(workspace: Workspace, prepared: Prepared, *, allow_secrets: bool = False) -> Answer:
+    """As `answer`, but a model that gives none is an answer that says so (R-212).
+
+    Raises:
+        Refused: It seems to hold secrets, and they would leave this machine.
+        OperationFailed: The question cannot be kept, so nothing was sent.
+    """
+    try:
+        return answer(workspace, prepared, allow_secrets=allow_secrets)
+    except ChatFailed as error:
+        return replace(_answer(prepared, "", "", warnings=(str(error),)), status="failed")
+
+
+def _session(workspace: Workspace, inputs: PromptInputs, named: str) -> str:
+    """Return the conversation that an answer is kept in, "" where nothing may be kept."""
+    if not (workspace.config.settings.history.persist and workspace.persists(inputs)):
+        return ""
+    return named or inputs.history.session or history.new_session(workspace)
+
+
+def _secrets(prepared: Prepared, *, allowed: bool) -> tuple[str, ...]:
+    """Return a warning about secrets that are sent.
+
+    Raises:
+        Refused: There are some, and they are not allowed.
+    """
+    if not prepared.secrets or prepared.model is None:
+        return ()
+    found = phrase(prepared.secrets)
+    if not allowed:
+        raise Refused(
+            f"the prompt seems to hold secrets and would go to {prepared.model.host}: {found}",
+            hint="leave the file out with --off PATH, or send it with --allow-secrets",
+        )
+    return (f"sent although it seems to hold secrets: {found}",)
+
+
+def _answer(
+    prepared: Prepared,
+    text: str,
+    raw: str,
+    *,
+    reply: ChatReply | None = None,
+    citations: tuple[Citation, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> Answer:
+    return Answer(
+        text,
+        raw,
+        reply.status if reply else "refused",
+        citations,
+        reply.usage if reply else None,
+        reply.model if reply else "",
+        prepared.prompt_key,
+        prepared.session,
+        warnings,
+    )
+
+
+def _streamed(
+    prepared: Prepared, model: ChatModel, kept: Keeper, show: Show
+) -> tuple[ChatReply, str]:
+    """Stream an answer through the citation buffer; return the reply and the clean text.
+
+    What had come is kept as partial where the person interrupts.
+
+    Raises:
+        ChatFailed: Nothing came.
+    """
+    buffer = CitationBuffer(prepared.issued)
+    pieces: list[str] = []
+    clean: list[str] = []
+    reply: ChatReply | None = None
+    try:
+        for delta in model.stream(prepared.messages):
+            reply = delta.reply or reply
+            pieces.append(delta.text)
+            clean.append(buffer.feed(delta.text))
+            if clean[-1]:
+                show(clean[-1])
+    except KeyboardInterrupt:
+        if any(piece.strip() for piece in pieces):
+            kept.turn("".join(pieces), "partial", ())
+        raise
+    except ChatFailed as error:
+        if not any(piece.strip() for piece in pieces):
+            raise
+        reply = _broken_off(pieces, model, error.message)
+    reply = reply or _broken_off(pieces, model, "its end never came")
+    clean.append(buffer.close(cut=reply.status == "partial"))
+    show(clean[-1])
+    return reply, "".join(clean)
+
+
+def _broken_off(pieces: list[str], model: ChatModel, reason: str) -> ChatReply:
+    """Return what there is of an answer that never said it was whole.
+
+    Raises:
+        ChatBroken: There is nothing.
+    """
+    text = "".join(pieces)
+    if not text.strip():
+        raise ChatBroken(f"{model.name} gave an empty answer", hint="ragstream models list")
+    return ChatReply(text, "partial", model.name, ChatUsage(0, 0, reported=False), reason)
+
+
+def _checked(prepared: Prepared, raw: str, clean: str) -> tuple[str, tuple[Citation, ...]]:
+    """Return the text that is kept and its citations; none where no document was shown."""
+    if prepared.grounding != "documents":
+        return clean, ()
+    if clean.strip() == REFUSAL:
+        return REFUSAL, ()
+    return raw, tuple(citations_of(raw, prepared.issued))

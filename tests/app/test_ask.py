@@ -1,0 +1,188 @@
+"""`ragstream ask`: the documented JSON, the streams, the exit codes, what is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, status
+
+QUESTION = "How does the exact file lock restrict a prompt?"
+SHAPE = {
+    "answer", "citations", "cost", "usage", "prompt_key", "status", "model", "session", "warnings",
+}  # fmt: skip
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """Let the language model follow a script."""
+
+    def write(*entries):
+        path = tmp_path / "script.yaml"
+        path.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(path))
+
+    return write
+
+
+@pytest.fixture
+def marker(indexed, run):
+    """A marker that the prompt of `QUESTION` issues."""
+    made = run("prompt", QUESTION, "-p", "manual")[1]
+    found = re.search(r'id="([0-9a-f]+)" source="guide/locks.md"', made)
+    return f"[source: locks.md, chunk: {found[1]}]"
+
+
+def turns(run):
+    return json.loads(run("history", "show", "--all", "--json")[1])["turns"]
+
+
+def test_json_has_the_documented_shape_and_the_prompt_is_known_by_its_key(run, script, marker):
+    script({"say": f"According to {marker}, to the files you inject [source: x, chunk: 00000000]."})
+    code, out, err = run("ask", QUESTION, "-p", "manual", "--json")
+    found = json.loads(out)
+    assert code == 0, err
+    assert set(found) == SHAPE and found["status"] == "complete"
+    assert found["answer"] == "According to the document, to the files you inject."
+    first, second = found["citations"]
+    assert (first["source"], first["verified"]) == ("guide/locks.md", True)
+    assert first["locator"].startswith("guide/locks.md::") and len(first["snippet"]) <= 200
+    assert not second["known"] and not second["verified"]
+    assert found["usage"]["output_tokens"] > 0 and found["cost"] == 0.0
+    assert run("replay", found["prompt_key"])[0] == 0
+    (turn,) = turns(run)
+    assert turn["prompt_key"] == found["prompt_key"] and marker in turn["assistant_text"]
+
+
+def test_people_see_clean_text_and_the_citations_under_it(run, script, marker):
+    script({"say": f"Only injected files {marker} \x1b[31mcount [source: x, chunk: 00000000]."})
+    code, out, err = run("ask", QUESTION, "-p", "manual")
+    assert code == 0
+    first, *rest = out.split("\n")
+    assert first == "Only injected files \N{REPLACEMENT CHARACTER}[31mcount."
+    assert any(line.startswith("  guide/locks.md [") for line in rest)
+    assert any(line.startswith("  unverified: x [00000000]: ") for line in rest)
+    assert "complete, scripted" in err and "go on with --session" in err
+    assert "[source" not in out
+
+
+def test_an_answer_that_broke_off_ends_with_1_and_is_kept_as_partial(run, script, indexed):
+    script({"say": "Only injected files [sour", "cut": True})
+    code, out, _ = run("ask", QUESTION, "-p", "manual", "--json")
+    found = json.loads(out)
+    assert (code, found["status"], found["answer"]) == (1, "partial", "Only injected files ")
+    assert [turn["status"] for turn in turns(run)] == ["partial"]
+
+
+@pytest.mark.parametrize("failure", ["unreachable", "busy", "refused", "timeout", "broken"])
+def test_a_failing_model_is_one_message_and_the_question_is_kept(run, script, indexed, failure):
+    script({"fail": failure})
+    code, out, err = run("ask", QUESTION, "-p", "manual", "--session", "mine")
+    assert (code, out) == (1, "") and "error: " in err and "Traceback" not in err
+    assert "kept, unanswered, in session mine" in err
+    assert [(t["status"], t["user_text"]) for t in turns(run)] == [("unanswered", QUESTION)]
+    code, out, _ = run("ask", QUESTION, "-p", "manual", "--json")
+    assert code == 1 and json.loads(out)["error"]["type"].startswith("Chat")
+
+
+def test_an_endpoint_that_is_not_there_is_said_with_the_next_step(run, indexed, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
+    code, _, err = run("ask", QUESTION, "-p", "manual")
+    assert code == 1 and "127.0.0.1:9" in err and "next: " in err
+
+
+def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch):
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    (data / "doc_raw" / "manual" / "token.md").write_text(f"# Exact file lock token\n\n{secret}\n")
+    assert run("ingest", "manual")[0] == 0
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "https://llm.invalid/v1")
+    code, out, err = run("ask", "What is the exact file lock token?", "-p", "manual")
+    assert (code, out) == (3, "") and secret not in err
+    assert "github-token in token.md" in err and "--allow-secrets" in err
+    assert turns(run) == []
+
+
+def test_persist_off_keeps_nothing(run, script, indexed):
+    script({"say": "Only injected files count."})
+    before = {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()}
+    code, out, err = run("ask", QUESTION, "-p", "manual", "--no-persist")
+    assert code == 0 and "Only injected files count." in out and "nothing is kept of it" in err
+    assert {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()} == before
+
+
+def test_a_session_goes_on(run, script, indexed):
+    script({"when": "second", "say": "Two."}, {"say": "The answer is one."})
+    assert run("ask", "What is the first lock?", "-p", "manual", "--session", "s")[0] == 0
+    assert run("ask", "And the second lock?", "-p", "manual", "--session", "s")[0] == 0
+    assert [turn["assistant_text"] for turn in turns(run)] == ["The answer is one.", "Two."]
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """An endpoint on loopback, reached as any other one."""
+    with Server() as made:
+        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
+        yield made
+        made.shutdown()
+
+
+def test_over_http_a_marker_that_is_split_over_events_is_cited_and_never_shown(run, server, marker):
+    said = f"According to {marker}, to the files you inject."
+    server.answers[:] = [events(*(event(letter) for letter in said), STOP, COUNTED, DONE)]
+    code, out, err = run("ask", QUESTION, "-p", "manual")
+    assert code == 0, err
+    assert out.startswith("According to the document, to the files you inject.\n")
+    assert "  guide/locks.md [" in out and "20 + 5 tokens" in err
+    (path, headers, body) = server.seen[-1]
+    assert path.endswith("/chat/completions") and headers["authorization"] == f"Bearer {KEY}"
+    system, user = body["messages"]
+    assert (system["role"], user["role"], body["stream"]) == ("system", "user", True)
+    assert "<<DOC" not in system["content"] and "<<DOC" in user["content"]
+
+
+def test_over_http_a_connection_that_is_cut_is_a_partial_answer(run, server, indexed):
+    server.answers[:] = [events(event("To the files "), event("[source: lo"), cut=True)]
+    code, out, err = run("ask", QUESTION, "-p", "manual")
+    assert (code, out) == (1, "To the files \n") and "broke off" in err
+    assert [(t["status"], t["assistant_text"]) for t in turns(run)] == [
+        ("partial", "To the files [source: lo")
+    ]
+
+
+@pytest.mark.parametrize("code", [401, 404, 500])
+def test_over_http_an_error_never_repeats_the_key_and_loses_no_question(run, server, indexed, code):
+    server.answers[:] = [status(code)]
+    ended, out, err = run("ask", QUESTION, "-p", "manual")
+    assert ended == 1 and KEY not in out + err and "Traceback" not in err
+    assert [turn["user_text"] for turn in turns(run)] == [QUESTION]
+    assert not any(KEY.encode() in p.read_bytes() for p in indexed.rglob("*") if p.is_file())
+
+
+def test_a_process_killed_while_the_answer_comes_loses_no_question(run, server, indexed):
+    server.answers[:] = [events(event("To the files "), *[event("and ")] * 600, pause_s=0.1)]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    words = [sys.executable, "-m", "ragstream_app.cli", "ask", QUESTION, "-p", "manual"]
+    with subprocess.Popen(
+        words, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
+    ) as asking:
+        deadline = time.monotonic() + 60
+        while not server.seen and time.monotonic() < deadline:
+            time.sleep(0.02)
+        asking.kill()
+    assert server.seen
+    assert [(t["status"], t["user_text"]) for t in turns(run)] == [("unanswered", QUESTION)]
