@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build import models, stages
+from ragstream_core.build import models, searching, stages
 from ragstream_core.evaluation.conversations import is_conversations
 from ragstream_core.evaluation.corpus_view import CorpusView
 from ragstream_core.evaluation.retrieval import (
@@ -80,8 +80,8 @@ def _evaluate_documents(
         cache=workspace.data_dir / "evaluation",
         progress=progress,
     )
-    search = stages.retrieval_stage(workspace, settings, lambda: [view])
-    rerank = stages.reranker_stage(workspace, settings, workspace.data_dir / "evaluation")
+    search = searching.retrieval_stage(workspace, settings, lambda: [view])
+    rerank = searching.reranker_stage(workspace, settings, workspace.data_dir / "evaluation")
 
     def rank(query: dict[str, Any]) -> list[str]:
         prompt = stages.preprocessed(workspace, settings, query["text"])

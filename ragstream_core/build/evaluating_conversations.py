@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build import models, stages
+from ragstream_core.build import models, searching, stages
 from ragstream_core.build.conversation import ConversationMemory
 from ragstream_core.build.history import journal
 from ragstream_core.build.history_embedding import embed
@@ -60,11 +60,11 @@ def evaluate_conversations(
     space = _recorded(workspace, documents, progress)
     view = _selection(space)
     settings = space.config.chain()
-    rerank = stages.reranker_stage(space, settings, space.data_dir)
+    rerank = searching.reranker_stage(space, settings, space.data_dir)
 
     def rank(query: dict[str, Any]) -> list[str]:
         memory = ConversationMemory(space, _inputs(space, view, query), "retrieval")
-        search = stages.retrieval_stage(space, settings, lambda: [], memory=memory)
+        search = searching.retrieval_stage(space, settings, lambda: [], memory=memory)
         prompt = rerank(search(stages.preprocessed(space, settings, query["text"])))
         found = {chunk.id: chunk.meta["turn_id"] for chunk in prompt.base_context_chunks}
         return list(dict.fromkeys(found[i] for i in prompt.views_by_stage["reranked"]))

@@ -122,10 +122,10 @@ class ProjectGate:
 
     def _ranker(self, view: IndexView) -> Ranker:
         from ragstream_core.agents.trail import pieces_of
-        from ragstream_core.build import stages
+        from ragstream_core.build import searching, stages
 
         settings = self.workspace.config.chain()
-        retriever = stages.retriever(self.workspace, settings)
+        retriever = searching.retriever(self.workspace, settings)
 
         def rank(question: str) -> Sequence[tuple[str, str]]:
             if question not in self._pieces:
@@ -193,7 +193,7 @@ def kept_quality(workspace: Workspace, project: str) -> KeptQuality:
     Raises:
         RagstreamError: The catalog cannot be read.
     """
-    from ragstream_core.stores.history import kept_generations
+    from ragstream_core.stores.generations import kept_generations
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():

@@ -12,11 +12,25 @@ from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.aliases import default_alias_text
 from ragstream_core.agents.shape import path_tokens
 from ragstream_core.agents.trail import pieces_of
-from ragstream_core.build import collections, conversation, diffs, filtering, models, stages
+from ragstream_core.build import (
+    collections,
+    conversation,
+    diffs,
+    filtering,
+    models,
+    searching,
+    stages,
+)
 from ragstream_core.build.file_sources import RecordedFiles, injectable
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
-from ragstream_core.orchestration.inputs import HistoryPin, Pin, PromptInputs, PromptRequest, code_digest
+from ragstream_core.orchestration.inputs import (
+    HistoryPin,
+    Pin,
+    PromptInputs,
+    PromptRequest,
+    code_digest,
+)
 from ragstream_core.settings import ChainSettings
 from ragstream_core.stores.view import open_view
 
@@ -85,11 +99,13 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
 def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
     """Return which model takes each role under these settings, without loading one."""
     reranker = models.reranker_name(config, settings.rerank)
+    gate = models.gate_name(config, settings.gate)
     return {
         "embedder": f"{config.settings.embeddings.backend}:{config.settings.embeddings.model}",
         "reranker": reranker,
         "reranker_weights": models.reranker_weights(config, reranker),
-        "gate": "similarity",
+        "gate": gate,
+        "gate_weights": models.reranker_weights(config, gate),
         "counter": stages.COUNTER.name,
     }
 
@@ -133,12 +149,12 @@ def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list
     for project in projects:
         workspace.doc_dir(project)
     views = [view(workspace, project, 0) for project in projects]
-    retriever = stages.retriever(workspace, settings)
+    retriever = searching.retriever(workspace, settings)
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))
     found, now = filtering.filters_of(text), dt.datetime.now().astimezone()
     off = filtering.closed(workspace, found, views, now)
     hits = retriever.search(views, " ".join(pieces), pieces=pieces, off=off)[:k]
-    chunks = {c.id: c for c in stages.load(views, [hit.chunk_id for hit in hits])}
+    chunks = {c.id: c for c in searching.load(views, [hit.chunk_id for hit in hits])}
     return [
         {
             "chunk_id": hit.chunk_id,

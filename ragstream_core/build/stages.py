@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -16,31 +16,22 @@ from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.agents.reranker import RerankerStage
-from ragstream_core.agents.retrieval import RetrievalStage
-from ragstream_core.build import collections, filtering, models
+from ragstream_core.build import filtering, models, searching
 from ragstream_core.build.conversation import ConversationMemory
 from ragstream_core.build.diffs import diffs_in
 from ragstream_core.build.file_sources import LiveFiles, RecordedFiles, ingested_hashes
 from ragstream_core.build.query_vectors import KeptQueries, NotingStage
-from ragstream_core.embedders.token_cache import CachedTokenVectors, TokenVectorCache
 from ragstream_core.errors import UsageError
-from ragstream_core.models.reembed import ReembedReranker
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
 from ragstream_core.prompting.compose import Layout
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import SuperPrompt
-from ragstream_core.retrieval.maxsim import MaxSimScorer
-from ragstream_core.retrieval.retriever import Fusion, Retriever
 from ragstream_core.settings import ChainSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.chain import Stage
     from ragstream_core.ports import Embedder, FileSource, IndexView
-    from ragstream_core.records import Chunk, Hit
 
 COUNTER = HeuristicTokenCounter()
 
@@ -63,27 +54,6 @@ def make(
     return _MAKERS[op](workspace, inputs, settings, files or LiveFiles(workspace, inputs))
 
 
-def retriever(
-    workspace: Workspace, settings: ChainSettings, *, embedder: Embedder | None = None
-) -> Retriever:
-    """Return the retriever for these settings.
-
-    Args:
-        workspace: Where models are.
-        settings: The stage's settings.
-        embedder: Embeds the query pieces; default: that of the workspace.
-
-    Raises:
-        RagstreamError: The embedder's weights are missing or wrong.
-    """
-    chosen = settings.retrieval
-    fusion = Fusion(
-        chosen.dense_weight, chosen.tau, chosen.mix_a, chosen.depth, chosen.fusion, chosen.rrf_k
-    )
-    proposer = collections.proposer(workspace, settings)
-    return Retriever(embedder or models.embedder(workspace.config), fusion, proposer)
-
-
 def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
     """Return a bare text after A0.
 
@@ -93,21 +63,6 @@ def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> Su
     """
     prompt = SuperPrompt(body={"text": text})
     return _a0(workspace, settings, default_alias_text())(prompt)
-
-
-def load(views: Sequence[IndexView], chunk_ids: Sequence[str]) -> list[Chunk]:
-    """Load chunks from the first generation that holds each, in the order asked for.
-
-    Raises:
-        IntegrityError: A stored text does not have its hash.
-        KeyError: No generation holds an id.
-    """
-    found: dict[str, Chunk] = {}
-    for view in views:
-        live = set(view.chunk_ids)
-        wanted = [i for i in chunk_ids if i in live and i not in found]
-        found.update({chunk.id: chunk for chunk in view.chunks(wanted)})
-    return [found[i] for i in chunk_ids]
 
 
 def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
@@ -188,12 +143,12 @@ def _retrieval(
     embedder = models.embedder(workspace.config)
     memory = ConversationMemory(workspace, inputs, "retrieval")
     if getattr(embedder, "reproducible", True) or not workspace.persists(inputs):
-        return retrieval_stage(
+        return searching.retrieval_stage(
             workspace, settings, lambda: _views(workspace, inputs), memory=memory
         )
     recorded = inputs.query_vectors if isinstance(files, RecordedFiles) else None
     queries = KeptQueries(embedder, workspace.store, recorded)
-    stage = retrieval_stage(
+    stage = searching.retrieval_stage(
         workspace,
         settings,
         lambda: _views(workspace, inputs),
@@ -201,50 +156,6 @@ def _retrieval(
         embedder=cast("Embedder", queries),
     )
     return NotingStage(stage, queries)
-
-
-def retrieval_stage(
-    workspace: Workspace,
-    settings: ChainSettings,
-    views: Callable[[], Sequence[IndexView]],
-    *,
-    memory: ConversationMemory | None = None,
-    embedder: Embedder | None = None,
-) -> RetrievalStage:
-    """Make the retrieval stage over some generations, opened when it runs.
-
-    Args:
-        workspace: Where models are.
-        settings: The stage's settings.
-        views: Opens the generations.
-        memory: Older turns to search beside them.
-        embedder: Embeds the query pieces; default: that of the workspace.
-
-    Raises:
-        RagstreamError: The embedder's weights are missing or wrong.
-    """
-
-    def search(whole: str, pieces: Sequence[str], off: Collection[str]) -> list[Hit]:
-        opened = views()
-        alone = opened[0].project if len(opened) == 1 else ""
-        closed = {f"{alone}/{path}" if alone else path for path in off}
-        found = retriever(workspace, settings, embedder=embedder)
-        past = memory.past() if memory else None
-        hits = found.search(opened, whole, pieces=pieces, off=closed, past=past)
-        return memory.biased(hits) if memory else hits
-
-    def loaded(ids: Sequence[str]) -> list[Chunk]:
-        past = [memory.view] if memory and memory.view else []
-        return load([*views(), *past], ids) if ids else []
-
-    chosen = settings.retrieval
-    return RetrievalStage(
-        search,
-        loaded,
-        chosen.top_k,
-        chosen.min_score,
-        told=memory.events if memory else tuple,
-    )
 
 
 def _reranker(
@@ -255,63 +166,8 @@ def _reranker(
     weights = inputs.models.get("reranker_weights", "") if pinned else ""
     cache_dir = workspace.index_dir(inputs.pins[0].project)
     keep = workspace.persists(inputs)
-    return reranker_stage(workspace, settings, cache_dir, name=name, weights=weights, keep=keep)
-
-
-def reranker_stage(
-    workspace: Workspace,
-    settings: ChainSettings,
-    cache_dir: Path,
-    *,
-    name: str = "",
-    weights: str = "",
-    keep: bool = True,
-) -> RerankerStage:
-    """Make the reranker stage that these settings resolve to on this machine.
-
-    Args:
-        workspace: Where models are looked for.
-        settings: The stage's settings.
-        cache_dir: Folder of the token vector cache.
-        name: What they were resolved to when the prompt was pinned; empty: resolve them now.
-        weights: Digest of the cross-encoder's files then; empty: whatever is here.
-        keep: Write token vectors to the cache; it is read either way.
-
-    Raises:
-        WeightsMissing: A cross-encoder was asked for by name and is not here.
-        ModelMismatch: Its files are others now.
-    """
-    chosen, weight = settings.rerank, settings.retrieval.dense_weight
-    name = name or models.reranker_name(workspace.config, chosen)
-    if name == "none":
-        return RerankerStage(None, "none", "none")
-    if name == "reembed":
-        fresh = ReembedReranker(models.embedder(workspace.config), settings.retrieval.tau)
-        return RerankerStage(
-            lambda prompt_md, pieces, passages: fresh.score(pieces, passages),
-            "reembed",
-            name,
-            top_k=chosen.top_k,
-        )
-    if name != "maxsim":
-        model = models.cross_encoder(name, models.models_dir(workspace.config), weights=weights)
-        return RerankerStage(
-            lambda prompt_md, pieces, passages: model.score(prompt_md, passages),
-            "flashrank" if name.startswith("flashrank:") else "cross_encoder",
-            name,
-            top_k=chosen.cross_encoder_top_k,
-            dense_weight=weight,
-        )
-
-    def maxsim(prompt_md: str, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
-        embedder = models.embedder(workspace.config)
-        folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
-        cache = TokenVectorCache(folder, read_only=not keep)
-        scorer = MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
-        return scorer.score(pieces, passages)
-
-    return RerankerStage(
-        maxsim, "maxsim", "MaxSim", top_k=chosen.top_k, weight=chosen.weight, dense_weight=weight
+    return searching.reranker_stage(
+        workspace, settings, cache_dir, name=name, weights=weights, keep=keep
     )
 
 
@@ -319,7 +175,14 @@ def _gate(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
     gate = settings.gate
-    return NliGate(gate.theta, gate.keep_top, gate.relative, enabled=settings.agents.a3)
+    stage = NliGate(gate.theta, gate.keep_top, gate.relative, enabled=settings.agents.a3)
+    pinned = ChainSettings.model_validate(inputs.settings).gate == gate
+    name = inputs.models["gate"] if pinned else models.gate_name(workspace.config, gate)
+    if name == "similarity" or not stage.enabled:
+        return stage
+    weights = inputs.models.get("gate_weights", "") if pinned else ""
+    model = models.nli(name, models.models_dir(workspace.config), weights=weights)
+    return replace(stage, entailment=model.entailment, nli_theta=gate.nli_theta, name=name)
 
 
 def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:

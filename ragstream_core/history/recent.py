@@ -13,6 +13,7 @@ from typing import TypeGuard
 from ragstream_core.history.fold import Folded, merged
 from ragstream_core.history.journal import Journal
 from ragstream_core.history.records import Asked, Cleared, Entry, Record, Turn
+from ragstream_core.history.units import heading
 
 MAX_SCAN_BYTES = 16 << 20
 _CLEARED = b'"kind":"cleared"'
@@ -102,7 +103,7 @@ def render_recent(
 
 
 def pair_text(entry: Entry) -> str:
-    """Return one pair as ``[date time] speaker: text`` for each side that said something.
+    """Return one pair as ``[date, time] speaker: text`` for each side that said something.
 
     Raises:
         ValueError: The entry is no turn.
@@ -110,9 +111,8 @@ def pair_text(entry: Entry) -> str:
     turn = entry.record
     if not isinstance(turn, Turn):
         raise ValueError(f"record {entry.seq} is no turn")
-    when = turn.timestamp[:16].replace("T", " ")
     sides = zip(turn.speakers, (turn.user_text, turn.assistant_text), strict=True)
-    return "\n".join(f"[{when}] {speaker}: {text}" for speaker, text in sides if text)
+    return "\n".join(f"{heading(turn, speaker)}{text}" for speaker, text in sides if text)
 
 
 def has_session(journal: Journal, session: str) -> bool:

@@ -40,6 +40,7 @@ RULES = {
 """Why a row may not be found, in the order in which the rules are asked; the first one counts."""
 _CODE = {name: code for code, name in enumerate(RULES)}
 _DAY_NS = 86_400_000_000_000
+_LAST_NS = (1 << 63) - 1
 _PAUSE_DAYS = 7.0
 """A silence of this length fades what lies before it by half of ``damping``."""
 _QUARTERS = 4.0
@@ -229,7 +230,8 @@ def bias(columns: HistoryColumns, settings: HistoryConfig, now_ns: int) -> Bias:
     flag = np.clip(np.nan_to_num(columns.importance), 0.0, 1.0)
     by_tag = columns.tags.number(lambda tags: value_of(tags, 0.0))
     worth = np.maximum(flag, np.clip(by_tag, 0.0, 1.0))
-    times = np.minimum(columns.timestamp_ns, now_ns)
+    earliest = max(now_ns, 0) - _LAST_NS  # so that no difference of two times overflows
+    times = np.clip(columns.timestamp_ns, earliest, now_ns)
     ages = (now_ns - times).astype(np.float64)
     span = max(float(ages.max(initial=0.0)) / _QUARTERS, 1.0)
     fresh = np.maximum(np.exp(-ages / span), worth)

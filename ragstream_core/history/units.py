@@ -103,7 +103,8 @@ class Line(NamedTuple):
     end: int
 
 
-def _heading(turn: Turn, speaker: str) -> str:
+def heading(turn: Turn, speaker: str) -> str:
+    """Return what stands before one speaker's words: ``[5 October 2026, 14:07] user: ``."""
     name = " ".join(_SURROGATES.sub("\ufffd", speaker).split())[:_SPEAKER_CHARS] or "?"
     date = f"[{_date(turn)}] " if timestamp_ns(turn) else ""
     return f"{date}{name}: "
@@ -122,9 +123,9 @@ def unit(turn: Turn) -> tuple[str, list[Line]]:
         said = _SURROGATES.sub("\ufffd", words).strip()
         if said:
             text += "\n" if text else ""
-            heading = _heading(turn, speaker)
-            lines.append(Line(len(text), len(text) + len(heading), len(text + heading + said)))
-            text += heading + said
+            head = heading(turn, speaker)
+            lines.append(Line(len(text), len(text) + len(head), len(text + head + said)))
+            text += head + said
     return text, lines
 
 
@@ -185,11 +186,11 @@ class TurnChunker:
         if self._size(text[line.start : line.end]) <= self.limit:
             yield Piece(text[line.start : line.end], line.start, line.end)
             return
-        heading, said = text[line.start : line.said], text[line.said : line.end]
-        room = max(1, min(self.profile.max_tokens, self.limit - self._size(heading)))
+        head, said = text[line.start : line.said], text[line.said : line.end]
+        room = max(1, min(self.profile.max_tokens, self.limit - self._size(head)))
         profile = replace(
             self.profile, max_tokens=room, overlap_tokens=min(self.profile.overlap_tokens, room - 1)
         )
         for at, span in enumerate(split(said, profile=profile, token_offsets=self.token_offsets)):
             begin = span.start + line.said if at else line.start
-            yield Piece(heading + said[span.start : span.end], begin, span.end + line.said)
+            yield Piece(head + said[span.start : span.end], begin, span.end + line.said)

@@ -167,7 +167,7 @@ class HistoryView:
             "prompt_key": stored.text("prompt_key")[row],
         }
         span = int(arrays["start"][row]), int(arrays["end"][row])
-        return Chunk(self.chunk_ids[row], path, text, span, meta)
+        return Chunk(self.chunk_ids[row], f"history/{path}", text, span, meta)
 
     def verify(self) -> None:
         """Check every value that a query can return, once a process and file.

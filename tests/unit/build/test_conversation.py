@@ -15,7 +15,7 @@ from ragstream_core.build.history import (
 )
 from ragstream_core.build.history_embedding import embed
 from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.records import Turn
+from ragstream_core.history.records import Cleared, Turn
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.stores.history_snapshot import forget_snapshots
 from tests.unit.orchestration.conftest import write_docs
@@ -88,7 +88,7 @@ def test_layer_g_is_the_newest_pairs_verbatim_of_the_own_session_first(root):
     assert "My own question" in shown
     assert "Small talk number 7" in shown and "Small talk number 6" in shown
     assert "Small talk number 5" not in shown
-    assert "| [2026-10-01 10:00] user: My own question" in block(prompt)
+    assert "| [1 October 2026, 10:00] user: My own question" in block(prompt)
     later = say(space, "mine", "And another one", "Yes")
     assert "And another one" in ask(space, session="mine").recentConversation["body"]
     assert later.seq > 0
@@ -140,6 +140,51 @@ def test_blue_never_and_the_tags_of_now_count_without_a_new_snapshot(root):
     assert row["tag"] == 0.3
 
 
+def test_a_notice_hides_its_turns_before_anything_is_erased(root):
+    space = open_root(root)
+    first = fill(space)
+    embed(space)
+    assert past_ids(ask(space))
+    notice = Cleared("c", "2026-10-03T00:00:00+00:00", ((first.seq, first.seq),), "range", turns=1)
+    journal(space).append([notice])
+    hidden = ask(space)
+    assert f"history::old::{first.seq}-{first.seq}::0" not in past_ids(hidden)
+    assert any("1 cleared" in m for m in messages(hidden, "events"))
+
+
+def test_what_is_tagged_after_the_pin_changes_nothing(root):
+    space = open_root(root)
+    first = fill(space)
+    embed(space)
+    inputs = space.pin(PromptRequest(text=QUESTION, projects=("demo",)))
+    before = space.run(inputs)
+    tag(space, str(first.seq), add=["BLUE"])
+    after = open_root(root).run(inputs)
+    assert past_ids(before) and past_ids(after) == past_ids(before)
+    assert after.extras["super_prompt"] == before.extras["super_prompt"]
+
+
+@pytest.mark.parametrize("fault", ["shorter", "another"])
+def test_a_journal_that_was_replaced_is_noticed(root, fault):
+    space = open_root(root)
+    fill(space)
+    embed(space)
+    key = space.finish(ask(space)).prompt_key
+    log = root / "history" / "logs" / "conversation.log"
+    kept = log.read_bytes().splitlines(keepends=True)[:5]
+    log.write_bytes(b"".join(kept if fault == "shorter" else []))
+    other = open_root(root)
+    if fault == "another":
+        fill(other, session="else")
+    verdict = other.replay(key)
+    assert verdict.verdict == "input unavailable"
+    assert "is not what it was" in verdict.reason
+    if fault == "shorter":
+        prompt = ask(other)
+        assert past_ids(prompt) == []
+        assert any("ahead of the journal" in m for m in messages(prompt, "warnings"))
+
+
 def test_filters_bound_what_is_searched(root):
     space = open_root(root)
     fill(space)
@@ -154,7 +199,7 @@ def test_filters_bound_what_is_searched(root):
 
 def test_synonyms_of_the_lexicon_find_turns_and_leave_documents_alone(root, tmp_path):
     lexicon = tmp_path / "words.yaml"
-    lexicon.write_text("- [Zorblax, catalog]\n")
+    lexicon.write_text("- [Zorblax, catalog, cosine]\n")
     space = open_root(root)
     say(space, "old", "Zorblax", "It hums at night.")
     fill(space, session="talk")
@@ -165,6 +210,7 @@ def test_synonyms_of_the_lexicon_find_turns_and_leave_documents_alone(root, tmp_
     before = plain.extras["scores"].get(turn, {}).get("bm25", 0.0)
     assert wide.extras["scores"][turn]["bm25"] > before == 0.0
     told = [i for i in plain.extras["scores"] if not i.startswith("history::")]
+    assert any("cosine" in c.snippet for c in plain.base_context_chunks if c.id in told)
     for chunk in told:
         assert wide.extras["scores"][chunk]["bm25"] == plain.extras["scores"][chunk]["bm25"]
 

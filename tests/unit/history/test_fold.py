@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.history.fold import fold, merged, visible_turns
+from ragstream_core.history.fold import Edit, fold, merged, visible_turns
 from ragstream_core.history.records import Cleared, Entry, TagEdit, Turn
 
 TAGS = ("GOLD", "SILVER", "BLUE", "mine")
@@ -35,6 +35,9 @@ def test_folding_is_applying_one_after_the_other(tags, records):
         found = folded.tags(name, tags)
         assert set(found) == now
         assert len(found) == len(now)
+        assert not set(folded.edits.get(name, Edit()).add) & set(
+            folded.edits.get(name, Edit()).remove
+        )
 
 
 @settings(max_examples=100, deadline=None)

@@ -123,6 +123,22 @@ def test_full_segments_are_closed_under_the_number_they_begin_with(tmp_path):
     assert log.check().sound
 
 
+def test_a_closed_segment_is_never_replaced(tmp_path):
+    filled(tmp_path, 2)
+    there = tmp_path / "conversation-1.log"
+    there.write_bytes(b"put here by somebody\n")
+    log = Journal(tmp_path, segment_bytes=10)
+    log.append([turn(3)])
+    assert there.read_bytes() == b"put here by somebody\n"
+    assert ids(log.entries()) == ["id-1", "id-2", "id-3"]
+
+
+def test_a_hint_behind_the_start_is_not_followed(tmp_path):
+    log = filled(tmp_path, 5)
+    hint = log.newest()
+    assert ids(log.entries(2, hint=hint)) == ["id-2", "id-3", "id-4", "id-5"]
+
+
 def test_a_record_larger_than_a_segment_has_one_of_its_own(tmp_path):
     log = filled(tmp_path, 3, segment_bytes=500, size=2000)
     assert ids(log.entries()) == ["id-1", "id-2", "id-3"]

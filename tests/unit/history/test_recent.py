@@ -119,12 +119,12 @@ def entries(*turns):
 def test_texts_stand_in_it_to_the_letter():
     said = "  one\r\n\n two\t\u2028"
     (entry,) = entries(Turn("x", "a", WHEN, said, said + "!", speakers=("Ann", "Bot")))
-    assert pair_text(entry) == f"[2026-10-05 14:07] Ann: {said}\n[2026-10-05 14:07] Bot: {said}!"
+    assert pair_text(entry) == f"[5 October 2026, 14:07] Ann: {said}\n[5 October 2026, 14:07] Bot: {said}!"
 
 
 def test_an_empty_side_has_no_line():
     (entry,) = entries(Turn("x", "a", WHEN, "only asked"))
-    assert pair_text(entry) == "[2026-10-05 14:07] user: only asked"
+    assert pair_text(entry) == "[5 October 2026, 14:07] user: only asked"
     with pytest.raises(ValueError, match="no turn"):
         pair_text(Entry(1, Asked("x", "a", WHEN, "q"), "", "", 0, 0))
 
@@ -156,7 +156,7 @@ def test_a_newest_pair_over_the_budget_is_cut_and_says_so():
     (entry,) = entries(Turn("x", "a", WHEN, "q", "word " * 500))
     text, shown, dropped = render_recent([entry], count=len, budget_tokens=200)
     assert len(text) <= 200
-    assert text.startswith("[2026-10-05 14:07] user: q\n")
+    assert text.startswith("[5 October 2026, 14:07] user: q\n")
     assert f"of {len(pair_text(entry))} characters" in text
     assert (shown, dropped) == ((entry,), 0)
 

@@ -12,7 +12,7 @@ from ragstream_core.models.cross_encoder import (
 )
 
 
-def build(folder, *, labels=1):
+def build(folder, *, labels=1, kin="Bert"):
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
@@ -22,7 +22,8 @@ def build(folder, *, labels=1):
     tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    processor = getattr(processors, f"{kin}Processing")
+    tokenizer.post_processor = processor(("[SEP]", 3), ("[CLS]", 2))
     special = {
         "pad_token": "[PAD]",
         "unk_token": "[UNK]",
@@ -71,6 +72,20 @@ def test_a_long_passage_has_the_score_of_its_best_window(reranker):
         scores = reranker.score("wing", windows)
         assert len(set(scores)) > 1
         assert reranker.score("wing", [long]) == [max(scores)]
+
+
+@pytest.mark.parametrize("kin", ["Bert", "Roberta"])
+def test_no_token_of_a_passage_is_cut_away(kin, tmp_path):
+    reranker = CrossEncoderReranker(build(tmp_path, kin=kin), device="cpu")
+    model, tokenizer, length = reranker._load()
+    room = length - 3 - 1  # beside the special tokens and "wing"
+    passage = "a b c " * room
+    windows = _passage_windows(tokenizer, passage, room=room)
+    pairs = [model.tokenizer("wing", window)["input_ids"] for window in windows]
+    assert {len(pair) for pair in pairs} == {32}
+    assert reranker.score("wing", [passage]) == [max(reranker.score("wing", windows))]
+    kept = [i for pair in pairs for i in pair if i in tokenizer.ids("a b c")]
+    assert kept == tokenizer.ids(passage)
 
 
 def test_names_and_absence(models, reranker, tmp_path):

@@ -63,7 +63,7 @@ def test_everything_comes_back(path):
     for chunk, identifier in zip(view.chunks(ids), ids, strict=True):
         given = by_id[identifier]
         assert (chunk.id, chunk.snippet, chunk.source) == (
-            identifier, given.text, f"{given.session}/{given.seq}",
+            identifier, given.text, f"history/{given.session}/{given.seq}",
         )  # fmt: skip
         assert chunk.meta["tags"] == sorted(given.tags)
         assert chunk.meta["importance"] == given.importance
