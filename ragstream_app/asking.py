@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.prompting.compose import injected
+
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.inputs import PromptRequest
@@ -34,7 +36,7 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        files = self.prompt.extras.get("files", [])
+        files = injected(self.prompt)
         told = {"compared": self.compared} if self.compared else {}
         return {
             "prompt_key": self.prompt_key,

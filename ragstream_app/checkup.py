@@ -48,7 +48,8 @@ class Check:
 
 def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
-    looks = (_python, _packages, _embedder, _reranker, _data_root, _history, _ports, _provider)
+    models = (_embedder, _reranker, _gate)
+    looks = (_python, _packages, *models, _data_root, _history, _ports, _provider)
     return _examined(looks, config)
 
 
@@ -154,23 +155,12 @@ def _reranker_files(config: AppConfig) -> Iterator[Check]:
 
 
 def _reranker(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.build.models import (
-        MODEL_FREE,
-        models_dir,
-        reranker_name,
-        reranker_weights,
-    )
+    from ragstream_core.build.models import MODEL_FREE, models_dir, reranker_name
 
     settings = config.settings.rerank
     name = reranker_name(config, settings)
     if name not in MODEL_FREE:
-        weights = reranker_weights(config, name)
-        place = models_dir(config) / name.replace(":", "/")
-        if weights:
-            yield Check("reranker", "ok", f"{name}, sha256 {weights[:12]}")
-        else:
-            step = f"put its folder into {place}, or set rerank.backend to auto"
-            yield Check("reranker", "fail", f"the weights of {name} are not here", step)
+        yield _weighed(config, "reranker", name, "rerank.backend")
         return
     if settings.backend != "auto":
         yield Check("reranker", "ok", f"{name} (rerank.backend={settings.backend})")
@@ -182,6 +172,30 @@ def _reranker(config: AppConfig) -> Iterator[Check]:
         f"{name}; the cross-encoder {settings.model} is not on this machine",
         f"on a machine with network: hf download {settings.model} --local-dir {folder}",
     )
+
+
+def _gate(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build.models import MODEL_FREE, gate_name
+
+    settings = config.settings.gate
+    name = gate_name(config, settings)
+    if name not in MODEL_FREE:
+        yield _weighed(config, "gate", name, "gate.backend")
+        return
+    absent = f"; {settings.model} is not on this machine" if settings.backend == "auto" else ""
+    yield Check("gate", "ok", f"{name} (gate.backend={settings.backend}){absent}")
+
+
+def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:
+    """Say whether the weights of a chosen model are here, and which they are."""
+    from ragstream_core.build.models import models_dir, reranker_weights
+
+    weights = reranker_weights(config, name)
+    if weights:
+        return Check(what, "ok", f"{name}, sha256 {weights[:12]}")
+    place = models_dir(config) / name.replace(":", "/")
+    step = f"put its folder into {place}, or set {setting} to auto"
+    return Check(what, "fail", f"the weights of {name} are not here", step)
 
 
 def _data_root(config: AppConfig) -> Iterator[Check]:

@@ -5,6 +5,7 @@ Importing this module loads typer and nothing of the library: each command impor
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import sys
@@ -14,7 +15,21 @@ from typing import Annotated
 
 import typer
 
-from ragstream_app import cli_care, cli_import, cli_index, cli_ingest, cli_inspect, cli_prompt, up
+from ragstream_app import (
+    cli_ask,
+    cli_care,
+    cli_eval,
+    cli_history,
+    cli_history_care,
+    cli_import,
+    cli_index,
+    cli_ingest,
+    cli_inspect,
+    cli_models,
+    cli_prompt,
+    cli_trace,
+    up,
+)
 from ragstream_app.failures import guarded
 from ragstream_app.session import Session
 
@@ -40,7 +55,10 @@ app = typer.Typer(
     add_completion=False,
 )
 config_app = typer.Typer(help="Show the settings and where they come from.", no_args_is_help=True)
+models_app = typer.Typer(help="See which models there are and check them.", no_args_is_help=True)
 index_app = typer.Typer(help="Look after the indexes.", no_args_is_help=True)
+prompts_app = typer.Typer(help="Look after the recorded prompts.", no_args_is_help=True)
+history_app = typer.Typer(help="Keep conversations and look after them.", no_args_is_help=True)
 eval_app = typer.Typer(help="Measure retrieval on your own questions.", no_args_is_help=True)
 
 
@@ -52,11 +70,17 @@ def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: st
 
 _add(app, "ingest", cli_ingest.ingest, cli_ingest.INGEST_EPILOG)
 _add(app, "status", cli_ingest.status)
-_add(app, "import-pkl", cli_import.import_pkl, cli_import.IMPORT_EPILOG)
 _add(app, "prompt", cli_prompt.prompt, cli_prompt.PROMPT_EPILOG)
+_add(app, "ask", cli_ask.ask, cli_ask.ASK_EPILOG)
 _add(app, "search", cli_prompt.search)
 _add(app, "explain", cli_inspect.explain)
-_add(app, "replay", cli_inspect.replay)
+_add(app, "why-not", cli_trace.why_not, cli_trace.WHY_NOT_EPILOG)
+_add(app, "replay", cli_inspect.replay, cli_inspect.REPLAY_EPILOG)
+_add(app, "diff", cli_trace.diff, cli_trace.DIFF_EPILOG)
+_add(app, "trace", cli_trace.trace, cli_trace.TRACE_EPILOG)
+_add(app, "verify-prompt", cli_trace.verify_prompt, cli_trace.VERIFY_EPILOG)
+_add(app, "leave-one-out", cli_trace.leave_one_out, cli_trace.LEAVE_EPILOG)
+_add(app, "bundle", cli_trace.bundle, cli_trace.BUNDLE_EPILOG)
 _add(app, "keep", cli_care.keep)
 _add(app, "up", up.up)
 _add(app, "doctor", cli_inspect.doctor)
@@ -65,15 +89,35 @@ _add(app, "backup", cli_care.backup)
 _add(app, "restore", cli_care.restore)
 _add(app, "forget", cli_care.forget, cli_care.FORGET_EPILOG)
 app.add_typer(index_app, name="index")
+app.add_typer(prompts_app, name="prompts")
+app.add_typer(history_app, name="history")
+app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
 _add(index_app, "generations", cli_index.generations)
 _add(index_app, "check", cli_index.check, cli_index.CHECK_EPILOG)
 _add(index_app, "diff", cli_index.diff)
 _add(index_app, "gc", cli_index.gc)
+_add(index_app, "import-pkl", cli_import.import_pkl, cli_import.IMPORT_EPILOG)
+_add(prompts_app, "gc", cli_care.prompts_gc)
+_add(history_app, "append", cli_history.append, cli_history.APPEND_EPILOG)
+_add(history_app, "show", cli_history.show)
+_add(history_app, "sessions", cli_history.sessions)
+_add(history_app, "tag", cli_history.tag)
+_add(history_app, "adopt", cli_history.adopt, cli_history.ADOPT_EPILOG)
+_add(history_app, "import", cli_history.import_)
+_add(history_app, "export", cli_history.export, cli_history.EXPORT_EPILOG)
+_add(history_app, "embed", cli_history_care.embed)
+_add(history_app, "backfill", cli_history_care.backfill, cli_history_care.BACKFILL_EPILOG)
+_add(history_app, "check", cli_history_care.check)
+_add(history_app, "clear", cli_history_care.clear, cli_history_care.CLEAR_EPILOG)
+_add(models_app, "list", cli_models.list_)
+_add(models_app, "pull", cli_models.pull)
+_add(models_app, "verify", cli_models.verify)
 _add(config_app, "show", cli_inspect.config_show)
 _add(config_app, "reference", cli_inspect.config_reference)
 _add(eval_app, "retrieval", cli_inspect.eval_retrieval, cli_inspect.EVAL_EPILOG)
+_add(eval_app, "sweep", cli_eval.sweep, cli_eval.SWEEP_EPILOG)
 
 
 def _version(value: bool) -> None:
@@ -116,8 +160,8 @@ def root(
     ctx.obj = Session(data, config)
 
 
-def global_first(words: list[str]) -> list[str]:
-    """Move the global options to the front, so that people may write them anywhere."""
+def global_apart(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the global options, which people may write anywhere, and all other words."""
     end = words.index("--") if "--" in words else len(words)
     first: list[str] = []
     rest: list[str] = []
@@ -131,7 +175,20 @@ def global_first(words: list[str]) -> list[str]:
         target = first if name in WITH_VALUE or word == "--traceback" else rest
         target += words[position : min(position + width, end)]
         position += width
-    return [*first, *rest, *words[end:]]
+    return first, [*rest, *words[end:]]
+
+
+def only(name: str) -> typer.Typer:
+    """Return the application with one command or group; with all of them where none is named so.
+
+    To make them all takes longer than most commands need.
+    """
+    commands = [c for c in app.registered_commands if c.name == name]
+    groups = [g for g in app.registered_groups if g.name == name]
+    small = copy.copy(app)
+    if commands or groups:
+        small.registered_commands, small.registered_groups = commands, groups
+    return small
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -154,7 +211,9 @@ def main(argv: list[str] | None = None) -> int:
             from ragstream_core.config import quiet_environment
 
             quiet_environment()
-        return app(global_first(words), prog_name="ragstream", standalone_mode=False)
+        first, rest = global_apart(words)
+        called = only(rest[0]) if rest else app
+        return called([*first, *rest], prog_name="ragstream", standalone_mode=False)
 
     return guarded(run, words)
 

@@ -42,7 +42,9 @@ def append(
     ctx: typer.Context,
     session: Annotated[
         str,
-        typer.Option(metavar="NAME", help="The conversation; default: a new one named by time."),
+        typer.Option(
+            metavar="NAME", help="The conversation; default: the answered prompt's, or a new one."
+        ),
     ] = "",
     user: Annotated[str, typer.Option(metavar="TEXT", help="What was asked; - reads stdin.")] = "",
     assistant: Annotated[
@@ -83,6 +85,7 @@ def append(
         OperationFailed: Disk full or failing; the turn is not kept.
     """
     from ragstream_core.build import history
+    from ragstream_core.build.history_answers import prompt_session
     from ragstream_core.history.records import Turn
 
     if answers and not external:
@@ -91,6 +94,7 @@ def append(
     if "-" in (user, assistant) and user == assistant:
         raise UsageError("stdin cannot be both sides", hint="give one of them as a file")
     workspace = session_of(ctx).workspace()
+    session = session or (prompt_session(workspace, answers) if answers else "")
     turn = Turn(
         "",
         session or history.new_session(workspace),
@@ -147,7 +151,8 @@ def show(
     for row in rows:
         _print_turn(row)
     if not rows:
-        note("no turn is kept; next: ragstream history append --help")
+        kept = "no such turn is kept" if session or tags else "no turn is kept"
+        note(f"{kept}; next: ragstream history {'sessions' if session else 'append --help'}")
 
 
 def sessions(ctx: typer.Context, as_json: Json = False) -> None:

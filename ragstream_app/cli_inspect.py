@@ -23,6 +23,12 @@ queries.jsonl: one object a line with id and text
 
 qrels.tsv: a header line, then query-id, corpus-id and score, separated by tabs"""
 
+REPLAY_EPILOG = """**Examples**
+
+ragstream replay 0a1b2c
+
+ragstream replay --bundle prompt.bundle"""
+
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 Key = Annotated[
     str,
@@ -52,6 +58,7 @@ def explain(
     workspace = session_of(ctx).workspace()
     full_key = workspace.store.find(key)
     decisions = workspace.decisions(full_key)
+    locked = bool(workspace.store.record(full_key).inputs["lock"])
     found = [way for way in ways(decisions) if not chunk or _is_meant(way["chunk_id"], chunk)]
     if chunk and not found:
         raise UsageError(
@@ -59,23 +66,47 @@ def explain(
             hint=f"ragstream explain {full_key[:12]} lists them",
         )
     if as_json:
-        emit_json({"prompt_key": full_key, "candidates": found})
+        emit_json({"prompt_key": full_key, "locked": locked, "candidates": found})
         return
-    from ragstream_app.rendering import print_ways
+    from ragstream_app.trace_text import print_explained
 
-    print_ways(full_key, found, detailed=bool(chunk))
+    print_explained(full_key, found, locked=locked, detailed=bool(chunk))
 
 
-def replay(ctx: typer.Context, key: Key, as_json: Json = False) -> None:
+def replay(
+    ctx: typer.Context,
+    key: Annotated[
+        str,
+        typer.Argument(metavar="KEY", help="A prompt's key or its first 6 digits."),
+    ] = "",
+    bundle: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file that `ragstream bundle` wrote, from anywhere."),
+    ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Ask the language model again, and compare its answers."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Make a kept prompt again from its inputs and compare the bytes; exit code 0 if identical.
 
     Raises:
+        UsageError: Neither a key nor a bundle.
         UnknownPrompt: No such prompt.
+        IntegrityError: The bundle is not what was written, or of another prompt.
         Exit: With 3, where the bytes are not the same.
     """
     workspace = session_of(ctx).workspace()
-    full_key = workspace.store.find(key)
-    verdict = workspace.replay(full_key)
+    if bundle is not None:
+        from ragstream_core.build.unbundling import replay_bundle
+
+        full_key, verdict = replay_bundle(workspace, bundle, key=key)
+    elif key:
+        full_key = workspace.store.find(key)
+        verdict = workspace.replay(full_key, live=live)
+    else:
+        raise UsageError("no prompt given", hint="ragstream replay KEY, or --bundle FILE")
     identical = verdict.verdict == "identical"
     if as_json:
         emit_json({"prompt_key": full_key, **asdict(verdict)})

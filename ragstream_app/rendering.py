@@ -201,6 +201,24 @@ def print_metrics(report: Mapping[str, Any]) -> None:
     )
 
 
+def print_sweep(points: Sequence[Mapping[str, Any]]) -> None:
+    """Print a line a point of a threshold sweep."""
+    head = ("theta", "relative", "kept", "shown", "candidates", "tokens")
+    rows = [
+        (
+            f"{p['theta']:g}",
+            f"{p['relative']:g}",
+            f"{p['kept_relevant']:.3f}",
+            f"{p['shown']:.3f}",
+            f"{p['candidates']:.1f}",
+            f"{p['tokens']:,.0f}",
+        )
+        for p in points
+    ]
+    _aligned([head, *rows], right=tuple(range(len(head))))
+    typer.echo(f"{points[0]['questions']:,} questions · {points[0]['found']:,} expected items found")
+
+
 def _aligned(rows: Sequence[Sequence[str]], *, right: tuple[int, ...] = ()) -> None:
     """Print rows of cells in columns, two blanks apart; those in ``right`` end in line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

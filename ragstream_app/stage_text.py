@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ragstream_core.prompting.compose import injected
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.super_prompt import BODY_KEYS
 
@@ -59,11 +60,11 @@ def _shape(prompt: SuperPrompt) -> Iterator[str]:
 
 
 def _files(prompt: SuperPrompt) -> Iterator[str]:
-    files = prompt.extras.get("files", [])
+    files = injected(prompt)
     if files:
         yield f"❖ FILES ({len(files)})"
     for row in files:
-        yield f"{row['project']}/{row['path']}  sha256 {row['sha256'][:12]}"
+        yield f"{'/'.join(row['home'])}  {row['mode']}  sha256 {row['sha256'][:12]}"
 
 
 def _candidates(prompt: SuperPrompt) -> Iterator[str]:

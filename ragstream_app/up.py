@@ -151,6 +151,11 @@ def _signals_stop() -> Iterator[None]:
     """Let SIGTERM and SIGHUP stop us as Ctrl-C does: by unwinding."""
 
     def unwind(number: int, _: FrameType | None) -> None:
+        """Unwind.
+
+        Raises:
+            SystemExit: Always.
+        """
         raise SystemExit(128 + number)
 
     before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXCHANGE_VERSION = 1
 EXCHANGES = "exchanges"
-"""The entry of ``extras`` that names a prompt's exchanges, by digest, in order."""
+"""The entry of ``extras`` that names a prompt's exchanges: stage and pass → digest, in order."""
 
 Schema = TypeVar("Schema", bound="BaseModel")
 
@@ -113,7 +113,13 @@ class Exchanges:
         self.differences: list[str] = []
 
     def ask(
-        self, op: str, messages: Sequence[ChatMessage], schema: type[Schema], *, fallback: str
+        self,
+        op: str,
+        messages: Sequence[ChatMessage],
+        schema: type[Schema],
+        *,
+        fallback: str,
+        check: Callable[[Schema], str] | None = None,
     ) -> Answered[Schema]:
         """Return a validated answer, or why there is none.
 
@@ -122,6 +128,7 @@ class Exchanges:
             messages: What is asked.
             schema: What the answer must be.
             fallback: Name of what the stage does without an answer; recorded.
+            check: Says what is wrong with an answer of that schema; empty: nothing.
 
         Raises:
             InputUnavailable: Nobody may be asked and the record has no such exchange.
@@ -130,6 +137,9 @@ class Exchanges:
         if self._model is None:
             return self._again(then, op, messages, schema)
         value, exchange = _asked(self._model, op, messages, schema)
+        wrong = check(value) if check and value is not None else ""
+        if wrong:
+            value, exchange = None, replace(exchange, validated=False, reason=wrong)
         if exchange.reason:
             exchange = replace(exchange, fallback=fallback)
         if then is not None and then.request != exchange.request:

@@ -141,7 +141,7 @@ class PromptInputs:
         now: ISO 8601 time of the request.
         time_zone: Its zone's name.
         models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
-            files), ``gate``, ``counter``.
+            files), ``gate``, ``gate_weights``, ``counter``.
         code: Digest of the chain's source.
         receipts: ``project/path`` → sha256 of every injected file; filled by A1.
         query_vectors: sha256 of each query text → sha256 of its vector's bytes, where the vectors

@@ -75,7 +75,7 @@ def make_record(
     """
     inputs = inputs_of(prompt)
     output = sha256_hex(prompt.extras["super_prompt"])
-    exchanges = list(prompt.extras.get(EXCHANGES, ()))
+    exchanges = list(prompt.extras.get(EXCHANGES, {}).values())
     return PromptRecord(
         prompt_key=digest_of([inputs.key, exchanges, [], output]),
         input_key=inputs.key,

@@ -76,12 +76,13 @@ def environment() -> dict[str, str]:
     }
 
 
-def replay(record: PromptRecord, run: Runner) -> Verdict:
+def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -> Verdict:
     """Recompute a recorded prompt and classify the result.
 
     Args:
         record: The kept record.
         run: Runs the whole chain for its inputs.
+        differences: What a language model that is asked again says otherwise; filled by ``run``.
 
     Returns:
         One of four verdicts; a failure to find an input is a verdict, not an error.
@@ -102,7 +103,7 @@ def replay(record: PromptRecord, run: Runner) -> Verdict:
     first = _first_difference(record.trail, prompt.extras["trail"])
     if output == record.output_sha256 and inputs_of(prompt).receipts == inputs.receipts:
         return Verdict("identical", "", "", output)
-    differing = _differences(record, inputs)
+    differing = [*_differences(record, inputs), *differences]
     kind = "environment differs" if differing else "defect"
     return Verdict(kind, "; ".join(differing) or "same inputs, other bytes", first, output)
 

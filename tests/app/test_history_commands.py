@@ -141,6 +141,15 @@ def test_an_external_reply_is_checked_against_its_prompt(indexed, run):
     ]  # fmt: skip
 
 
+def test_a_reply_joins_the_conversation_of_its_prompt(indexed, run):
+    question = ("prompt", "What does the Exact File Lock do?", "-p", "manual", "--json")
+    run("history", "append", "--session", "team", *SAID)
+    key = as_json(run(*question, "--session", "team"))["prompt_key"]
+    reply = ("--external", "--answers", key[:8], "--assistant", "It restricts.", "--json")
+    assert as_json(run("history", "append", *reply))["session"] == "team"
+    assert as_json(run("history", "append", "--session", "own", *reply))["session"] == "own"
+
+
 def test_a_lost_rendering_is_made_again(indexed, run):
     made = as_json(run("prompt", "What does the Exact File Lock do?", "-p", "manual", "--json"))
     path = indexed / "prompts" / made["prompt_key"] / "super_prompt.md"

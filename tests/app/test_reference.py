@@ -18,10 +18,15 @@ HERE = Path(__file__).parent
 HELP = HERE / "help.txt"
 REFERENCE = HERE.parents[1] / "data" / "doc_raw" / "handbook" / "settings-reference.md"
 COMMANDS = (
-    "", "ingest", "status", "prompt", "search", "explain", "replay", "up", "doctor", "config",
-    "config show", "config reference", "eval", "eval retrieval", "keep", "du", "backup",
+    "", "ingest", "status", "prompt", "ask", "search", "explain", "why-not", "replay",
+    "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up", "doctor",
+    "config", "config show", "config reference", "models", "models list",
+    "models pull", "models verify", "eval", "eval retrieval", "keep", "du", "backup",
     "restore", "forget", "index",
-    "index generations", "index check", "index diff", "index gc",
+    "index generations", "index check", "index diff", "index gc", "index import-pkl",
+    "prompts", "prompts gc", "history",
+    "history append", "history show", "history sessions", "history tag", "history import",
+    "history export", "history embed", "history backfill", "history check", "history clear",
 )  # fmt: skip
 
 

@@ -1,0 +1,83 @@
+"""The options of `ragstream prompt`, one name each; `search` takes some of them too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Text = Annotated[
+    str, typer.Argument(metavar="TEXT|-", help="What you want to ask, or - to read it from stdin.")
+]
+Projects = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--project", metavar="PROJECT", help="A project to read; repeatable."),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file", metavar="PATH", help="Inject this file of the project; any type; repeatable."
+    ),
+]
+Diffs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--diff", metavar="PATH", help="Show what git says changed in this file; repeatable."
+    ),
+]
+Lock = Annotated[
+    bool,
+    typer.Option(
+        "--lock", metavar="", help="Exact File Lock: use the given files and nothing else."
+    ),
+]
+Off = Annotated[
+    list[str] | None,
+    typer.Option("--off", metavar="PATH", help="Leave this file out; repeatable."),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="PATH",
+        help="Like --off, and say what differs from the prompt with it; repeatable.",
+    ),
+]
+Task = Annotated[str, typer.Option(metavar="NAME", help="A task profile: a named set of settings.")]
+Through = Annotated[
+    str,
+    typer.Option(
+        metavar="STAGE",
+        show_default="all of them",
+        help="Stop after: preprocessed, a2, retrieval, reranked, a3, a4, a5.",
+    ),
+]
+AsOf = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Read generation N of the index; 0: the newest.")
+]
+Stale = Annotated[
+    Literal["ok", "warn", "refuse"],
+    typer.Option(help="When documents changed since the last ingest."),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for this call; repeatable."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the Super-Prompt there instead of stdout."),
+]
+Session = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The conversation it belongs to: its newest turns are shown verbatim."
+    ),
+]
+NoRecord = Annotated[
+    bool, typer.Option("--no-record", metavar="", help="Leave no Dagster run behind.")
+]
+NoPersist = Annotated[
+    bool, typer.Option("--no-persist", metavar="", help="Write nothing of this prompt anywhere.")
+]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]

@@ -1,0 +1,221 @@
+"""How explain, diff, trace, why-not, verify-prompt and leave-one-out look on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from ragstream_app.rendering import KEY_DIGITS, MAX_SHOWN, NAME_WIDTH, printable, short_id
+from ragstream_app.session import note
+
+LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
+_COLUMNS = ("dense", "lexical", "score", "rerank", "cosine")
+_RERANKERS = ("cross_encoder", "maxsim")
+_STATES = {"current": "green", "changed": "yellow"}
+_ITEMS = ("facts", "constraints", "open_issues", "files")
+
+
+def print_explained(
+    key: str, ways: Sequence[Mapping[str, Any]], *, locked: bool, detailed: bool
+) -> None:
+    """Print each candidate's way: a line with its scores and ranks, or every step of it."""
+    if locked and not ways:
+        typer.echo(f"prompt {key[:KEY_DIGITS]}: {LOCKED}")
+        return
+    if detailed:
+        for way in ways:
+            _print_steps(way)
+        return
+    kept = sum(bool(way["kept"]) for way in ways)
+    typer.echo(f"prompt {key[:KEY_DIGITS]}: {kept} of {len(ways)} candidates are in it")
+    names = [printable(short_id(way["chunk_id"])) for way in ways]
+    width = min(max(map(len, names), default=0), NAME_WIDTH)
+    if ways:
+        heads = "".join(f"{name:>8}" for name in _COLUMNS)
+        typer.echo(f"     {'':<{width}}{heads}  ranks           ended at")
+    for way, name in zip(ways, names, strict=True):
+        last = way["steps"][-1]
+        mark = "in " if way["kept"] else "out"
+        numbers = "".join(_cell(value) for value in _scores(way["steps"]))
+        ranks = "→".join(str(step["rank"]) for step in way["steps"][:4])
+        end = f"{last['stage']}  {last['rule']}: {printable(last['reason'])}"
+        typer.echo(f"{mark}  {name:<{width}}{numbers}  {ranks:<14}  {end}")
+    if ways:
+        note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
+
+
+def _scores(steps: Sequence[Mapping[str, Any]]) -> list[float | None]:
+    """Return the columns of a candidate's last pass; None where a stage gave no number."""
+    last = {step["stage"]: step for step in steps if step["pass"] == steps[-1]["pass"]}
+    found = last.get("retrieval", {}).get("scores", {})
+    closer = last.get("reranked", {}).get("scores", {})
+    reranked = next((closer[name] for name in _RERANKERS if name in closer), None)
+    row = [found.get(name) for name in ("dense", "lexical", "score")]
+    return [*row, reranked, found.get("best_cosine")]
+
+
+def _cell(value: float | None) -> str:
+    return f"{'–' if value is None else f'{value:.3f}':>8}"
+
+
+def _print_steps(way: Mapping[str, Any]) -> None:
+    typer.echo(f"{printable(way['chunk_id'])}  ({'in' if way['kept'] else 'out'})")
+    for step in way["steps"]:
+        again = f" (pass {step['pass']})" if step["pass"] > 1 else ""
+        score = f"{step['score']:.3f}" if step["score"] else "-"
+        parts = ", ".join(f"{name} {value:.3f}" for name, value in step["scores"].items())
+        why = f"{step['rule']}: {printable(step['reason'])}" + (f"  ({parts})" if parts else "")
+        typer.echo(f"  {step['stage'] + again:<10} rank {step['rank']:>3}  {score:>6}  {why}")
+
+
+def print_diff(found: Mapping[str, Any]) -> None:
+    """Print what differs in the output, then each input that differs with what it did."""
+    output = found["output"]
+    pair = f"{found['before'][:KEY_DIGITS]} → {found['after'][:KEY_DIGITS]}"
+    typer.echo(f"{pair}: {'the same bytes' if output['identical'] else 'other bytes'}")
+    _print_output(output)
+    for row in found["causes"]:
+        typer.echo(f"input {row['input']}: caused {row['effect']}")
+        _indented(row["details"])
+    for project, changes in found["documents"].items():
+        for kind, paths in changes.items():
+            _indented([f"{project}/{path} {kind}" for path in paths])
+    for line in found["environment"]:
+        typer.echo(f"environment: {printable(line)}")
+
+
+def _print_output(output: Mapping[str, Any]) -> None:
+    selection = output["selection"]
+    for sign, side in (("+", "added"), ("-", "removed")):
+        _indented([f"{sign} chunk {short_id(i)}" for i in selection[side]])
+        for name in _ITEMS:
+            label = name.removesuffix("s").replace("_", " ")
+            _indented([f"{sign} {label}: {text}" for text in output[name][side]])
+    if selection["reordered"]:
+        typer.echo("  the selected chunks stand in another order")
+    if output["blocks"]:
+        typer.echo(f"  blocks that differ: {', '.join(output['blocks'])}")
+
+
+def print_trace(found: Mapping[str, Any]) -> None:
+    """Print the way of a citation: chunk, file, generation, ingest run."""
+    state = typer.style(found["now"], fg=_STATES.get(found["now"], "red"))
+    issued = "" if found["issued"] else "  (a candidate; the prompt does not show it)"
+    typer.echo(f"{found['short_id']}  {printable(found['id'])}{issued}")
+    if found["kind"] == "turn":
+        session = printable(str(found.get("session_id", found["source"])))
+        typer.echo(f"  turn        {session}, record {found.get('seq', '–')}: {state}")
+        return
+    if "span" in found:
+        page = f", page {found['page']}" if found["page"] else ""
+        heading = f", {printable(found['heading'])}" if found["heading"] else ""
+        span = f"characters {found['span'][0]}–{found['span'][1]}"
+        typer.echo(f"  chunk       {found['chunk_idx']}: {span}{page}{heading}")
+    typer.echo(f"  file        {printable(found['project'])}/{printable(found['path'])}: {state}")
+    typer.echo(f"  sha256      {found['sha256']}")
+    if "generation" in found:
+        _print_generation(found["generation"], found["indexed"])
+
+
+def _print_generation(generation: Mapping[str, Any], indexed: str) -> None:
+    kept = "" if generation["kept"] else "; no longer kept"
+    typer.echo(f"  generation  {generation['n']} ({generation['digest'][:12]}){kept}")
+    if "since" in generation:
+        provenance = generation["provenance"]
+        run = f", run {provenance['run_id']}" if provenance.get("run_id") else ""
+        when = generation["created"] or "before the oldest kept generation"
+        typer.echo(f"  ingested    generation {generation['since']}, {when}{run}")
+    typer.echo(f"  newest      the index holds the file: {indexed}")
+
+
+def print_why_not(found: Mapping[str, Any]) -> None:
+    """Print where each chunk ended, and its places where no list held it."""
+    if found["note"]:
+        note(f"warning: {printable(found['note'])}")
+    for verdict in found["verdicts"][:MAX_SHOWN]:
+        name = short_id(verdict["chunk_id"]) if verdict["chunk_id"] else verdict["path"]
+        where = "is in the prompt" if verdict["kept"] else f"ended at {verdict['stage']}"
+        why = f"{verdict['rule']}: {printable(verdict['reason'])}"
+        typer.echo(f"{printable(name)} {where}  {why}")
+        if verdict["distance"] is not None:
+            typer.echo(f"  it lacks {verdict['distance']:.6f}")
+        for place in verdict["places"]:
+            typer.echo(f"  {_place(place)}")
+    more = len(found["verdicts"]) - MAX_SHOWN
+    if more > 0:
+        note(f"{more:,} more chunks (--json lists all)")
+
+
+def _place(place: Mapping[str, Any]) -> str:
+    if not place["rank"]:
+        return f"{place['signal']:<12} no word of the question"
+    edge = f"rank {place['depth']} has {place['last']:.3f}"
+    return (
+        f"{place['signal']:<12} rank {place['rank']:,} of {place['of']:,}  {place['score']:.3f}  "
+        f"{edge}, {place['distance']:.6f} away"
+    )
+
+
+def print_receipts(found: Mapping[str, Any]) -> None:
+    """Print a line a file: how the prompt uses it and what has become of it."""
+    for row in found["files"]:
+        state = typer.style(f"{row['state']:<10}", fg=_STATES.get(row["state"], "red"))
+        name = printable(f"{row['project']}/{row['path']}" if row["project"] else row["path"])
+        typer.echo(f"{state}  {row['use']:<8}  {row['sha256'][:12]}  {name}")
+    moved = sum(row["state"] != "current" for row in found["files"])
+    key = found["prompt_key"][:KEY_DIGITS] or "a prompt that is not on record"
+    note(f"{key}: {moved} of {len(found['files'])} files changed since")
+
+
+def print_leave_one_out(found: Mapping[str, Any]) -> None:
+    """Print a table: what changes in the prompt when a file is off."""
+    typer.echo(f"prompt {found['prompt_key'][:KEY_DIGITS]}: {found['tokens']:,} tokens")
+    if not found["files"]:
+        typer.echo("no document is selected")
+        return
+    names = [printable(f"{row['project']}/{row['path']}") for row in found["files"]]
+    width = max(len("without"), *map(len, names))
+    heads = ("chunks", "come in", "facts -", "facts +", "tokens")
+    typer.echo(f"{'without':<{width}}{''.join(f'{head:>9}' for head in heads)}")
+    for row, name in zip(found["files"], names, strict=True):
+        if row["error"]:
+            typer.echo(f"{name:<{width}}  {printable(row['error'])}")
+            continue
+        typer.echo(f"{name:<{width}}{_counts(row)}")
+
+
+def _counts(row: Mapping[str, Any]) -> str:
+    output = row["output"]
+    items = [output[name] for name in ("facts", "constraints")]
+    lost, won = (sum(len(item[side]) for item in items) for side in ("removed", "added"))
+    come = len(output["selection"]["added"])
+    return f"{row['chunks']:>9}{come:>9}{lost:>9}{won:>9}{row['tokens']:>+9,}"
+
+
+def print_compared(found: Mapping[str, Any]) -> None:
+    """Say on stderr what leaving files out changes."""
+    names = printable(", ".join(found["without"]))
+    if found["error"]:
+        note(f"the prompt with {names} cannot be made: {printable(found['error'])}")
+        return
+    output = found["output"]
+    if output["identical"]:
+        note(f"without {names}: the same prompt")
+        return
+    told = []
+    for name in ("selection", "facts", "constraints", "open_issues"):
+        sides = [("-", len(output[name]["removed"])), ("+", len(output[name]["added"]))]
+        numbers = " ".join(f"{sign}{n}" for sign, n in sides if n)
+        label = "chunks" if name == "selection" else name.replace("_", " ")
+        told += [f"{label} {numbers}"] if numbers else []
+    told.append(f"tokens {found['tokens']:+,}")
+    note(f"without {names}: {', '.join(told)}")
+
+
+def _indented(lines: Sequence[str]) -> None:
+    for line in lines[:MAX_SHOWN]:
+        typer.echo(f"  {printable(line)}")
+    if len(lines) > MAX_SHOWN:
+        typer.echo(f"  … {len(lines) - MAX_SHOWN:,} more (--json lists all)")

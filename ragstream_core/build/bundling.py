@@ -1,0 +1,166 @@
+"""`ragstream bundle`: everything that a prompt is made again from, in one file."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.atomic import replace_bytes
+from ragstream_core.build import querying
+from ragstream_core.build.conversation import ConversationMemory
+from ragstream_core.build.history import journal, snapshot_path
+from ragstream_core.errors import InputUnavailable, UnknownPrompt, UsageError
+from ragstream_core.orchestration import bundle as form
+from ragstream_core.orchestration.inputs import inputs_from
+from ragstream_core.orchestration.prompt_store import RECORD_NAME
+from ragstream_core.records.identity import canonical_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.inputs import PromptInputs
+    from ragstream_core.stores.history_view import HistoryView
+    from ragstream_core.stores.portable import Portable
+
+EXACT_STORES = ("catalog", "faiss")
+"""Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice."""
+_DIGEST = re.compile(rb'"([0-9a-f]{64})"')
+_PLACES = ("arrays", "seal")
+
+
+def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]:
+    """Write the bundle of a recorded prompt; a file that is there is replaced.
+
+    Args:
+        workspace: The data root.
+        key: Its key or the first digits.
+        target: Where to.
+
+    Returns:
+        ``prompt_key``, ``path``, ``bytes``, ``projects`` (name → generation), ``chunks``, ``blobs``
+        and ``records`` (of the conversation) that it holds.
+
+    Raises:
+        UnknownPrompt: No prompt under that key, or bytes that it injected are not kept.
+        GenerationGone: A generation that it was made from is no longer there.
+        InputUnavailable: It needs a store or a conversation that cannot be put into a file.
+        IntegrityError: The record or an index is damaged.
+        Refused: It would be larger than 1 GB.
+        OSError: Disk full, permission denied.
+    """
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", hint="--out FILE")
+    record = workspace.store.record(key)
+    inputs = inputs_from(record.inputs)
+    require_exact(inputs)
+    querying.require_inputs(workspace, inputs)
+    path = workspace.store.root / record.prompt_key / RECORD_NAME
+    parts = {form.RECORD: path.read_bytes()}
+    for digest in required_blobs(inputs):
+        parts[form.BLOB + digest] = workspace.store.blob(digest)
+    for digest in mentioned(parts[form.RECORD]) - set(required_blobs(inputs)):
+        with contextlib.suppress(UnknownPrompt):
+            parts[form.BLOB + digest] = workspace.store.blob(digest)
+    chunks = 0
+    for pin in inputs.pins:
+        found = _generation(workspace, pin.project, pin.generation, pin.digest)
+        chunks += len(found.chunks)
+        encoded = dict(zip(form.INDEX_PARTS, encode(found), strict=True))
+        parts |= {form.index_part(pin.project, kind): data for kind, data in encoded.items()}
+    history = dict(_history(workspace, inputs))
+    data = form.pack(record.prompt_key, parts | history)
+    replace_bytes(target.resolve(), data)
+    return {
+        "prompt_key": record.prompt_key,
+        "path": str(target),
+        "bytes": len(data),
+        "projects": {pin.project: pin.generation for pin in inputs.pins},
+        "chunks": chunks,
+        "blobs": sum(name.startswith(form.BLOB) for name in parts),
+        "records": history.get(form.JOURNAL, b"").count(b"\n"),
+    }
+
+
+def required_blobs(inputs: PromptInputs) -> list[str]:
+    """Return the digests of the bytes that a prompt needs besides the index, sorted."""
+    return sorted({*inputs.receipts.values(), *inputs.query_vectors.values()})
+
+
+def mentioned(record: bytes | memoryview) -> set[str]:
+    """Return the digests that a record names: of some of them the bytes may be kept."""
+    return {found.decode() for found in _DIGEST.findall(bytes(record))}
+
+
+def require_exact(inputs: PromptInputs) -> None:
+    """Refuse a prompt whose candidates came from a store that cannot be made again elsewhere.
+
+    Raises:
+        InputUnavailable: It names such a store.
+    """
+    given = [inputs.settings.get("retrieval", {}).get("store", EXACT_STORES[0])]
+    given += [value for _, key, value in inputs.changes if key == "retrieval.store"]
+    other = [store for store in given if store not in EXACT_STORES]
+    if other or inputs.models.get("store"):
+        raise InputUnavailable(
+            f"the candidates came from the store {inputs.models.get('store') or other[0]}, which "
+            "does not fit into a file",
+            hint="prompts of retrieval.store=catalog can be bundled",
+        )
+
+
+def encode(found: Portable) -> list[bytes]:
+    """Return the parts of a generation in the order of `INDEX_PARTS`."""
+    head = {
+        "index_fp": found.index_fp,
+        "embed_fp": found.embed_fp,
+        "dimension": int(found.vectors.shape[1]),
+    }
+    files = (
+        (f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason) for f in found.files
+    )
+    return [
+        canonical_json(head).encode(),
+        _lines(files),
+        _lines(found.chunks),
+        _lines(found.texts),
+        found.vectors.astype("<f4").tobytes(),
+    ]
+
+
+def _lines(rows: Iterable[Sequence[Any]]) -> bytes:
+    return "".join(f"{canonical_json(list(row))}\n" for row in rows).encode()
+
+
+def _generation(workspace: Workspace, project: str, n: int, digest: str) -> Portable:
+    from ragstream_core.stores.portable import take_out
+
+    return take_out(workspace.index_dir(project), n, digest)
+
+
+def _history(workspace: Workspace, inputs: PromptInputs) -> Iterator[tuple[str, bytes]]:
+    """Yield what a prompt saw of the conversation, and nothing where it saw nothing."""
+    memory = ConversationMemory(workspace, inputs)
+    pin = inputs.history
+    if not pin.seq:
+        return
+    first = 1 if memory.shown else pin.seq  # what is not shown is only checked
+    yield (
+        form.JOURNAL,
+        b"".join(raw for _, raw in journal(workspace).lines(first, pin.seq + 1)),
+    )
+    if memory.view is not None:
+        yield form.SNAPSHOT, _snapshot(workspace, memory.view)
+
+
+def _snapshot(workspace: Workspace, view: HistoryView) -> bytes:
+    from ragstream_core.stores.history_format import decode, encode
+
+    view.verify()
+    meta = {name: value for name, value in view.meta.items() if name not in _PLACES}
+    data = bytes(encode(view.stored, meta))
+    if decode(data)[1]["digest"] != view.digest:
+        raise InputUnavailable(f"{snapshot_path(workspace)} cannot be put into a file")
+    return data

@@ -1,0 +1,154 @@
+"""`ragstream diff`: what differs between two recorded prompts, and which pinned input did it.
+
+A cause is found by trial: the first prompt is run again with one group of inputs taken from the
+second. What cannot be tried is named as such.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build import querying
+from ragstream_core.build.file_sources import RecordedAnswers
+from ragstream_core.errors import RagstreamError
+from ragstream_core.orchestration.compare import Output, compare_outputs, differing, swapped
+from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
+from ragstream_core.records.identity import sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.prompt_store import PromptRecord
+    from ragstream_core.stores.generations import GenerationDiff
+
+ALL, PART, NONE = "all of it", "part of it", "nothing"
+UNKNOWN = "unknown: "
+UNTRIED = ("code",)
+
+
+def diff(workspace: Workspace, before: str, after: str) -> dict[str, Any]:
+    """Compare two recorded prompts.
+
+    Args:
+        workspace: The data root.
+        before: Key of the prompt compared with, or its first digits.
+        after: Key of the prompt described.
+
+    Returns:
+        ``before``, ``after`` (full keys), ``output`` as from `compare_outputs`, ``causes`` (a list
+        of ``input``, ``details``, ``effect``: ``all of it``, ``part of it``, ``nothing`` or
+        ``unknown: …``), ``environment`` (what differs around both, a line each) and ``documents``
+        (what the generations say of their files).
+
+    Raises:
+        UnknownPrompt: No prompt under a key.
+        IntegrityError: A record is damaged.
+        RagstreamError: A rendering is lost and cannot be made again.
+    """
+    old, new = (workspace.store.record(key) for key in (before, after))
+    was, now = inputs_from(old.inputs), inputs_from(new.inputs)
+    output = compare_outputs(output_of(workspace, old), output_of(workspace, new))
+    found = differing(was, now)
+    effects = _effects(workspace, old, new, list(found))
+    return {
+        "before": old.prompt_key,
+        "after": new.prompt_key,
+        "output": output,
+        "causes": [
+            {"input": group, "details": details, "effect": effects[group]}
+            for group, details in found.items()
+        ],
+        "environment": [
+            f"{name}: {old.environment.get(name, '-')} → {new.environment.get(name, '-')}"
+            for name in sorted({*old.environment, *new.environment})
+            if old.environment.get(name) != new.environment.get(name)
+        ],
+        "documents": _documents(workspace, was, now),
+    }
+
+
+def output_of(workspace: Workspace, record: PromptRecord) -> Output:
+    """Return what came out of a recorded prompt; a lost rendering is made again.
+
+    Raises:
+        RagstreamError: It cannot be made again.
+    """
+    path = workspace.store.root / record.prompt_key / "super_prompt.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    inputs = inputs_from(record.inputs)
+    if sha256_hex(text) != record.output_sha256:
+        return Output.of(querying.rerun(workspace, inputs, RecordedAnswers(record.exchanges)))
+    return Output(text, selected(workspace, record.prompt_key), inputs.receipts)
+
+
+def selected(workspace: Workspace, key: str) -> tuple[str, ...]:
+    """Return the ids of the chunks that a recorded prompt selected, best first.
+
+    Raises:
+        RagstreamError: Its ledger is gone and cannot be made again.
+    """
+    rows = [row for row in workspace.decisions(key) if row.stage == "a4"]
+    last = max((row.pass_no for row in rows), default=1)
+    return tuple(row.chunk_id for row in rows if row.kept and row.pass_no == last)
+
+
+def _effects(
+    workspace: Workspace, old: PromptRecord, new: PromptRecord, groups: list[str]
+) -> dict[str, str]:
+    """Return what each group of inputs did to the output, by trial where that is needed."""
+    if old.output_sha256 == new.output_sha256:
+        return dict.fromkeys(groups, NONE)
+    if len(groups) == 1 and old.environment == new.environment:
+        return dict.fromkeys(groups, ALL)  # nothing else is left
+    was, now = inputs_from(old.inputs), inputs_from(new.inputs)
+    base = _tried(workspace, was, old)
+    if base != old.output_sha256 and "unknown" not in base:
+        base = (
+            "unknown: the first prompt comes out otherwise here and now; ragstream replay says why"
+        )
+    if "unknown" in base:
+        return dict.fromkeys(groups, base)
+    effects = {}
+    for group in groups:
+        made = f"{UNKNOWN}other code cannot be tried"
+        if group not in UNTRIED:
+            made = _tried(workspace, swapped(was, now, group), old)
+        known = {old.output_sha256: NONE, new.output_sha256: ALL}
+        effects[group] = made if made.startswith(UNKNOWN) else known.get(made, PART)
+    return effects
+
+
+def _tried(workspace: Workspace, inputs: PromptInputs, old: PromptRecord) -> str:
+    """Return the digest of what inputs give, or why nothing comes out."""
+    answers = RecordedAnswers(old.exchanges)
+    try:
+        return sha256_hex(querying.rerun(workspace, inputs, answers).extras["super_prompt"])
+    except RagstreamError as error:
+        return f"{UNKNOWN}{error.message}"
+
+
+def _documents(
+    workspace: Workspace, was: PromptInputs, now: PromptInputs
+) -> dict[str, dict[str, list[str]]]:
+    """Return added, changed and removed files of each project whose generation differs."""
+    old = {pin.project: pin.generation for pin in was.pins}
+    found = {}
+    for pin in now.pins:
+        before = old.get(pin.project, pin.generation)
+        made = _generations(workspace, pin.project, before, pin.generation)
+        if made is not None:
+            names = ("added", "changed", "removed")
+            found[pin.project] = {name: list(getattr(made, name)) for name in names}
+    return found
+
+
+def _generations(
+    workspace: Workspace, project: str, before: int, after: int
+) -> GenerationDiff | None:
+    from ragstream_core.stores.generations import compare
+
+    if before == after:
+        return None
+    try:
+        return compare(workspace.index_dir(project), before, after)
+    except RagstreamError:
+        return None  # one of them is gone; the causes say so

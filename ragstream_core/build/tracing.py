@@ -1,0 +1,200 @@
+"""`ragstream trace`: from a citation to the chunk, the file, the generation and the ingest run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build.diffs import diffs_in
+from ragstream_core.build.history_answers import issued_ids
+from ragstream_core.build.receipts import CHANGED, CURRENT, DIFF, diff_now, homes_of, state_now
+from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
+from ragstream_core.orchestration.inputs import inputs_from
+from ragstream_core.prompting.citations import parse_markers
+from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.records.identity import parse_chunk_id, sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.prompt_store import PromptRecord
+
+CHUNK, FILE, TURN = "chunk", "file", "turn"
+FILE_PREFIX, DIFF_PREFIX = "files/", "diff/"
+MIN_DIGITS = 6
+
+
+def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
+    """Follow a citation of a prompt back to where its words come from.
+
+    Args:
+        workspace: The data root.
+        citation: A marker ``[source: …, chunk: …]``, a short id, or a chunk id.
+        key: The prompt's key or its first digits.
+
+    Returns:
+        ``prompt_key``, ``short_id``, ``id``, ``kind`` (``chunk``, ``file``, ``diff``, ``turn``),
+        ``issued`` (whether the prompt shows it under that id), ``source``, ``now``. Of all but a
+        turn also ``project, path, sha256``; of a chunk ``chunk_idx, span, page, heading,
+        indexed`` (what the newest generation holds of the file), ``generation`` (``n, digest,
+        kept, since, created, provenance``); of a turn ``session_id, turn_id, seq``.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        UsageError: The prompt knows no such citation, or several.
+        IntegrityError: Its record, or the index, is damaged.
+        RagstreamError: Its ledger is gone and cannot be made again.
+    """
+    record = workspace.store.record(key)
+    short, identifier = _resolved(workspace, record, citation)
+    issued = issued_ids(workspace, record.prompt_key)
+    found = {
+        "prompt_key": record.prompt_key,
+        "short_id": short,
+        "id": identifier,
+        "issued": any(sha256_hex(identifier).startswith(i) for i in issued),
+    }
+    if identifier.startswith(HISTORY_PREFIX):
+        return {**found, **_turn(workspace, record, identifier)}
+    if identifier.startswith((FILE_PREFIX, DIFF_PREFIX)):
+        return {**found, **_file(workspace, record, identifier)}
+    return {**found, **_chunk(workspace, record, identifier)}
+
+
+def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
+    """Return the ids that a prompt could cite: its candidates, then its injected files.
+
+    Raises:
+        RagstreamError: Its ledger is gone and cannot be made again.
+    """
+    several = len(record.inputs["pins"]) > 1
+    chunks = dict.fromkeys(row.chunk_id for row in workspace.decisions(record.prompt_key))
+    files = [
+        f"{FILE_PREFIX}{name if several else name.partition('/')[2]}@{sha256}"
+        for name, sha256 in record.inputs["receipts"].items()
+    ]
+    diffs = [
+        f"{DIFF_PREFIX}{'/'.join(home) if several else home[1]}@{sha256_hex(text)}"
+        for home, text in diffs_in(record.inputs["texts"]).items()
+    ]
+    return [*chunks, *files, *diffs]
+
+
+def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> tuple[str, str]:
+    """Return short id and id of what a citation means.
+
+    Raises:
+        UsageError: Nothing of the prompt, or several things.
+    """
+    markers = parse_markers(citation)
+    wanted = markers[0].id if markers else citation.strip()
+    known = citable(workspace, record)
+    if wanted in known:
+        return sha256_hex(wanted)[:8], wanted
+    digits = wanted.lower()
+    long_enough = len(digits) >= MIN_DIGITS
+    fits = [i for i in known if long_enough and sha256_hex(i).startswith(digits)]
+    if len(fits) == 1:
+        return digits, fits[0]
+    key = record.prompt_key[:12]
+    what = f"{len(fits)} things" if fits else "nothing"
+    raise UsageError(
+        f"{citation!r} means {what} in prompt {key}",
+        hint=f"ragstream explain {key} lists its candidates",
+    )
+
+
+def _file(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
+    several = len(record.inputs["pins"]) > 1
+    is_diff = identifier.startswith(DIFF_PREFIX)
+    shown, _, sha256 = identifier.partition("/")[2].rpartition("@")
+    alone = str(record.inputs["pins"][0]["project"])
+    project, path = shown.partition("/")[::2] if several else (alone, shown)
+    state = (diff_now if is_diff else state_now)(workspace, project, path, sha256)
+    return {
+        "kind": DIFF if is_diff else FILE,
+        "source": shown,
+        "project": project,
+        "path": path,
+        "sha256": sha256,
+        "now": state,
+    }
+
+
+def _chunk(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
+    path, sha256, idx = parse_chunk_id(identifier)
+    pins = record.inputs["pins"]
+    home = homes_of(workspace, pins, path, sha256)[0]
+    pin = next(pin for pin in pins if pin["project"] == home)
+    return {
+        "kind": CHUNK,
+        "source": path,
+        "project": home,
+        "path": path,
+        "sha256": sha256,
+        "chunk_idx": idx,
+        "now": state_now(workspace, home, path, sha256),
+        "indexed": _indexed(workspace, home, path, sha256),
+        **_origin(workspace, pin, identifier),
+    }
+
+
+def _origin(workspace: Workspace, pin: dict[str, Any], identifier: str) -> dict[str, Any]:
+    """Return the chunk's row in the pinned generation, and the ingest that brought it in."""
+    from ragstream_core.stores.generations import kept_generations
+    from ragstream_core.stores.origin import origin
+
+    index_dir = workspace.index_dir(pin["project"])
+    generation = {"n": pin["generation"], "digest": pin["digest"], "kept": False}
+    try:
+        kept = {g.n: g.digest for g in kept_generations(index_dir)}
+    except GenerationGone:
+        kept = {}
+    if kept.get(pin["generation"]) != pin["digest"]:
+        return {"generation": generation}
+    found = origin(index_dir, identifier, pin["generation"])
+    if found is None:
+        return {"generation": {**generation, "kept": True}}
+    told = {"since": found.since, "created": found.created, "provenance": found.provenance}
+    return {
+        "span": list(found.span),
+        "page": found.page,
+        "heading": found.heading,
+        "generation": {**generation, "kept": True, **told},
+    }
+
+
+def _indexed(workspace: Workspace, project: str, path: str, sha256: str) -> str:
+    """Return what the newest generation holds of a file: the same bytes, others or none."""
+    from ragstream_core.stores.origin import manifest_of
+
+    try:
+        entry = manifest_of(workspace.index_dir(project)).get(path)
+    except GenerationGone:
+        return "no longer"
+    if entry is None or entry.decision != "ingested":
+        return "no longer"
+    return CURRENT if entry.sha256 == sha256 else CHANGED
+
+
+def _turn(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
+    """Return the turn of the conversation that a piece was cut from."""
+    from ragstream_core.build.conversation import ConversationMemory
+
+    memory = ConversationMemory(workspace, inputs_from(record.inputs), "retrieval")
+    source = identifier.removeprefix(HISTORY_PREFIX)
+    gone = {"kind": TURN, "source": source, "now": "no longer there"}
+    try:
+        memory.require()
+        view = memory.view
+        if view is None:
+            return gone
+        (chunk,) = view.chunks([identifier])
+    except (RagstreamError, KeyError):
+        return gone
+    names = ("session_id", "turn_id")
+    return {
+        "kind": TURN,
+        "source": chunk.source,
+        **{name: chunk.meta[name] for name in names},
+        "seq": chunk.meta["turn_id_start"],
+        "now": CURRENT,
+    }

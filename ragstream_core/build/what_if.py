@@ -1,0 +1,160 @@
+"""What a prompt would be with, or without, one of its files: the same inputs but for that file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.agents.trail import latest_view
+from ragstream_core.build import querying, searching
+from ragstream_core.build.asked import recorded_queries
+from ragstream_core.build.conversation import ConversationMemory
+from ragstream_core.build.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
+from ragstream_core.errors import RagstreamError
+from ragstream_core.orchestration.chain import OPS, StageFactory, run_chain
+from ragstream_core.orchestration.compare import Output, compare_outputs
+from ragstream_core.orchestration.inputs import (
+    PromptInputs,
+    begin,
+    inputs_from,
+    inputs_json,
+    inputs_of,
+)
+from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.records import SuperPrompt, evolve
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.chain import Stage
+    from ragstream_core.ports import FileSource
+
+FIRST = "a1_file_injector"
+"""The first op that knows which files are off; what is upstream of it is shared."""
+
+
+def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
+    """Switch each selected file off in turn and say what changes; nothing is kept of it.
+
+    Args:
+        workspace: The data root.
+        key: The prompt's key or its first digits.
+
+    Returns:
+        ``prompt_key``, ``tokens``, and ``files``: a list of ``project``, ``path``, ``chunks`` (how
+        many of it were selected), ``tokens`` (difference), ``output`` as from `compare_outputs`,
+        and ``error``, why there is no prompt without it, or "".
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+        RagstreamError: It cannot be made again.
+    """
+    record = workspace.store.record(key)
+    inputs = inputs_from(record.inputs)
+    querying.require_inputs(workspace, inputs)
+    make = _factory(workspace, inputs, RecordedFiles(workspace.store, inputs, RecordedAnswers(record.exchanges)))
+    before = OPS[OPS.index(FIRST) - 1]
+    upstream = run_chain(make, begin(inputs), through=before)
+    base = run_chain(make, upstream, first=FIRST)
+    rows = [
+        {"project": home, "path": path, "chunks": n, **_without(make, upstream, base, (home, path))}
+        for (home, path), n in _selected_files(base).items()
+    ]
+    return {"prompt_key": record.prompt_key, "tokens": _tokens(base), "files": rows}
+
+
+def compared_with(
+    workspace: Workspace, prompt: SuperPrompt, files: tuple[str, ...]
+) -> dict[str, Any]:
+    """Compare a prompt without some files with the one that has them, otherwise the same.
+
+    Args:
+        workspace: The data root.
+        prompt: Without them, at any stage.
+        files: Those of its files that are off, as they were named.
+
+    Returns:
+        ``without`` (``project/path`` of each), ``tokens`` (difference), ``output`` as from
+        `compare_outputs`: what is added and removed by leaving them out; and ``error``, why there
+        is no prompt with them, or "".
+
+    Raises:
+        UsageError: The prompt carries no inputs.
+    """
+    inputs = inputs_of(prompt)
+    left = [name for name in inputs.off if any(_names(name, file) for file in files)]
+    whole = replace(inputs, off=tuple(name for name in inputs.off if name not in left), receipts={})
+    through = prompt.extras["trail"][-1][0]
+    try:
+        make = _factory(workspace, inputs, LiveFiles(workspace, whole))
+        base = run_chain(make, begin(whole), through=through)
+    except RagstreamError as error:
+        return {"without": left, "tokens": 0, "output": None, "error": error.message}
+    told = compare_outputs(_output(base), _output(prompt))
+    return {
+        "without": left,
+        "tokens": _tokens(prompt) - _tokens(base),
+        "output": told,
+        "error": "",
+    }
+
+
+def _names(qualified: str, file: str) -> bool:
+    return file in (qualified, qualified.partition("/")[2])
+
+
+def _output(prompt: SuperPrompt) -> Output:
+    """Return the output; before the condenser the newest view stands for the selection."""
+    found = Output.of(prompt)
+    if "a4" in prompt.views_by_stage:
+        return found
+    return replace(found, selection=tuple(latest_view(prompt, "a3", "reranked", "retrieval")))
+
+
+def _factory(workspace: Workspace, inputs: PromptInputs, files: FileSource) -> StageFactory:
+    """Return the chain's stages for a finished prompt; questions are embedded once."""
+    embedder = recorded_queries(workspace, inputs)
+
+    def make(op: str, prompt: SuperPrompt) -> Stage:
+        if op != "retrieval":
+            return workspace.stage(op, prompt, files=files)
+        now = inputs_from(prompt.extras["inputs"])
+        return searching.retrieval_stage(
+            workspace,
+            workspace.settings_for(now, op),
+            lambda: [workspace.view(pin.project, pin.generation) for pin in now.pins],
+            memory=ConversationMemory(workspace, now, op),
+            embedder=embedder,
+        )
+
+    return make
+
+
+def _selected_files(prompt: SuperPrompt) -> dict[tuple[str, str], int]:
+    """Return how many chunks of each document were selected, best first."""
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    found: dict[tuple[str, str], int] = {}
+    for identifier in prompt.final_selection_ids:
+        if not identifier.startswith(HISTORY_PREFIX):
+            chunk = chunks[identifier]
+            home = (str(chunk.meta["project"]), chunk.source)
+            found[home] = found.get(home, 0) + 1
+    return found
+
+
+def _without(
+    make: StageFactory, upstream: SuperPrompt, base: SuperPrompt, home: tuple[str, str]
+) -> dict[str, Any]:
+    inputs = inputs_from(upstream.extras["inputs"])
+    off = tuple(sorted({*inputs.off, "/".join(home)}))
+    changed = {**upstream.extras, "inputs": inputs_json(replace(inputs, off=off))}
+    try:
+        result = run_chain(make, evolve(upstream, extras=changed), first=FIRST)
+    except RagstreamError as error:
+        return {"tokens": 0, "output": None, "error": error.message}
+    told = compare_outputs(Output.of(base), Output.of(result))
+    return {"tokens": _tokens(result) - _tokens(base), "output": told, "error": ""}
+
+
+def _tokens(prompt: SuperPrompt) -> int:
+    return int(prompt.extras.get("token_tree", {}).get("total", 0))

@@ -1,0 +1,229 @@
+"""`ragstream why-not`: the stage and the rule that kept a chunk or a file out of a prompt.
+
+The prompt is run again from its inputs, so the ledger is exact; a chunk that no list held is scored
+against the pinned generations. Where the inputs are gone, the recorded ledger answers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.agents.trail import pieces_of
+from ragstream_core.build import querying, searching
+from ragstream_core.build.absent import absent_file
+from ragstream_core.build.asked import recorded_queries
+from ragstream_core.build.conversation import ConversationMemory
+from ragstream_core.build.file_sources import RecordedAnswers
+from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.history.records import HISTORY
+from ragstream_core.orchestration.explain import ways
+from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
+from ragstream_core.records import Decision, decision_from
+from ragstream_core.records.identity import sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ports import IndexView
+    from ragstream_core.records import SuperPrompt
+
+POOL, RETRIEVAL = "pool", "retrieval"
+MIN_DIGITS = 6
+
+
+def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
+    """Say why a chunk, or every chunk of a file, is not in a prompt.
+
+    Args:
+        workspace: The data root.
+        target: A chunk id, a short id, ``path#index``, ``path`` or ``project/path``.
+        key: The prompt's key or its first digits.
+
+    Returns:
+        ``prompt_key``, ``target``, ``note`` (what could not be recomputed, or ""), and
+        ``verdicts``: a list of ``chunk_id`` ("" for a whole file), ``project``, ``path``, ``kept``,
+        ``stage``, ``rule``, ``reason``, ``distance`` (what is missing to go on; null where no
+        number decides) and ``places`` (``signal, rank, of, score, last, depth, distance``).
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        UsageError: The target names nothing, or several files.
+        IntegrityError: The record or the index is damaged.
+        RagstreamError: Neither the inputs nor the ledger are there.
+    """
+    record = workspace.store.record(key)
+    case = _case(workspace, record)
+    path, ids = _resolved(case, target)
+    verdicts = [_verdict(case, project, i) for project, i in ids]
+    if not verdicts:
+        verdicts = [absent_file(workspace, case.inputs, path)]
+    return {
+        "prompt_key": record.prompt_key,
+        "target": target,
+        "note": case.note,
+        "verdicts": _with_places(case, verdicts),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A prompt made again, as far as that is possible."""
+
+    workspace: Workspace
+    inputs: PromptInputs
+    ways: dict[str, dict[str, Any]]
+    prompt: SuperPrompt | None
+    note: str
+    views: Sequence[IndexView] = field(default_factory=tuple)
+
+    @property
+    def memory(self) -> ConversationMemory:
+        """The conversation as the prompt saw it."""
+        return ConversationMemory(self.workspace, self.inputs, RETRIEVAL)
+
+    def known(self) -> Iterable[tuple[str, str, str]]:
+        """Yield (project, path, chunk id) of all that could be searched: documents, turns."""
+        past = self.memory.view if self.prompt is not None else None
+        for view in [*self.views, *([past] if past is not None else [])]:
+            for identifier, path in zip(view.chunk_ids, view.paths, strict=True):
+                yield view.project, path, identifier
+
+
+def _case(workspace: Workspace, record: PromptRecord) -> _Case:
+    key, inputs = record.prompt_key, inputs_from(record.inputs)
+    try:
+        prompt = querying.rerun(workspace, inputs, RecordedAnswers(record.exchanges))
+        views = [querying.view(workspace, pin.project, pin.generation) for pin in inputs.pins]
+    except RagstreamError as error:
+        note = f"nothing could be recomputed: {error.message}"
+        return _Case(workspace, inputs, _ways(workspace.decisions(key)), None, note)
+    rows = [decision_from(row) for row in prompt.extras["decisions"]]
+    return _Case(workspace, inputs, _ways(rows), prompt, "", views)
+
+
+def _ways(rows: Sequence[Decision]) -> dict[str, dict[str, Any]]:
+    return {way["chunk_id"]: way for way in ways(rows)}
+
+
+def _resolved(case: _Case, target: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the path that was meant, "" for a chunk, and (project, chunk id) of its chunks.
+
+    Raises:
+        UsageError: Several files are meant.
+    """
+    rows = list(case.known())
+    held = {row[2] for row in rows}
+    rows += [("", _path(i), i) for i in case.ways if i not in held]
+    chunk = [(project, i) for project, path, i in rows if _is_chunk(i, path, target)]
+    if chunk:
+        return "", chunk[:1]
+    names = {(project, path) for project, path, _ in rows}
+    exact = {n for n in names if target in (n[1], f"{n[0]}/{n[1]}")}
+    near = exact or {n for n in names if n[1].endswith(f"/{target}")}
+    if len(near) > 1:
+        shown = ", ".join(sorted(f"{project}/{path}" for project, path in near)[:5])
+        raise UsageError(f"{target!r} may mean {len(near)} files", hint=f"one of: {shown}")
+    return target, [(project, i) for project, path, i in rows if (project, path) in near]
+
+
+def _is_chunk(identifier: str, path: str, target: str) -> bool:
+    digits = target.lower()
+    return target in (identifier, f"{path}#{identifier.rpartition('::')[2]}") or (
+        len(digits) >= MIN_DIGITS and sha256_hex(identifier).startswith(digits)
+    )
+
+
+def _path(identifier: str) -> str:
+    return identifier.rsplit("::", 2)[0]
+
+
+def _verdict(case: _Case, project: str, identifier: str) -> dict[str, Any]:
+    path = _path(identifier)
+    base = {"chunk_id": identifier, "project": project, "path": path, "distance": None}
+    way = case.ways.get(identifier)
+    if way is not None:
+        step = way["steps"][-1]
+        told = {name: step[name] for name in ("kept", "stage", "rule", "reason")}
+        return {**base, **told, "distance": None if step["kept"] else _missing(case, step)}
+    out = {**base, "kept": False, "stage": POOL}
+    if f"{project}/{path}" in case.inputs.receipts:
+        told = {"stage": "a1_file_injector", "rule": "injected"}
+        return {**base, **told, "kept": True, "reason": f"{path} is in ❖ FILES"}
+    if case.inputs.lock:
+        return {**out, "rule": "lock", "reason": "Exact File Lock: only ❖ FILES, no retrieval"}
+    if f"{project}/{path}" in case.inputs.off:
+        filters = case.prompt.extras.get("filters", []) if case.prompt is not None else []
+        written = " ".join(str(f["written"]) for f in filters)
+        why = f"switched off, or left out by {written}" if written else "switched off"
+        return {**out, "rule": "off", "reason": f"{path} is {why}"}
+    reason = "no list of retrieval reaches down to it"
+    return {**out, "stage": RETRIEVAL, "rule": "not_listed", "reason": reason}
+
+
+def _missing(case: _Case, step: dict[str, Any]) -> float | None:
+    """Return what a candidate lacks to go on, where one number decides."""
+    settings = case.workspace.settings_for(case.inputs, "a3_nli_gate")
+    if step["rule"] == "top_k":
+        steps = [s for way in case.ways.values() for s in way["steps"]]
+        kept = [s["score"] for s in steps if s["stage"] == step["stage"] and s["kept"]
+                and s["pass"] == step["pass"]]  # fmt: skip
+        return round(min(kept) - step["score"], 6) if kept else None
+    if step["rule"] == "min_score":
+        return round(float(settings.retrieval.min_score - step["scores"]["cosine"]), 6)
+    if step["rule"] == "similarity_gate":
+        return round(float(settings.gate.theta - step["score"]), 6)
+    if step["rule"] == "nli_gate":
+        return round(float(settings.gate.nli_theta - step["score"]), 6)
+    return None
+
+
+def _with_places(case: _Case, verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the places of the chunks that were searched for and are not in."""
+    asked = {v["chunk_id"] for v in verdicts if not v["kept"] and v["stage"] == RETRIEVAL}
+    places = _places(case, asked - {""})
+    return [{**v, **_placed(v, places.get(v["chunk_id"], []))} for v in verdicts]
+
+
+def _placed(verdict: dict[str, Any], places: list[dict[str, Any]]) -> dict[str, Any]:
+    if verdict["rule"] == "not_listed" and verdict["project"] == HISTORY and not places:
+        reason = "the turn is shown already, cleared, or outside of the filters of the history"
+        return {"places": [], "rule": "not_eligible", "reason": reason}
+    if verdict["rule"] != "not_listed" or not places:
+        return {"places": places}
+    if any(0 < place["rank"] <= place["depth"] for place in places):
+        reason = "the vector store that proposes candidates did not name it"
+        return {"places": places, "rule": "not_proposed", "reason": reason}
+    first = min(places, key=lambda place: (place["rank"] == 0, place["rank"]))
+    where = f"{first['signal']} rank {first['rank']} of {first['of']:,}"
+    reason = f"{where}; the list ends at {first['depth']} with {first['last']:.3f}"
+    return {"places": places, "distance": first["distance"], "reason": reason}
+
+
+def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
+    from ragstream_core.retrieval.standing import standings
+
+    prompt = case.prompt
+    if prompt is None or not wanted:
+        return {}
+    pieces, inputs = pieces_of(prompt), case.inputs
+    off = prompt.extras.get("pool", {}).get("off", ())
+    alone = case.views[0].project if len(case.views) == 1 else ""
+    closed = {f"{alone}/{path}" if alone else path for path in off}
+    found = standings(
+        searching.retriever(
+            case.workspace,
+            case.workspace.settings_for(inputs, "retrieval"),
+            embedder=recorded_queries(case.workspace, inputs),
+        ),
+        case.views,
+        " ".join(pieces),
+        pieces=pieces,
+        wanted=wanted,
+        off=closed,
+        past=case.memory.past(),
+    )
+    return {
+        i: [{**place._asdict(), "distance": place.distance} for place in places]
+        for i, places in found.items()
+    }

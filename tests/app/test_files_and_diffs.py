@@ -1,0 +1,51 @@
+"""`--file` and `--diff` as a person sees them, before and after the prompt is built."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+QUESTION = "Explain the exact file lock. type:md"
+PAGE = "guide/locks.md"
+
+
+@pytest.fixture
+def page(indexed):
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    found = indexed / "doc_raw" / "manual" / PAGE
+    for words in (["init", "-q"], ["add", "doc_raw"], ["commit", "-q", "-m", "one"]):
+        given = ["-c", "user.name=t", "-c", "user.email=t@t", "-C", str(indexed)]
+        subprocess.run(["git", *given, *words], check=True, capture_output=True)
+    found.write_text(found.read_text() + "\nA line that came later.\n")
+    return found
+
+
+def test_a_stage_before_the_builder_lists_files_and_diffs(page, run):
+    wanted = ("--file", PAGE, "--diff", PAGE, "--stale", "ok")
+    code, out, err = run("prompt", QUESTION, "-p", "manual", *wanted, "--through", "a2")
+    assert code == 0, (out, err)
+    assert "❖ FILES (2)" in out
+    assert f"manual/{PAGE}  FULL  sha256 " in out
+    assert f"manual/{PAGE}  DIFF  sha256 " in out
+
+
+def test_the_json_form_lists_them_without_their_text(page, run):
+    wanted = ("--diff", PAGE, "--stale", "ok", "--json")
+    code, out, err = run("prompt", QUESTION, "-p", "manual", *wanted)
+    assert code == 0, (out, err)
+    (row,) = json.loads(out)["files"]
+    assert (row["path"], row["mode"]) == (PAGE, "DIFF") and "text" not in row
+    assert "| +A line that came later." in json.loads(out)["super_prompt"]
+
+
+def test_a_file_that_cannot_be_compared_is_wrong_usage(indexed, run, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(indexed))
+    code, out, err = run("prompt", QUESTION, "-p", "manual", "--diff", PAGE)
+    assert (code, out) == (2, "") and PAGE in err and "work tree" in err
+
+
+def test_filters_narrow_a_search(indexed, run):
+    code, out, _ = run("search", "lock type:pdf", "-p", "manual", "--json")
+    assert (code, json.loads(out)) == (0, [])

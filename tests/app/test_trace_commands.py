@@ -1,0 +1,143 @@
+"""The commands that follow a prompt back: what people see, what `--json` says, and exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+QUESTION = "How does the exact file lock restrict a prompt?"
+
+
+def made(run, *more: str, question: str = QUESTION) -> dict:
+    code, out, err = run("prompt", question, "-p", "manual", "--json", *more)
+    assert code == 0, (out, err)
+    return json.loads(out)
+
+
+@pytest.fixture
+def key(indexed, run) -> str:
+    return made(run)["prompt_key"]
+
+
+def as_json(run, *words: str) -> dict:
+    code, out, err = run(*words, "--json")
+    assert code in (0, 3), (out, err)
+    return json.loads(out)
+
+
+def test_explain_shows_the_scores_and_ranks_of_every_candidate(key, run):
+    code, out, _ = run("explain", key)
+    head, columns, first, *_ = out.splitlines()
+    assert code == 0 and " candidates are in it" in head
+    assert columns.split()[:5] == ["dense", "lexical", "score", "rerank", "cosine"]
+    shown = as_json(run, "explain", key)
+    assert shown["locked"] is False
+    best = shown["candidates"][0]["steps"][0]["scores"]
+    for name in ("dense", "lexical", "score", "best_cosine"):
+        assert f"{best[name]:.3f}" in first
+    code, out, _ = run("explain", key, "--chunk", "locks.md")
+    assert "best_cosine" in out and "verified" in out
+
+
+def test_explain_says_that_a_prompt_is_locked(indexed, run):
+    locked = made(run, "--file", "settings.yaml", "--lock")["prompt_key"]
+    code, out, _ = run("explain", locked)
+    assert code == 0 and "Exact File Lock" in out and "0 of 0" not in out
+    assert as_json(run, "explain", locked) == {
+        "prompt_key": locked, "locked": True, "candidates": [],
+    }  # fmt: skip
+
+
+def test_diff_names_the_cause(key, run):
+    other = made(run, "--off", "guide/locks.md")["prompt_key"]
+    code, out, _ = run("diff", key[:8], other[:8])
+    assert code == 0 and "- chunk guide/locks.md#0" in out
+    assert "input off: caused all of it" in out and "input time: caused nothing" in out
+    found = as_json(run, "diff", key, other)
+    assert set(found) == {"before", "after", "output", "causes", "environment", "documents"}
+    code, out, _ = run("diff", key, key)
+    assert code == 0 and "the same bytes" in out and "input" not in out
+    assert run("diff", key, "000000")[0] == 2
+
+
+def test_trace_goes_from_a_marker_to_the_ingest(key, run):
+    text = (made(run)["super_prompt"]).splitlines()
+    marker = next(line for line in text if "[source: " in line and line.startswith("| F1."))
+    code, out, _ = run("trace", marker, key)
+    assert code == 0 and "manual/guide/" in out and "generation  1" in out and "current" in out
+    found = as_json(run, "trace", marker, key)
+    assert found["issued"] and found["kind"] == "chunk" and found["generation"]["kept"]
+    code, _, err = run("trace", "nothing", key)
+    assert code == 2 and "ragstream explain" in err
+
+
+def test_why_not_tells_stage_rule_and_distance(indexed, run):
+    key = made(run, "--set", "retrieval.depth=1", "--set", "retrieval.top_k=1")["prompt_key"]
+    code, out, _ = run("why-not", "settings.yaml", key)
+    assert code == 0 and "not_listed" in out and "rank 1 has" in out
+    (verdict,) = as_json(run, "why-not", "settings.yaml", key)["verdicts"]
+    assert verdict["stage"] == "retrieval" and verdict["places"][0]["rank"] > 1
+    assert "is in the prompt" in run("why-not", "guide/locks.md#0", key)[1]
+    code, _, err = run("why-not", "guide/lock.md", key)
+    assert code == 2 and "guide/locks.md" in err
+
+
+def test_verify_prompt_takes_a_key_or_a_file_and_tells_by_its_exit_code(indexed, run, tmp_path):
+    out_file = tmp_path / "prompt.md"
+    code, _, err = run("prompt", QUESTION, "-p", "manual", "--file", "settings.yaml",
+                       "--out", str(out_file))  # fmt: skip
+    key = err.partition("key ")[2].split()[0]
+    for what in (key, str(out_file)):
+        code, out, _ = run("verify-prompt", what)
+        assert code == 0 and "current     injected" in out
+    (indexed / "doc_raw" / "manual" / "settings.yaml").write_text("other: true\n")
+    code, out, err = run("verify-prompt", str(out_file))
+    assert code == 3 and "changed     injected" in out and "1 of" in err
+    states = {row["path"]: row["state"] for row in as_json(run, "verify-prompt", key)["files"]}
+    assert states["settings.yaml"] == "changed" and states["guide/locks.md"] == "current"
+    (tmp_path / "note.md").write_text("Nothing is framed here.\n")
+    assert run("verify-prompt", str(tmp_path / "note.md"))[0] == 2
+    assert run("verify-prompt", "000000")[0] == 2
+
+
+def test_leave_one_out_has_a_row_for_each_selected_file(key, run):
+    before = run("status", "--json")[1]
+    found = as_json(run, "leave-one-out", key)
+    assert {row["path"] for row in found["files"]} >= {"guide/locks.md"}
+    code, out, _ = run("leave-one-out", key)
+    assert code == 0 and len(out.splitlines()) == 2 + len(found["files"])
+    assert run("status", "--json")[1] == before
+
+
+def test_without_says_what_the_file_was_worth(key, run):
+    found = made(run, "--without", "guide/locks.md")
+    assert found["compared"]["without"] == ["manual/guide/locks.md"]
+    assert found["compared"]["output"]["selection"]["removed"]
+    assert not any(i.startswith("guide/locks.md::") for i in found["selection"])
+    code, _, err = run("prompt", QUESTION, "-p", "manual", "--without", "guide/locks.md")
+    assert code == 0 and "without manual/guide/locks.md: chunks -" in err
+    code, _, err = run("prompt", QUESTION, "-p", "manual", "--without", "no-such.md")
+    assert code == 2 and "no such file" in err
+    early = made(run, "--without", "guide/locks.md", "--through", "retrieval")
+    assert early["compared"]["output"]["selection"]["removed"]
+    assert "compared" not in made(run)
+
+
+def test_a_bundle_replays_in_an_empty_data_root(key, run, tmp_path, monkeypatch):
+    path = tmp_path / "p.bundle"
+    code, out, err = run("bundle", key, "--out", str(path))
+    assert code == 0 and str(path) in out and "replay --bundle" in err
+    assert as_json(run, "bundle", key, "--out", str(path))["bytes"] == path.stat().st_size
+    monkeypatch.setenv("RAGSTREAM_DATA_DIR", str(tmp_path / "empty"))
+    assert run("replay", key)[0] == 2
+    code, out, _ = run("replay", "--bundle", str(path))
+    assert (code, out.split()[1]) == (0, "identical")
+    assert as_json(run, "replay", key[:8], "--bundle", str(path))["verdict"] == "identical"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    code, _, err = run("replay", "--bundle", str(path))
+    assert code == 3 and "tampered" in err
+    assert run("replay")[0] == 2
+    assert run("replay", "--bundle", str(tmp_path / "missing"))[0] == 2

@@ -1,0 +1,143 @@
+"""`trace` and `verify-prompt`: from a citation to the ingest run, and the files as they are now."""
+
+import subprocess
+
+import pytest
+
+from ragstream_core.build.receipts import verify_key, verify_text
+from ragstream_core.build.tracing import trace
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import UsageError
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompting.citations import parse_markers
+from ragstream_core.records.identity import sha256_hex
+from tests.unit.orchestration.conftest import write_docs
+
+QUESTION = (
+    "The catalog is a SQLite database: must other writers wait for the project lock, and what does "
+    "settings.yaml say?"
+)
+
+
+@pytest.fixture
+def space(tmp_path):
+    write_docs(tmp_path)
+    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace.ingest("demo", provenance={"run_id": "run-7"})
+    return workspace
+
+
+def made(space, text=QUESTION, projects=("demo",), **more):
+    prompt = space.run(space.pin(PromptRequest(text=text, projects=projects, **more)))
+    return prompt, space.finish(prompt).prompt_key
+
+
+def test_every_citation_of_a_prompt_leads_to_its_file_and_its_ingest(space, tmp_path):
+    prompt, key = made(space)
+    markers = parse_markers(prompt.extras["super_prompt"])
+    assert {m.form for m in markers} == {"answer", "fence"}
+    for marker in markers:
+        text = prompt.extras["super_prompt"][slice(*marker.span)]
+        found = trace(space, text if marker.form == "answer" else marker.id, key[:8])
+        path = tmp_path / "doc_raw" / "demo" / found["path"]
+        assert (found["issued"], found["now"]) == (True, "current")
+        assert found["sha256"] == sha256_hex(path.read_bytes())
+        if found["kind"] == "chunk":
+            generation = found["generation"]
+            assert (generation["n"], generation["since"]) == (1, 1)
+            assert generation["provenance"]["run_id"] == "run-7"
+            chunk = next(c for c in prompt.base_context_chunks if c.id == found["id"])
+            assert tuple(found["span"]) == chunk.span and found["indexed"] == "current"
+
+
+def test_a_file_that_changed_moved_on_or_went_away_is_said_to_have(space, tmp_path):
+    prompt, key = made(space)
+    (one,) = {i for i in prompt.final_selection_ids if i.startswith("catalog.md")}
+    path = tmp_path / "doc_raw" / "demo" / "catalog.md"
+    path.write_text(path.read_text() + "\nMore.\n")
+    found = trace(space, one, key)
+    assert (found["now"], found["indexed"]) == ("changed", "current")
+    space.ingest("demo", provenance={"run_id": "run-8"})
+    found = trace(space, one, key)
+    assert (found["now"], found["indexed"]) == ("changed", "changed")
+    assert found["generation"]["provenance"]["run_id"] == "run-7"
+    path.unlink()
+    space.ingest("demo")
+    found = trace(space, one, key)
+    assert (found["now"], found["indexed"]) == ("deleted", "no longer")
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(space, tmp_path):
+    prompt, key = made(space)
+    (one,) = {i for i in prompt.final_selection_ids if i.startswith("catalog.md")}
+    path = tmp_path / "doc_raw" / "demo" / "catalog.md"
+    path.rename(tmp_path / "kept.md")
+    path.symlink_to(tmp_path / "kept.md")
+    assert trace(space, one, key)["now"] == "unreadable"
+
+
+def test_a_generation_that_is_gone_leaves_what_the_id_says(space, tmp_path):
+    prompt, key = made(space)
+    for path in (tmp_path / "index" / "demo").glob("catalog*"):
+        path.unlink()
+    found = trace(space, prompt.final_selection_ids[0], key)
+    assert found["generation"]["kept"] is False and "span" not in found
+    assert (found["now"], found["indexed"]) == ("current", "no longer")
+
+
+def test_the_project_is_found_among_several(space, tmp_path):
+    write_docs(tmp_path, "other", {"catalog.md": "# Other\n\nNobody may write a catalog here.\n"})
+    space.ingest("other")
+    prompt, key = made(space, projects=("demo", "other"))
+    homes = {c.id: c.meta["project"] for c in prompt.base_context_chunks}
+    for identifier in prompt.final_selection_ids:
+        assert trace(space, identifier, key)["project"] == homes[identifier]
+    assert "other" in homes.values()
+
+
+@pytest.mark.parametrize("citation", ["", "zz", "00000000", "[source: x.md, chunk: 00000000]"])
+def test_what_the_prompt_does_not_know_is_refused(space, citation):
+    with pytest.raises(UsageError, match="means"):
+        trace(space, citation, made(space)[1])
+
+
+def states(found):
+    return {(row["use"], row["path"]): row["state"] for row in found["files"]}
+
+
+def test_receipts_against_the_disk_by_key_by_file_and_without_a_record(space, tmp_path):
+    prompt, key = made(space)
+    text = prompt.extras["super_prompt"]
+    by_key = verify_key(space, key)
+    assert states(by_key)[("injected", "settings.yaml")] == "current"
+    assert ("quoted", "catalog.md") in states(by_key)
+    assert verify_text(space, text) == verify_text(space, text + "\n") == by_key
+    (tmp_path / "doc_raw" / "demo" / "settings.yaml").write_text("changed: true\n")
+    (tmp_path / "doc_raw" / "demo" / "catalog.md").unlink()
+    expected = {("injected", "settings.yaml"): "changed", ("quoted", "catalog.md"): "deleted"}
+    assert states(verify_key(space, key)).items() >= expected.items()
+    (space.store.root / key / "record.json").unlink()
+    framed = verify_text(space, text, ("demo",))
+    assert framed["prompt_key"] == ""
+    assert states(framed)[("injected", "settings.yaml")] == "changed"
+    assert states(framed)[("quoted", "catalog.md")] in ("deleted", "unreadable")
+    with pytest.raises(UsageError, match="frames no file"):
+        verify_text(space, "Just a text.\n")
+
+
+def test_a_diff_is_a_citation_of_its_own(space, tmp_path):
+    docs = tmp_path / "doc_raw" / "demo"
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *who, *words], cwd=docs, check=True)
+    (docs / "settings.yaml").write_text("gate:\n  theta: 0.5\n")
+    prompt, key = made(space, "What changed in the gate?", diffs=("settings.yaml",))
+    (row,) = prompt.extras["diffs"]
+    found = trace(space, row["id"], key)
+    assert (found["kind"], found["path"], found["now"]) == ("diff", "settings.yaml", "current")
+    assert (
+        found["issued"] and states(verify_key(space, key))[("diff", "settings.yaml")] == "current"
+    )
+    (docs / "settings.yaml").write_text("gate:\n  theta: 0.6\n")
+    assert trace(space, row["id"], key)["now"] == "changed"
+    assert states(verify_key(space, key))[("diff", "settings.yaml")] == "changed"
