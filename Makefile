@@ -43,8 +43,8 @@ faults: $(STAMP) ## kill, strace, power-cut and bit-flip sweeps at full length
 up: $(STAMP) ## Dagster and the page on loopback, stopped together with Ctrl-C
 	$(BIN)/ragstream up
 
-bench: $(STAMP) ## paired benchmarks; retrieval quality too with EVAL=DIR
-	$(BIN)/python -m tests.benchmarks.run $(if $(EVAL),--eval $(EVAL))
+bench: $(STAMP) ## paired benchmarks; retrieval quality with EVAL=DIR, other programs with PEERS=VENV
+	$(BIN)/python -m tests.benchmarks.run $(if $(EVAL),--eval $(EVAL)) $(if $(PEERS),--peers $(PEERS))
 
 lock: $(STAMP) ## resolve constraints.txt again (FIND_LINKS=DIR for a local torch wheel)
 	@rm -f constraints.raw constraints.new

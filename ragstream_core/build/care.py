@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
     from ragstream_core.stores.catalog import Catalog
     from ragstream_core.stores.deep_check import Part
-    from ragstream_core.stores.health import Finding
     from ragstream_core.stores.generations import GenerationDiff
+    from ragstream_core.stores.health import Finding
 
 
 def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:

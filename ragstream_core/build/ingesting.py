@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build import collections
 from ragstream_core.build import projects as folders
 from ragstream_core.build.models import fingerprint
 from ragstream_core.errors import RagstreamError
@@ -52,6 +51,8 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
     found = _inspect(workspace, project)
     if found.pending is not None:
         return None
+    from ragstream_core.build import collections
+
     if found.newest is not None and collections.due(workspace, project, found.newest):
         return None
     return found.idle_stats(project, seconds=time.perf_counter() - began)

@@ -7,6 +7,7 @@ and a no-op ingest not even NumPy.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -287,18 +288,25 @@ class Workspace:
         changes = [{key: value} for _, key, value in inputs.changes if key == "history.persist"]
         return all(overlay(given, c).history.persist for c in ({}, *changes))
 
-    def replay(self, key: str) -> Verdict:
+    def replay(self, key: str, *, live: bool = False) -> Verdict:
         """Recompute a kept prompt and compare.
+
+        Args:
+            key: Its key or the first digits.
+            live: Ask the language model again and compare what it says as well.
 
         Raises:
             UnknownPrompt: No prompt under that key.
             IntegrityError: Its record is damaged.
         """
         from ragstream_core.build import querying
+        from ragstream_core.build.file_sources import RecordedAnswers
         from ragstream_core.orchestration.replay import replay
 
         record = self.store.record(key)
-        return replay(record, lambda inputs: querying.rerun(self, inputs))
+        answers = RecordedAnswers(record.exchanges, live)
+        run = functools.partial(querying.rerun, self, answers=answers)
+        return replay(record, run, answers.differences)
 
     def decisions(self, key: str) -> list[Decision]:
         """Return the ledger of a kept prompt; a lost one is made again from the inputs.
@@ -308,6 +316,7 @@ class Workspace:
             RagstreamError: The ledger is gone, and so is an input.
         """
         from ragstream_core.build import querying
+        from ragstream_core.build.file_sources import RecordedAnswers
         from ragstream_core.orchestration.explain import load_decisions
         from ragstream_core.orchestration.inputs import inputs_from
         from ragstream_core.records import decision_from
@@ -315,7 +324,9 @@ class Workspace:
         found = load_decisions(self.store.root / self.store.find(key))
         if found is not None:
             return found
-        prompt = querying.rerun(self, inputs_from(self.store.record(key).inputs))
+        record = self.store.record(key)
+        answers = RecordedAnswers(record.exchanges)
+        prompt = querying.rerun(self, inputs_from(record.inputs), answers)
         return [decision_from(row) for row in prompt.extras["decisions"]]
 
     def search(self, text: str, projects: list[str], *, k: int = 10) -> list[dict[str, Any]]:

@@ -11,7 +11,10 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.test.utils import execute_dagster_graphql
 
+from ragstream_assets.evaluation import thresholds
 from ragstream_core.build.history_embedding import history_status
+from ragstream_core.build.quality import gold_path
+from ragstream_core.evaluation.sweep import RELATIVES
 
 WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")
 ASSETS = ("file_manifest", "chunks", "embeddings", "index", "chroma_collection")
@@ -109,3 +112,27 @@ def test_months_of_the_history_from_the_ui_and_again_as_a_no_op(web, space, home
     found = sorted((row["embedded"].value, row["turns"].value) for row in shown)
     assert found == [(0, 1), (0, 2)]  # a month each: they are no neighbours
     assert history_status(space)["digest"] == status["digest"]
+
+
+@pytest.mark.slow
+def test_all_thresholds_from_the_ui_a_run_a_row(web, space, home):
+    """And the heat map, which is not partitioned, after them, once."""
+    space.ingest("demo")
+    path = gold_path(space, "demo")
+    path.parent.mkdir(parents=True)
+    path.write_text('{"question": "What does a killed ingest leave?", "file": "crash.md"}')
+    pairs = thresholds.get_partition_keys()
+
+    done = _carry_out(
+        web, home, _backfill(web, "evaluation", ("threshold_sweep", "heat_map"), pairs)
+    )
+    assert done.status is BulkActionStatus.COMPLETED_SUCCESS
+    key = dg.AssetKey(["evaluation", "threshold_sweep"])
+    assert home.get_materialized_partitions(key) == set(pairs)
+    assert len(home.get_runs()) == len(RELATIVES) + 1
+    for record in home.fetch_materializations(key, limit=len(pairs)).records:
+        event = record.asset_materialization
+        (row,) = event.metadata["figures"].records
+        assert f"{row.data['relative']:g}|{row.data['theta']:g}" == event.partition
+    (event,) = home.fetch_materializations(dg.AssetKey(["evaluation", "heat_map"]), limit=5).records
+    assert event.asset_materialization.metadata["points"].value == len(pairs)

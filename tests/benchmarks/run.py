@@ -1,9 +1,10 @@
 """`make bench`: run the benchmarks and write `docs/benchmarks.md`.
 
-    python -m tests.benchmarks.run [--eval DIR]
+    python -m tests.benchmarks.run [--eval DIR] [--peers ENVIRONMENT]
 
 DIR holds folders with corpus.jsonl, queries.jsonl and qrels.tsv, and perhaps releases of real pages
-(`bench_versions`); without it the parts on retrieval quality and releases stay as they were.
+(`bench_versions`); without it the parts on retrieval quality and releases stay as they were, and
+without ENVIRONMENT (`bench_peers`) so does the part on other programs.
 """
 
 from __future__ import annotations
@@ -17,11 +18,17 @@ from importlib import metadata
 from pathlib import Path
 
 from tests.benchmarks import (
+    bench_chroma,
+    bench_conversation,
     bench_encoder,
+    bench_history_commit,
+    bench_journal,
     bench_model_share,
     bench_noop_ingest,
+    bench_peers,
     bench_prompt,
     bench_scale,
+    bench_snapshot,
     bench_starts,
     bench_versions,
 )
@@ -30,6 +37,7 @@ from tests.benchmarks.bench_retrieval import report as retrieval_report
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
 START, END = "<!-- retrieval -->", "<!-- /retrieval -->"
+PEERS_START, PEERS_END = "<!-- peers -->", "<!-- /peers -->"
 
 
 def heading() -> str:
@@ -55,10 +63,14 @@ def main() -> None:
     """Run and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--eval", type=Path)
+    parser.add_argument("--peers", type=Path)
     parser.add_argument("--only-eval", action="store_true")
     given = parser.parse_args()
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     quality = old.partition(START)[2].partition(END)[0].strip()
+    peers = old.partition(PEERS_START)[2].partition(PEERS_END)[0].strip()
+    if given.peers is not None:
+        peers = bench_peers.report(given.peers)
     if given.eval is not None:
         with tempfile.TemporaryDirectory() as folder:
             quality = retrieval_report(given.eval, Path(folder))
@@ -70,10 +82,16 @@ def main() -> None:
             heading(),
             bench_noop_ingest.report(),
             bench_model_share.report(),
+            bench_chroma.report(),
             bench_scale.report(),
+            bench_journal.report(),
+            bench_history_commit.report(),
+            bench_snapshot.report(),
+            bench_conversation.report(),
             bench_starts.report(),
             bench_prompt.report(),
             bench_encoder.report(),
+            *([f"{PEERS_START}\n{peers}\n{PEERS_END}"] if peers else []),
         ]
     page = "\n\n".join([*parts, f"{START}\n{quality}\n{END}"]) + "\n"
     PAGE.write_text(page, encoding="utf-8")

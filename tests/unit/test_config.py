@@ -70,7 +70,7 @@ def test_a_task_changes_only_what_it_lists(clean):
         ("RAGSTREAM_EMBEDDINGS__MODEL", "a/b", "embeddings", "model", "a/b"),
         ("RAGSTREAM_EMBEDDINGS__DEVICE", "cpu", "embeddings", "device", "cpu"),
         ("RAGSTREAM_RETRIEVAL__DEPTH", "30", "retrieval", "depth", 30),
-        ("RAGSTREAM_DISCOVERY__EXCLUDE", '["*.json"]', "discovery", "exclude", ["*.json"]),
+        ("RAGSTREAM_DISCOVERY__EXCLUDE", '["*.json"]', "discovery", "exclude", ("*.json",)),
         ("MEMORY_TOP_K", "3", "memory", "top_k", 3),
         ("MEMORY_ENABLED", "true", "memory", "enabled", True),
     ],
