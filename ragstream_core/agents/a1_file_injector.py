@@ -2,7 +2,8 @@
 
 Reads the task and ``text`` for path-like words, the files forced by name, the ON/OFF list, the
 lock, and the manifest's hashes; no ranking, no retrieval. Writes ``extras["files"]`` (❖ FILES with
-a receipt each) and closes the Eligibility Pool: ``extras["pool"]`` = {off, lock, closed}. A name
+a receipt each) and, where asked for, ``extras["diffs"]`` (what changed in a file since the last
+commit, mode DIFF). Closes the Eligibility Pool: ``extras["pool"]`` = {off, lock, closed}. A name
 that fits several files is reported, never guessed. Notes stay with retrieval unless forced.
 """
 
@@ -88,7 +89,9 @@ class _Found:
             return
         for path in fits[:MAX_GLOB]:
             if path in off:
-                self.warnings.append(f"{path} is switched OFF; name it with --file to inject it")
+                self.warnings.append(
+                    f"{path} is OFF or filtered out; name it with --file to inject it"
+                )
             elif is_note(path):
                 self.events.append(f"{path} is a note and stays with retrieval (--file forces it)")
             else:
@@ -120,6 +123,7 @@ class FileInjector:
         line_numbers: Whether lines carry their numbers.
         manifest: File name as above → sha256 at ingestion.
         enabled: Off: nothing is injected; pool and lock still hold.
+        diffs: (project, path) → its `git diff`, empty where nothing changed.
     """
 
     files: FileSource
@@ -132,6 +136,7 @@ class FileInjector:
     line_numbers: bool = False
     manifest: Mapping[str, str] = field(default_factory=dict)
     enabled: bool = True
+    diffs: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Inject the named files and close the pool.
@@ -148,9 +153,11 @@ class FileInjector:
         homes = self._homes() if found.paths else {}
         rows = [row for p in found.paths if (row := self._row(p, homes[p], found)) is not None]
         result.extras["files"] = rows
+        if self.diffs and self.enabled:
+            result.extras["diffs"] = self._changes(found)
         pool = {"off": sorted(self.off), "lock": self.lock, "closed": True}
         result.extras["pool"] = {**prompt.extras.get("pool", {}), **pool}
-        if self.lock and not rows:
+        if self.lock and not (rows or result.extras.get("diffs")):
             found.warnings.append("the file lock is on and no file is injected: name one")
         found.events += [f"injected {r['path']} ({r['mode']}, {r['tokens']} tokens)" for r in rows]
         put_notes(result, OP, events=found.events, warnings=found.warnings)
@@ -172,6 +179,32 @@ class FileInjector:
             for project in self.projects
             for path in self.files.names(project)
         }
+
+    def _changes(self, found: _Found) -> list[dict[str, Any]]:
+        rows = []
+        for home, text in self.diffs.items():
+            path = "/".join(home) if len(self.projects) > 1 else home[1]
+            if not text:
+                found.warnings.append(f"{path}: no change since the last commit, or not in git")
+                continue
+            digest = sha256_hex(text)
+            full = self.counter.count(text) <= self.full_max_tokens
+            shown = text if full else pack(text, f"{path}.diff", line_numbers=True)
+            rows.append(
+                {
+                    "id": f"diff/{path}@{digest}",
+                    "path": path,
+                    "home": list(home),
+                    "sha256": digest,
+                    "mode": "DIFF",
+                    "tokens": self.counter.count(shown),
+                    "lines": text.count("\n") + 1,
+                    "chars": len(text),
+                    "text": shown,
+                }
+            )
+            found.events.append(f"injected the changes of {path} ({rows[-1]['tokens']} tokens)")
+        return rows
 
     def _row(self, path: str, home: tuple[str, str], found: _Found) -> dict[str, Any] | None:
         data = self.files.read(*home)

@@ -144,6 +144,8 @@ class CrossEncoderReranker:
             self._check(model)
             tokenizer = ModelTokenizer(model.tokenizer.backend_tokenizer)
             length = min(int(model.max_length or _DEFAULT_LENGTH), _DEFAULT_LENGTH)
+            # RoBERTa's kin part the two texts by one token more than BERT's
+            length -= model.tokenizer.num_special_tokens_to_add(pair=True) - _PAIR_SPECIALS
             self._loaded = (model, tokenizer, length)
         return self._loaded
 

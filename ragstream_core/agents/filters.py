@@ -1,0 +1,226 @@
+"""Filters that a person writes into the prompt: ``file:GLOB type:md since:30d tag:GOLD``.
+
+They narrow the Eligibility Pool and are blanked out of the text that is searched, length for
+length, so that every span stays true. Several values of one filter widen each other, different
+filters narrow each other. Only the words that are searched are looked at: not code, not sections
+without a canonical name. What is no valid filter stays in the text, with a warning.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from ragstream_core.agents.aliases import CONTENT
+from ragstream_core.agents.segments import find_sections, guarantee_task
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.manifest import FileEntry
+
+KINDS = ("file", "type", "since", "tag")
+MAX_VALUE = 200
+_OTHERS = frozenset(
+    {"path", "dir", "folder", "source", "ext", "extension", "project", "session", "before", "after",
+     "until", "date", "label"}
+)  # fmt: skip
+_MAYBE = re.compile(r"[A-Za-z]:\S")
+_TOKEN = re.compile(r"""(?<!\S)([A-Za-z]{2,12}):("[^"\n]*"|'[^'\n]*'|\S+)([^\s]*)""")
+_CODE = re.compile(r"(```|~~~).*?(?:\1|\Z)|`[^`\n]+`", re.DOTALL)
+_END = ".,;:!?)"
+_TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,10}")
+_TAG = re.compile(r"[\w-]{1,40}")
+_AGE = re.compile(r"(\d{1,5})([hdw])")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One filter.
+
+    Attributes:
+        kind: One of `KINDS`.
+        values: What it names; for ``since`` one date or age.
+        written: As it stands in the prompt.
+        span: Where, in the raw prompt.
+    """
+
+    kind: str
+    values: tuple[str, ...]
+    written: str
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A prompt and its filters.
+
+    Attributes:
+        text: The raw prompt with blanks for the filters; of the same length.
+        filters: In the order of the prompt.
+        warnings: What looks like a filter and is none.
+    """
+
+    text: str
+    filters: tuple[Filter, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def values(self, kind: str) -> tuple[str, ...]:
+        """Return all values of one kind, each once."""
+        return tuple(dict.fromkeys(v for f in self.filters if f.kind == kind for v in f.values))
+
+    def since(self, now: dt.datetime) -> dt.datetime | None:
+        """Return the latest of the ``since:`` times; None where there is none.
+
+        Args:
+            now: The prompt's time, with its zone; a date begins at its midnight there.
+        """
+        times = [_time(value, now) for value in self.values("since")]
+        return max(times) if times else None
+
+    def closed(self, documents: Mapping[str, FileEntry], now: dt.datetime) -> set[str]:
+        """Return the documents that the filters leave out.
+
+        Args:
+            documents: ``project/path`` → its row of the manifest.
+            now: The prompt's time.
+        """
+        globs, types, since = self.values("file"), self.values("type"), self.since(now)
+        floor_ns = int(since.timestamp()) * 10**9 if since else None
+        return {
+            name
+            for name, entry in documents.items()
+            if (globs and not any(_fits(name, entry.path, glob) for glob in globs))
+            or (types and entry.type not in types)
+            or (floor_ns is not None and entry.mtime_ns < floor_ns)
+        }
+
+    def past(self, tags: Iterable[str], days: float, now: dt.datetime) -> dict[str, object]:
+        """Return the settings of the conversation that the filters narrow; never wider.
+
+        Args:
+            tags: ``history.tags`` as it is; empty: all.
+            days: ``history.days`` as it is; 0: all.
+            now: The prompt's time.
+
+        Returns:
+            Dotted setting → value; empty where nothing changes.
+        """
+        changes: dict[str, object] = {}
+        allowed, wanted, since = tuple(tags), self.values("tag"), self.since(now)
+        if wanted:
+            left = tuple(tag for tag in wanted if tag in allowed) if allowed else wanted
+            changes |= {"history.tags": left} if left else {"history.enabled": False}
+        if since:
+            age = max((now - since) / dt.timedelta(days=1), 1e-6)
+            changes["history.days"] = min(age, days) if days else age
+        return changes
+
+
+def read_filters(raw: str, aliases: Mapping[str, str]) -> Filtered:
+    """Find the filters of a prompt.
+
+    Args:
+        raw: The prompt as written.
+        aliases: Folded header name → canonical header.
+    """
+    if not _MAYBE.search(raw):
+        return Filtered(raw)
+    found: dict[tuple[int, int], Filter] = {}
+    warnings: dict[str, None] = {}
+    sections, _ = guarantee_task(raw, find_sections(raw, aliases)[1])
+    for section in sections:
+        for kind, written, start in _tokens(section.text) if section.canon in CONTENT else ():
+            try:
+                values = _values(kind, written[len(kind) + 1 :])
+            except ValueError as error:
+                warnings[f"{written[:MAX_VALUE]!r} is left in the text: {error}"] = None
+                continue
+            span = section.raw_span(start, start + len(written))
+            found[span] = Filter(kind.lower(), values, written, span)
+    text = raw
+    for start, end in found:
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return Filtered(text, tuple(found[span] for span in sorted(found)), tuple(warnings))
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield (kind as written, the token, its start) of what may be meant as a filter."""
+    code = [match.span() for match in _CODE.finditer(text)]
+    for match in _TOKEN.finditer(text):
+        kind, value, rest = match.groups()
+        if value[0] not in "\"'" or rest.strip(_END):
+            value = (value + rest).rstrip(_END)
+        known = kind.lower() in KINDS
+        near = kind in _OTHERS or get_close_matches(kind, KINDS, 1, 0.8)
+        if (known or near) and not any(a <= match.start() < b for a, b in code):
+            yield kind, f"{kind}:{value}", match.start()
+
+
+def _values(kind: str, value: str) -> tuple[str, ...]:
+    """Return the values of a filter.
+
+    Raises:
+        ValueError: It is none; the message says why.
+    """
+    if kind.lower() not in KINDS:
+        raise ValueError(f"there is no filter {kind!r}; there are {', '.join(KINDS)}")
+    if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
+        value = value[1:-1]
+    if not value.strip() or len(value) > MAX_VALUE or any(c in "\"'`" for c in value):
+        raise ValueError(f"{kind}: needs a value, quoted as a whole where it holds blanks")
+    return _READERS[kind.lower()](value)
+
+
+def _file(value: str) -> tuple[str, ...]:
+    glob = value.replace("\\", "/").removeprefix("./")
+    if glob.startswith("/"):
+        raise ValueError("paths are relative to the project")
+    return (glob,)
+
+
+def _type(value: str) -> tuple[str, ...]:
+    return tuple(part.lower().removeprefix(".") for part in _parts(value, _TYPE, "type:md"))
+
+
+def _tag(value: str) -> tuple[str, ...]:
+    return _parts(value, _TAG, "tag:GOLD")
+
+
+def _since(value: str) -> tuple[str, ...]:
+    if not _AGE.fullmatch(value):
+        if not _DATE.fullmatch(value):
+            raise ValueError("write since:2026-10-01, since:30d, since:12h or since:2w")
+        dt.date.fromisoformat(value)  # says which part of a date is wrong
+    return (value,)
+
+
+_READERS = {"file": _file, "type": _type, "tag": _tag, "since": _since}
+
+
+def _parts(value: str, pattern: re.Pattern[str], example: str) -> tuple[str, ...]:
+    parts = tuple(value.split(","))
+    if not all(pattern.fullmatch(part) for part in parts):
+        raise ValueError(f"write {example}; several with commas and without blanks")
+    return parts
+
+
+def _time(value: str, now: dt.datetime) -> dt.datetime:
+    age = _AGE.fullmatch(value)
+    if age:
+        return now - dt.timedelta(hours=int(age[1]) * _HOURS[age[2]])
+    return dt.datetime.combine(dt.date.fromisoformat(value), dt.time(), now.tzinfo)
+
+
+def _fits(name: str, path: str, glob: str) -> bool:
+    """Say whether a glob, path, end of a path or folder means a document."""
+    folder = glob.rstrip("/") + "/"
+    return any(
+        fnmatchcase(one, glob) or one.endswith(f"/{glob}") or one.startswith(folder)
+        for one in (name, path, path.rsplit("/", 1)[-1])
+    )
