@@ -151,8 +151,8 @@ def show(
     for row in rows:
         _print_turn(row)
     if not rows:
-        kept = "no such turn is kept" if session or tags else "no turn is kept"
-        note(f"{kept}; next: ragstream history {'sessions' if session else 'append --help'}")
+        where = f" in {session}" if session else ""
+        note(f"no such turn is kept{where}; next: ragstream history sessions")
 
 
 def sessions(ctx: typer.Context, as_json: Json = False) -> None:
@@ -205,7 +205,8 @@ def adopt(
         list[str] | None, typer.Option("--tag", metavar="TAG", help="Only turns with this tag.")
     ] = None,
     days: Annotated[
-        float, typer.Option(metavar="N", min=0, help="Only turns of the last N days; 0: all.")
+        float,
+        typer.Option(metavar="N", min=0, max=36_500, help="Only turns of the last N days; 0: all."),
     ] = 0.0,
     session: OneSession = "",
     undo: Annotated[

@@ -7,6 +7,7 @@ both sides and the winner are named.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ LINE_CHARS = 12
 SHARED_LINES = 0.5
 NEARLY_SAME = 0.8
 FEWEST_TERMS = 6
+_HEADING = re.compile(r"^(?:\[[^]\n]{1,40}\] [^\n]{1,64}?|\A[^\n]{1,64}?): ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +103,21 @@ def superseded(chunks: Iterable[Chunk], terms: Terms) -> dict[str, Verdict]:
     found: dict[str, Verdict] = {}
     newer: list[tuple[Chunk, frozenset[str]]] = []
     for chunk in past:
-        own = frozenset(terms(chunk.snippet.partition(": ")[2] or chunk.snippet))
+        own = frozenset(terms(_said(chunk.snippet)))
         twin = next((c for c, held in newer if _alike(chunk, own, c, held)), None)
         if twin is None:
             newer.append((chunk, own))
             continue
-        same = fold(twin.snippet).partition(": ")[2] == fold(chunk.snippet).partition(": ")[2]
+        same = fold(_said(twin.snippet)) == fold(_said(chunk.snippet))
         what = "the same" if same else "nearly the same, in other words"
         reason = f"turn {twin.meta['turn_id_end']} says {what} later"
         found[chunk.id] = Verdict("older_turn", reason, twin.id, not same)
     return found
+
+
+def _said(text: str) -> str:
+    """Return a fragment's words without the date and speaker before each line of a turn."""
+    return _HEADING.sub("", text) or text
 
 
 def _alike(one: Chunk, own: frozenset[str], other: Chunk, held: frozenset[str]) -> bool:

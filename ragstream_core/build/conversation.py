@@ -223,7 +223,7 @@ class ConversationMemory:
 
     @functools.cached_property
     def _columns(self) -> Any:
-        assert self.view is not None  # noqa: S101 - callers look first
+        assert self.view is not None
         return self.view.columns.edited(self.since)
 
     def past(self) -> Past | None:

@@ -114,7 +114,7 @@ def append_external(
         The entry, and the markers that the prompt did not issue, as written.
 
     Raises:
-        UsageError: No question, or a field that is not valid.
+        UsageError: No question, no reply, or a field that is not valid.
         UnknownPrompt: No prompt under that key.
         IntegrityError: The prompt's record is damaged.
         Refused: `history.persist` is off: nothing is written.
@@ -123,6 +123,8 @@ def append_external(
     from ragstream_core.build.history_answers import checked_citations, prompt_text
 
     require_persist(workspace)
+    if not turn.assistant_text.strip():
+        raise UsageError("an external reply without its text", hint="--assistant-file FILE")
     key = workspace.store.find(answers) if answers else ""
     question = turn.user_text or (prompt_text(workspace, key) if key else "")
     if not question:
@@ -207,18 +209,27 @@ def _completed(record: Turn | TagEdit | Asked, now: dt.datetime) -> Turn | TagEd
         id=record.id or uuid7(int(now.timestamp() * 1000), os.urandom(10)),
         timestamp=record.timestamp or now.isoformat(timespec="milliseconds"),
     )
-    try:
-        aware = dt.datetime.fromisoformat(filled.timestamp).tzinfo is not None
-    except (TypeError, ValueError):
-        aware = False
-    if not aware:
-        raise UsageError(
-            f"not a time with a zone: {filled.timestamp!r}", hint="2026-10-05T14:07:09+02:00"
-        )
+    filled = replace(filled, timestamp=_time(filled.timestamp))
     if isinstance(filled, TagEdit):
         return filled
     checked_session(filled.session_id)
     return _checked(filled) if isinstance(filled, Turn) else filled
+
+
+def _time(timestamp: str) -> str:
+    """Return a time as it was written, or in the usual form: its first letters are the month.
+
+    Raises:
+        UsageError: It is no ISO 8601 time with a zone.
+    """
+    try:
+        when = dt.datetime.fromisoformat(timestamp)
+    except ValueError:
+        when = dt.datetime.min
+    if when.tzinfo is None:
+        raise UsageError(f"not a time with a zone: {timestamp!r}", hint="2026-10-05T14:07:09+02:00")
+    usual = when.isoformat()
+    return timestamp if timestamp[:16].replace(" ", "T") == usual[:16] else usual
 
 
 def _require_types(record: Turn | TagEdit | Asked) -> None:

@@ -24,6 +24,20 @@ def prompt_text(workspace: Workspace, key: str) -> str:
     return str(workspace.store.record(key).inputs["text"])
 
 
+def prompt_session(workspace: Workspace, key: str) -> str:
+    """Return the conversation in which a recorded prompt was asked, "" for none.
+
+    Args:
+        workspace: The data root.
+        key: The prompt's key, or its first 6 digits.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+    """
+    return inputs_from(workspace.store.record(workspace.store.find(key)).inputs).history.session
+
+
 def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict[str, Any], ...]:
     """Return the citations of an answer, each with whether the prompt issued it.
 
@@ -63,8 +77,11 @@ def issued_ids(workspace: Workspace, key: str) -> set[str]:
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     if sha256_hex(text) != record.output_sha256:
         from ragstream_core.build import querying
+        from ragstream_core.build.file_sources import RecordedAnswers
 
-        prompt = querying.rerun(workspace, inputs_from(record.inputs))
+        prompt = querying.rerun(
+            workspace, inputs_from(record.inputs), RecordedAnswers(record.exchanges)
+        )
         text = str(prompt.extras["super_prompt"])
     frames = "\n".join(line for line in text.split("\n") if line.startswith(_FRAME))
     return {marker.id for marker in parse_markers(frames) if marker.form == "fence"}

@@ -18,7 +18,11 @@ from ragstream_core.build.purging import Finder, purge, remove
 from ragstream_core.build.traces import Traces
 from ragstream_core.history.records import Asked, Entry, Turn
 from ragstream_core.history.units import history_chunk_id
-from ragstream_core.orchestration.prompt_store import PARENT_PREFIX, RECORD_NAME
+from ragstream_core.orchestration.prompt_store import (
+    PARENT_PREFIX,
+    RECORD_NAME,
+    exchange_files,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -137,8 +141,8 @@ class Copies:
             mine = self._shown.is_in(inputs, folder.name)
             digests = set(inputs.get("query_vectors", {}).values())
             (vectors if mine else kept).update(digests)
-            if mine:
-                self._remove(folder)
+            for gone in [*exchange_files(folder), folder] if mine else ():
+                self._remove(gone)
         for digest in vectors - kept:
             self._remove(self._root / "blobs" / digest)
         for path in self._root.glob("inbox/*.json"):

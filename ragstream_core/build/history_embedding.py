@@ -7,6 +7,7 @@ the next run makes it again.
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.build import models
 from ragstream_core.build.history import history_dir, journal
 from ragstream_core.build.history_check import check_history
-from ragstream_core.errors import RagstreamError
+from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.history.history_store import Mark
 from ragstream_core.history.records import Record, TagEdit, Turn
 from ragstream_core.history.stats import HistoryStats
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ragstream_core.history.records import Position
     from ragstream_core.history.worker import HistoryIngestionWorker
 
+_MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 __all__ = ["check_history", "embed", "history_status", "index_dir"]
 
 
@@ -61,12 +63,16 @@ def embed(
         publish: Bring what is derived up to date as well; what goes wrong there is a warning.
 
     Raises:
+        UsageError: What is no month; nothing was done.
         ModelMismatch: The catalog was made by another model.
         ProjectLocked: Another process writes it.
         IntegrityError: It is damaged.
         RagstreamError: No weights, the model failed or the disk is full; what was committed is
             kept.
     """
+    for month in months:
+        if not _MONTH.fullmatch(month):
+            raise UsageError(f"not a month: {month!r}", hint="ragstream history backfill 2026-10")
     warnings = _resumed(workspace)
     stats = None if months or rebuild else _unchanged(workspace)
     if stats is None:

@@ -47,7 +47,7 @@ WAIT_S = 60.0
 """How long another writer of the history catalog is waited for."""
 ROUNDS = 3
 UNREACHABLE = (
-    "backups and exports that you made, and copies on other machines",
+    "backups, archives and exports that you made, and copies on other machines",
     "what was sent to a language model or an embedding endpoint",
     "blocks that the disk itself keeps of deleted files",
 )

@@ -11,6 +11,8 @@ from tests.history_rows import DAY_NS, START_NS, columns, row
 
 TAGS = st.lists(st.sampled_from(["GOLD", "SILVER", "BLUE", "note"]), unique=True, max_size=3)
 TIMES = st.integers(START_NS - 4000 * DAY_NS, START_NS + 4000 * DAY_NS)
+ENDS = st.sampled_from([1 - 2**63, 2**63 - 1])
+"""The times of turns before 1678 and after 2262."""
 WEIGHTS = st.floats(0, 1)
 SETTINGS = st.builds(
     HistoryConfig,
@@ -29,8 +31,9 @@ ROWS = st.lists(ROW, min_size=1, max_size=12).map(
 )
 
 
-@given(ROWS, SETTINGS, TIMES)
-def test_every_term_stays_in_its_range_whatever_the_clock_says(rows, settings, now):
+@given(ROWS, SETTINGS, TIMES, st.lists(ENDS, max_size=2))
+def test_every_term_stays_in_its_range_whatever_the_clock_says(rows, settings, now, ends):
+    rows = [*rows, *(row(90 + n, timestamp_ns=end) for n, end in enumerate(ends))]
     found = bias(columns(rows), settings, now)
     for values, low, high in (
         (found.importance, 0, settings.importance_weight),

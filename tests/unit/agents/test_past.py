@@ -56,12 +56,40 @@ def test_the_same_version_of_a_file_is_no_conflict():
     assert against_files(same, [FILE]) is None
 
 
+def test_a_file_of_another_folder_is_known_by_the_name_that_it_has_at_home():
+    old = turn(3, "here is it", versions=({"path": "retry.py", "sha256": "b" * 64},))
+    injected = {**FILE, "path": "demo/retry.py"}
+    assert against_files(old, [injected]).rule == "conflicts_with_files"
+
+
+def test_a_high_rank_keeps_a_document_but_no_fragment_of_the_conversation():
+    past, page = turn(3, "what was said once"), document("a.md", "what a document says")
+    done = NliGate(0.9, keep_top=2)(candidates(past, page, cosine=0.5))
+    assert done.views_by_stage["a3"] == [page.id]
+    assert rules(done, "a3") == {past.id: "similarity_gate", page.id: "keep_top"}
+
+
 def test_pasted_code_that_differs_in_a_line_conflicts_and_equal_code_duplicates():
     changed = turn(4, "\n" + CODE.replace("call_the_server", "ping_the_client"))
     equal = turn(5, "\n" + CODE)
     assert against_files(changed, [FILE]).rule == "conflicts_with_files"
     assert against_files(equal, [FILE]).rule == "duplicates_files"
     assert against_files(turn(6, "What does the retry do in general?"), [FILE]) is None
+
+
+def test_what_dates_and_speakers_have_in_common_makes_no_two_turns_alike():
+    when = "[20 November 2026, 13:53]"
+    said = [
+        turn(n, f"The torque of bolt {n}?\n{when} assistant: {90 + n} Nm, cold") for n in (1, 2)
+    ]
+    assert superseded(said, stemmed_terms) == {}
+
+
+def test_the_same_words_at_another_time_are_no_conflict():
+    said = "The timeout of the retry loop is set to thirty seconds\n[{}] assistant: So it is."
+    turns = [turn(n, said.format(f"{n} October 2026, 10:00")) for n in (1, 2)]
+    (verdict,) = superseded(turns, stemmed_terms).values()
+    assert (verdict.winner, verdict.conflict) == (turns[1].id, False)
 
 
 def test_the_newer_of_two_turns_that_say_nearly_the_same_stays_whatever_their_ranks():

@@ -33,6 +33,20 @@ def test_id_and_time_are_filled_in(workspace):
 
 
 @pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("2026-10-05T14:07:09Z", "2026-10-05T14:07:09Z"),
+        ("2026-10-05 14:07+02:00", "2026-10-05 14:07+02:00"),
+        ("20261005T140709+0200", "2026-10-05T14:07:09+02:00"),
+        ("2026-W41-1T14:07+00:00", "2026-10-05T14:07:00+00:00"),
+    ],
+)
+def test_every_time_begins_with_its_month_and_most_stay_as_written(workspace, written, kept):
+    entry = history.append_turn(workspace, replace(TURN, timestamp=written))
+    assert entry.record.timestamp == kept
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"session_id": "../x"}, {"session_id": ""}, {"timestamp": "noon"},
@@ -121,6 +135,8 @@ def test_an_external_reply_needs_a_question(workspace):
         history.append_external(workspace, reply)
     with pytest.raises(UnknownPrompt):
         history.append_external(workspace, reply, answers="abcdef")
+    with pytest.raises(UsageError, match="without its text"):
+        history.append_external(workspace, replace(TURN, assistant_text=" "))
     entry, unknown = history.append_external(
         workspace, replace(TURN, assistant_text="So [source: a.md, chunk: 0badcafe].")
     )

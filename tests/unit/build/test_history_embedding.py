@@ -9,7 +9,7 @@ from ragstream_core.build.history import append_records, append_turn, journal, s
 from ragstream_core.build.history_check import check_history
 from ragstream_core.build.history_embedding import embed, history_status, index_dir
 from ragstream_core.build.workspace import open_workspace
-from ragstream_core.errors import IntegrityError, ModelMismatch
+from ragstream_core.errors import IntegrityError, ModelMismatch, UsageError
 from ragstream_core.history.records import Asked
 from ragstream_core.stores.deep_check import WHOLE
 from ragstream_core.stores.history_snapshot import forget_snapshots, open_snapshot
@@ -41,6 +41,14 @@ def test_nothing_there_is_sound_and_nothing_to_do(space):
     status = history_status(space)
     assert (status["records"], status["pending"], status["snapshot"]) == (0, 0, None)
     assert check_history(space, WHOLE) == [] and not (space.data_dir / "history").exists()
+
+
+@pytest.mark.parametrize("month", ["2026-13", "2026", "soon"])
+def test_what_is_no_month_is_refused(space, month):
+    say(space, "first")
+    with pytest.raises(UsageError, match="not a month"):
+        embed(space, months=["2026-10", month])
+    assert history_status(space)["pending"] == 1
 
 
 def test_turns_are_embedded_and_published(space):

@@ -309,3 +309,13 @@ def test_progress_and_clock(bench):
     found = newest(bench.index)
     assert found[1].provenance["run"] == "r1" and found[1].provenance["embedded"] == "2"
     assert stats.to_json()["months"] == {"2026-08": 2}
+
+
+def test_a_backfill_by_other_rules_cuts_the_turns_of_all_months_again(bench):
+    bench.say(*(turn(f"turn {day} " + "many words " * 40, day=day) for day in (0, 40)))
+    bench.run()
+    bench.chunker = TurnChunker(
+        window=60, profile=ChunkProfile("history_small", 40, 5, overlap="sentence")
+    )
+    assert bench.worker().backfill(["2026-10"]).turns == 2
+    bench.require_complete()
