@@ -218,7 +218,7 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
 
 
 def _history(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.build.history_embedding import history_status
+    from ragstream_core.build.history.embedding import history_status
     from ragstream_core.build.workspace import Workspace
 
     if not config.settings.history.persist:

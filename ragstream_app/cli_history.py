@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ragstream_app import history_options as options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
 
@@ -40,39 +41,16 @@ OneSession = Annotated[
 
 def append(
     ctx: typer.Context,
-    session: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The conversation; default: the answered prompt's, or a new one."
-        ),
-    ] = "",
-    user: Annotated[str, typer.Option(metavar="TEXT", help="What was asked; - reads stdin.")] = "",
-    assistant: Annotated[
-        str, typer.Option(metavar="TEXT", help="What was answered; - reads stdin.")
-    ] = "",
-    user_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Read the question from a file.")
-    ] = None,
-    assistant_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Read the answer from a file.")
-    ] = None,
-    external: Annotated[
-        bool, typer.Option("--external", metavar="", help="The answer comes from another program.")
-    ] = False,
-    answers: Annotated[
-        str,
-        typer.Option(metavar="KEY", help="The prompt that it answers; its citations are checked."),
-    ] = "",
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="GOLD, SILVER, BLUE or yours.")
-    ] = None,
-    projects: Annotated[
-        list[str] | None,
-        typer.Option("--project", "-p", metavar="NAME", help="A project that it belongs to."),
-    ] = None,
-    importance: Annotated[
-        float, typer.Option(metavar="X", min=0.0, max=1.0, help="0 to 1; raises its rank.")
-    ] = 0.0,
+    session: options.Session = "",
+    user: options.User = "",
+    assistant: options.Assistant = "",
+    user_file: options.UserFile = None,
+    assistant_file: options.AssistantFile = None,
+    external: options.External = False,
+    answers: options.Answers = "",
+    tags: options.Tags = None,
+    projects: options.Projects = None,
+    importance: options.Importance = 0.0,
     as_json: Json = False,
 ) -> None:
     """Keep one turn of a conversation; it is on the disk when the command ends with 0.
@@ -84,8 +62,8 @@ def append(
         ProjectLocked: Another process kept writing for 5 seconds.
         OperationFailed: Disk full or failing; the turn is not kept.
     """
-    from ragstream_core.build import history
-    from ragstream_core.build.history_answers import prompt_session
+    from ragstream_core.build.history import turns
+    from ragstream_core.build.history.answers import prompt_session
     from ragstream_core.history.records import Turn
 
     if answers and not external:
@@ -97,7 +75,7 @@ def append(
     session = session or (prompt_session(workspace, answers) if answers else "")
     turn = Turn(
         "",
-        session or history.new_session(workspace),
+        session or turns.new_session(workspace),
         "",
         question,
         answer,
@@ -107,10 +85,10 @@ def append(
     )
     unknown: list[str] = []
     if external:
-        entry, unknown = history.append_external(workspace, turn, answers=answers)
+        entry, unknown = turns.append_external(workspace, turn, answers=answers)
     else:
-        entry = history.append_turn(workspace, turn)
-    for line in history.journal(workspace).warnings:
+        entry = turns.append_turn(workspace, turn)
+    for line in turns.journal(workspace).warnings:
         note(line)
     if unknown:
         from ragstream_app.rendering import printable
@@ -138,13 +116,13 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show turns as they were said, with their tags of now."""
-    from ragstream_core.build import history
+    from ragstream_core.build.history import turns
 
     workspace = session_of(ctx).workspace()
     if not everything and not session:
-        known = history.sessions(workspace)
+        known = turns.sessions(workspace)
         session = known[-1]["session_id"] if known else ""
-    rows = history.show(workspace, session, tags=tags or (), last=last)
+    rows = turns.show(workspace, session, tags=tags or (), last=last)
     if as_json:
         emit_json({"turns": rows})
         return
@@ -157,9 +135,9 @@ def show(
 
 def sessions(ctx: typer.Context, as_json: Json = False) -> None:
     """List the conversations, the newest last."""
-    from ragstream_core.build import history
+    from ragstream_core.build.history import turns
 
-    rows = history.sessions(session_of(ctx).workspace())
+    rows = turns.sessions(session_of(ctx).workspace())
     if as_json:
         emit_json({"sessions": rows})
         return
@@ -188,10 +166,10 @@ def tag(
         UsageError: No such turn, or no tag.
         Refused: `history.persist` is off.
     """
-    from ragstream_core.build import history
+    from ragstream_core.build.history import turns
 
     workspace = session_of(ctx).workspace()
-    entry, now = history.tag(workspace, turn, add=add or (), remove=remove or ())
+    entry, now = turns.tag(workspace, turn, add=add or (), remove=remove or ())
     if as_json:
         emit_json({"id": entry.record.id, "seq": entry.seq, "turn": turn, "tags": list(now)})
         return
@@ -224,7 +202,7 @@ def adopt(
         UsageError: Nothing says which turns.
         Refused: `history.persist` is off.
     """
-    from ragstream_core.build.history_adopting import adopt as label
+    from ragstream_core.build.history.adopting import adopt as label
 
     rows = label(
         session_of(ctx).workspace(), project, tags=tags or (), days=days, session=session,
@@ -257,7 +235,7 @@ def import_(
         IntegrityError: A row is not what was exported; nothing was written.
         Refused: `history.persist` is off.
     """
-    from ragstream_core.build.history_transfer import import_jsonl, read_lines
+    from ragstream_core.build.history.transfer import import_jsonl, read_lines
 
     lines = _text("file", file, None).split("\n") if file == "-" else read_lines(Path(file))
     done = import_jsonl(session_of(ctx).workspace(), lines, session=session)
@@ -293,7 +271,7 @@ def export(
         Refused: The file is there already.
     """
     from ragstream_core.atomic import replace_text
-    from ragstream_core.build import history_transfer as transfer
+    from ragstream_core.build.history import transfer
 
     if form not in ("jsonl", "md") or (as_json and out is None):
         raise UsageError("the form is jsonl or md, and --json goes with --out")

@@ -82,9 +82,9 @@ def check(
         UsageError: N/T is no part.
         Exit: With 3, where something is wrong.
     """
-    from ragstream_core.build.history_care import heal
-    from ragstream_core.build.history_check import check_history
-    from ragstream_core.build.history_embedding import history_status
+    from ragstream_core.build.history.care import heal
+    from ragstream_core.build.history.check import check_history
+    from ragstream_core.build.history.embedding import history_status
     from ragstream_core.stores.deep_check import parse_part
 
     part = parse_part(read_data) if read_data else None
@@ -142,7 +142,7 @@ def clear(
         OperationFailed: Something still holds the text.
         Abort: The answer was no.
     """
-    from ragstream_core.build.history_clearing import clear as erase
+    from ragstream_core.build.history.clearing import clear as erase
 
     workspace = session_of(ctx).workspace()
     chosen: dict[str, Any] = {
@@ -170,7 +170,7 @@ def clear(
 
 def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: bool) -> None:
     from ragstream_app.progress import ingest_progress
-    from ragstream_core.build.history_embedding import embed as run
+    from ragstream_core.build.history.embedding import embed as run
 
     workspace = session.workspace()
     with ingest_progress("history") as progress:

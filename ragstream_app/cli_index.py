@@ -75,7 +75,8 @@ def check(
         UsageError: N/T is no part.
         Exit: With 3, where something is wrong.
     """
-    from ragstream_core.build import care, history_care
+    from ragstream_core.build import care
+    from ragstream_core.build.history import care as history_care
     from ragstream_core.stores.deep_check import parse_part
 
     part = parse_part(read_data) if read_data else None

@@ -24,7 +24,8 @@ from ragstream_assets.history_previews import (
 )
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_core.build import history_collection, history_upkeep
+from ragstream_core.build.history import collection as history_collection
+from ragstream_core.build.history import upkeep as history_upkeep
 from ragstream_core.records.identity import digest_of
 
 GROUP = "history"

@@ -10,8 +10,8 @@ from ragstream_assets.failures import derived_errors
 from ragstream_assets.history import COLLECTION, EMBEDDINGS, JOURNAL, SNAPSHOT
 from ragstream_assets.previews import table
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_core.build import history_review
-from ragstream_core.build.history_review import Review, review
+from ragstream_core.build.history import review as history_review
+from ragstream_core.build.history.review import Review, review
 
 WHOLE = "journal_is_whole"
 SOUND = "vectors_and_turns_are_sound"

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from ragstream_assets.previews import CHUNK_CHARS, CHUNKS, Metadata, table
-from ragstream_core.build.history_upkeep import Upkeep
+from ragstream_core.build.history.upkeep import Upkeep
 from ragstream_core.stores.history_counts import TurnCount
 
 

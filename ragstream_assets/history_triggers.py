@@ -14,7 +14,7 @@ from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.schedules import REASON_TAG
 from ragstream_assets.sensors import STATE_TAG, attempts
 from ragstream_assets.upkeep import PROJECT_TAG
-from ragstream_core.build import history_upkeep
+from ragstream_core.build.history import upkeep as history_upkeep
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.history.records import HISTORY, Position
 

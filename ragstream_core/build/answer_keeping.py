@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ragstream_core.answering.citations import Citation, journal_rows
-from ragstream_core.build import history
+from ragstream_core.build.history import turns
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import Asked, Turn
 from ragstream_core.orchestration.inputs import inputs_of
@@ -35,7 +35,7 @@ class Keeper:
         if not self.session:
             return
         record = Asked("", self.session, "", self._inputs.text, self._projects, self._key)
-        (entry,) = history.append_records(self._workspace, [record])
+        (entry,) = turns.append_records(self._workspace, [record])
         self._asked = entry.record.id
 
     def turn(self, text: str, status: str, citations: tuple[Citation, ...]) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class Keeper:
             citations=journal_rows(citations),
         )  # fmt: skip
         try:
-            history.append_turn(self._workspace, turn)
+            turns.append_turn(self._workspace, turn)
         except RagstreamError as error:
             return (f"the answer is not kept: {error.message}",)
         return ()

@@ -18,8 +18,8 @@ from ragstream_core.answering.grounding import REFUSAL, grounding_of
 from ragstream_core.answering.issued import issued_by
 from ragstream_core.answering.messages import messages_of
 from ragstream_core.answering.outgoing import secret_places
-from ragstream_core.build import history
 from ragstream_core.build.answer_keeping import Keeper
+from ragstream_core.build.history import turns
 from ragstream_core.errors import ChatBroken, ChatFailed, Refused
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.orchestration.chain import OPS
@@ -130,7 +130,7 @@ def _session(workspace: Workspace, inputs: PromptInputs, named: str) -> str:
     """Return the conversation that an answer is kept in, "" where nothing may be kept."""
     if not (workspace.config.settings.history.persist and workspace.persists(inputs)):
         return ""
-    return named or inputs.history.session or history.new_session(workspace)
+    return named or inputs.history.session or turns.new_session(workspace)
 
 
 def _secrets(prepared: Prepared, *, allowed: bool) -> tuple[str, ...]:

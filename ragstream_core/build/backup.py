@@ -26,7 +26,7 @@ from ragstream_core.atomic import (
     replace_text,
 )
 from ragstream_core.build import projects as folders
-from ragstream_core.build.history_backup import copy_history, verify_history
+from ragstream_core.build.history.backup import copy_history, verify_history
 from ragstream_core.build.usage import indexed_projects
 from ragstream_core.errors import IntegrityError, Refused, UnknownProject
 from ragstream_core.stores import vector_file

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import replace_bytes
 from ragstream_core.build import querying
-from ragstream_core.build.conversation import ConversationMemory
-from ragstream_core.build.history import journal, snapshot_path
+from ragstream_core.build.history.memory import ConversationMemory
+from ragstream_core.build.history.turns import journal, snapshot_path
 from ragstream_core.errors import InputUnavailable, UnknownPrompt, UsageError
 from ragstream_core.orchestration import bundle as form
 from ragstream_core.orchestration.inputs import inputs_from

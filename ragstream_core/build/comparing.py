@@ -6,12 +6,14 @@ second. What cannot be tried is named as such.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build import querying
 from ragstream_core.build.file_sources import RecordedAnswers
 from ragstream_core.errors import RagstreamError
 from ragstream_core.orchestration.compare import Output, compare_outputs, differing, swapped
+from ragstream_core.orchestration.exchanges import exchange_from
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
 from ragstream_core.records.identity import sha256_hex
 
@@ -56,7 +58,8 @@ def diff(workspace: Workspace, before: str, after: str) -> dict[str, Any]:
         "causes": [
             {"input": group, "details": details, "effect": effects[group]}
             for group, details in found.items()
-        ],
+        ]
+        + _answers(workspace, old, new, alone=not found),
         "environment": [
             f"{name}: {old.environment.get(name, '-')} → {new.environment.get(name, '-')}"
             for name in sorted({*old.environment, *new.environment})
@@ -97,7 +100,8 @@ def _effects(
     """Return what each group of inputs did to the output, by trial where that is needed."""
     if old.output_sha256 == new.output_sha256:
         return dict.fromkeys(groups, NONE)
-    if len(groups) == 1 and old.environment == new.environment:
+    same = (old.environment, old.exchanges) == (new.environment, new.exchanges)
+    if len(groups) == 1 and same:
         return dict.fromkeys(groups, ALL)  # nothing else is left
     was, now = inputs_from(old.inputs), inputs_from(new.inputs)
     base = _tried(workspace, was, old)
@@ -115,6 +119,31 @@ def _effects(
         known = {old.output_sha256: NONE, new.output_sha256: ALL}
         effects[group] = made if made.startswith(UNKNOWN) else known.get(made, PART)
     return effects
+
+
+def _answers(
+    workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
+) -> list[dict[str, Any]]:
+    """Return what a language model answered otherwise, as a cause; none where nothing differs."""
+    said = [dict(_said(workspace, record.exchanges)) for record in (old, new)]
+    details = [
+        f"{op}: another answer" if op in said[0] and op in said[1] else f"{op}: asked once only"
+        for op in sorted({*said[0], *said[1]})
+        if said[0].get(op) != said[1].get(op)
+    ]
+    effect = f"{UNKNOWN}its answers cannot be tried beside other inputs"
+    if alone:
+        effect = NONE if old.output_sha256 == new.output_sha256 else ALL
+    return [{"input": "language model", "details": details, "effect": effect}] if details else []
+
+
+def _said(workspace: Workspace, digests: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield stage and exchange; one that is not kept goes by its digest."""
+    for digest in digests:
+        try:
+            yield exchange_from(workspace.store.blob(digest)).op, digest
+        except RagstreamError:
+            yield digest[:12], digest
 
 
 def _tried(workspace: Workspace, inputs: PromptInputs, old: PromptRecord) -> str:

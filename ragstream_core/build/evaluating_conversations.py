@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build import models, searching, stages
-from ragstream_core.build.conversation import ConversationMemory
-from ragstream_core.build.history import journal
-from ragstream_core.build.history_embedding import embed
-from ragstream_core.build.history_publishing import publish
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.memory import ConversationMemory
+from ragstream_core.build.history.publishing import publish
+from ragstream_core.build.history.turns import journal
 from ragstream_core.evaluation import conversations
 from ragstream_core.evaluation.retrieval import EvaluationResult, evaluate
 from ragstream_core.orchestration.inputs import HistoryPin, PromptInputs
@@ -130,7 +130,7 @@ def _changed(config: AppConfig, changes: dict[str, dict[str, Any]]) -> AppConfig
 
 
 def _selection(space: Workspace) -> HistoryView:
-    from ragstream_core.build.history import snapshot_path
+    from ragstream_core.build.history.turns import snapshot_path
     from ragstream_core.errors import UsageError
     from ragstream_core.stores.history_snapshot import open_snapshot
 

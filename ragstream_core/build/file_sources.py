@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragstream_core.build import projects as folders
@@ -90,11 +90,27 @@ class LiveFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedAnswers:
+    """What a language model said while a recorded prompt was made.
+
+    Attributes:
+        digests: The exchanges.
+        live: Ask the model again and compare, instead of reading them.
+        differences: What it said otherwise, for people; filled by the stages.
+    """
+
+    digests: Sequence[str] = ()
+    live: bool = False
+    differences: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedFiles:
-    """Reads the bytes that a recorded prompt injected."""
+    """Reads the bytes that a recorded prompt injected; its answers come along."""
 
     store: PromptStore
     inputs: PromptInputs
+    answers: RecordedAnswers = field(default_factory=RecordedAnswers)
 
     def names(self, project: str) -> list[str]:
         """Return the files of a project that the prompt could mean."""

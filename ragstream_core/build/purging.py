@@ -12,6 +12,7 @@ from typing import Any
 
 from ragstream_core.build.traces import Traces, common
 from ragstream_core.errors import OperationFailed
+from ragstream_core.orchestration.prompt_store import exchange_files
 from ragstream_core.stores.schema import CATALOG_NAME
 
 _YOURS = ("doc_raw", "projects", "models", "history")
@@ -129,7 +130,8 @@ def _parquet_text(path: Path) -> bytes:
 def purge(path: Path, traces: Traces, *, finder: Finder) -> list[str]:
     """Remove the copies in one file of ours; return the names of what went.
 
-    A kept prompt and a recorded run go as a whole: what is left of one could not be replayed.
+    A kept prompt and a recorded run go as a whole: what is left of one could not be replayed. What
+    a language model said while it was made goes with it.
 
     Raises:
         OperationFailed: A database is in use by another process.
@@ -141,6 +143,8 @@ def purge(path: Path, traces: Traces, *, finder: Finder) -> list[str]:
         if len(inside) > 1 and inside[0] not in ("inbox", "blobs"):
             depth = 2 if inside[0] == "runs" else 1
             path = (finder.data_dir / "prompts").joinpath(*inside[: min(depth, len(inside))])
+            for exchange in exchange_files(path):
+                remove(exchange)
     elif _is_sqlite(path):
         count = _purge_rows(path, traces)
         return [f"{finder.name_of(path)} ({count} values)"]

@@ -14,14 +14,14 @@ from ragstream_core.agents.shape import path_tokens
 from ragstream_core.agents.trail import pieces_of
 from ragstream_core.build import (
     collections,
-    conversation,
     diffs,
     filtering,
     models,
     searching,
     stages,
 )
-from ragstream_core.build.file_sources import RecordedFiles, injectable
+from ragstream_core.build.file_sources import RecordedAnswers, RecordedFiles, injectable
+from ragstream_core.build.history import memory
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
 from ragstream_core.orchestration.inputs import (
@@ -80,7 +80,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         settings=settings.model_dump(),
         texts={
             **_texts(workspace.data_dir, projects),
-            "lexicon": conversation.lexicon_text(workspace, settings),
+            "lexicon": memory.lexicon_text(workspace, settings),
             **diffs.pinned_diffs(workspace, request.diffs, projects),
         },
         now=now.isoformat(),
@@ -92,7 +92,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         code=code_digest(),
         history=HistoryPin()
         if request.lock
-        else conversation.pin_history(workspace, request.session, pins[0].embed_fp),
+        else memory.pin_history(workspace, request.session, pins[0].embed_fp),
     )
 
 
@@ -110,17 +110,25 @@ def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str
     }
 
 
-def rerun(workspace: Workspace, inputs: PromptInputs) -> SuperPrompt:
+def rerun(
+    workspace: Workspace, inputs: PromptInputs, answers: RecordedAnswers | None = None
+) -> SuperPrompt:
     """Run the chain for recorded inputs; files come from the record.
+
+    Args:
+        workspace: The data root.
+        inputs: Of the record, or changed ones.
+        answers: What a language model said then; default: nobody was asked.
 
     Raises:
         GenerationGone: A pinned generation is not kept.
         IntegrityError: It is kept and is not what it was.
-        InputUnavailable: Query vectors or a collection cannot be had again.
+        InputUnavailable: Query vectors, a model's answer or a collection cannot be had again.
         UnknownPrompt: The bytes of an injected file are not kept.
     """
     require_inputs(workspace, inputs)
-    return workspace.run(inputs, files=RecordedFiles(workspace.store, inputs))
+    files = RecordedFiles(workspace.store, inputs, answers or RecordedAnswers())
+    return workspace.run(inputs, files=files)
 
 
 def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
@@ -139,7 +147,7 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
                 f"(digest {found.digest[:12]}, the prompt needs {pinned.digest[:12]})"
             )
     models.require_replayable(workspace.config)
-    conversation.ConversationMemory(workspace, inputs).require()
+    memory.ConversationMemory(workspace, inputs).require()
     collections.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
 
 

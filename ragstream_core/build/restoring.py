@@ -22,7 +22,7 @@ from ragstream_core.build.backup import (
     sha256_file,
     verify_indexes,
 )
-from ragstream_core.build.history_backup import require_free, restore_history, verify_history
+from ragstream_core.build.history.backup import require_free, restore_history, verify_history
 from ragstream_core.errors import IntegrityError, Refused, UsageError
 from ragstream_core.stores.lock import project_lock
 from ragstream_core.stores.schema import CATALOG_NAME

@@ -19,7 +19,7 @@ from ragstream_core.retrieval.retriever import Fusion, Retriever
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragstream_core.build.conversation import ConversationMemory
+    from ragstream_core.build.history.memory import ConversationMemory
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.ports import Embedder, IndexView
     from ragstream_core.records import Chunk, Hit

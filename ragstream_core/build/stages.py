@@ -16,10 +16,10 @@ from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.build import filtering, models, searching
-from ragstream_core.build.conversation import ConversationMemory
+from ragstream_core.build import asking, filtering, models, searching
 from ragstream_core.build.diffs import diffs_in
 from ragstream_core.build.file_sources import LiveFiles, RecordedFiles, ingested_hashes
+from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.query_vectors import KeptQueries, NotingStage
 from ragstream_core.errors import UsageError
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
@@ -51,7 +51,9 @@ def make(
         raise UsageError(f"no op {op!r}", hint=f"one of: {', '.join(_MAKERS)}")
     inputs = inputs_from(prompt.extras["inputs"])
     settings = workspace.settings_for(inputs, op)
-    return _MAKERS[op](workspace, inputs, settings, files or LiveFiles(workspace, inputs))
+    files = files or LiveFiles(workspace, inputs)
+    stage = _MAKERS[op](workspace, inputs, settings, files)
+    return asking.asking(op, stage, prompt, workspace, settings.agents, files)
 
 
 def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
@@ -102,7 +104,7 @@ def _preprocessing(
 def _shaper(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return PromptShaper(inputs.texts["project_memory"], settings.agents.a2)
+    return PromptShaper(inputs.texts["project_memory"], enabled=settings.agents.a2)
 
 
 def _injector(
@@ -175,14 +177,20 @@ def _gate(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
     gate = settings.gate
-    stage = NliGate(gate.theta, gate.keep_top, gate.relative, enabled=settings.agents.a3)
+    stage = NliGate(
+        gate.theta,
+        gate.keep_top,
+        gate.relative,
+        enabled=settings.agents.a3,
+        nli_theta=gate.nli_theta,
+    )
     pinned = ChainSettings.model_validate(inputs.settings).gate == gate
     name = inputs.models["gate"] if pinned else models.gate_name(workspace.config, gate)
     if name == "similarity" or not stage.enabled:
         return stage
     weights = inputs.models.get("gate_weights", "") if pinned else ""
     model = models.nli(name, models.models_dir(workspace.config), weights=weights)
-    return replace(stage, entailment=model.entailment, nli_theta=gate.nli_theta, name=name)
+    return replace(stage, entailment=model.entailment, name=name)
 
 
 def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build.diffs import diffs_in
-from ragstream_core.build.history_answers import issued_ids
+from ragstream_core.build.history.answers import issued_ids
 from ragstream_core.build.receipts import CHANGED, CURRENT, DIFF, diff_now, homes_of, state_now
 from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
 from ragstream_core.orchestration.inputs import inputs_from
@@ -177,7 +177,7 @@ def _indexed(workspace: Workspace, project: str, path: str, sha256: str) -> str:
 
 def _turn(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
     """Return the turn of the conversation that a piece was cut from."""
-    from ragstream_core.build.conversation import ConversationMemory
+    from ragstream_core.build.history.memory import ConversationMemory
 
     memory = ConversationMemory(workspace, inputs_from(record.inputs), "retrieval")
     source = identifier.removeprefix(HISTORY_PREFIX)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import make_private_dir, replace_bytes
 from ragstream_core.build.bundling import mentioned, require_exact, required_blobs
-from ragstream_core.build.history import history_dir, snapshot_path
+from ragstream_core.build.history.turns import history_dir, snapshot_path
 from ragstream_core.errors import EmbeddingFailed, IntegrityError, RagstreamError, UsageError
 from ragstream_core.history.segments import CURRENT
 from ragstream_core.ingestion.index_store import ChunkRow

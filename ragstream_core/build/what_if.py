@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.agents.trail import latest_view
 from ragstream_core.build import querying, searching
 from ragstream_core.build.asked import recorded_queries
-from ragstream_core.build.conversation import ConversationMemory
 from ragstream_core.build.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
+from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.errors import RagstreamError
 from ragstream_core.orchestration.chain import OPS, StageFactory, run_chain
 from ragstream_core.orchestration.compare import Output, compare_outputs
@@ -52,7 +52,8 @@ def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
     record = workspace.store.record(key)
     inputs = inputs_from(record.inputs)
     querying.require_inputs(workspace, inputs)
-    make = _factory(workspace, inputs, RecordedFiles(workspace.store, inputs, RecordedAnswers(record.exchanges)))
+    answers = RecordedAnswers(record.exchanges)
+    make = _factory(workspace, inputs, RecordedFiles(workspace.store, inputs, answers))
     before = OPS[OPS.index(FIRST) - 1]
     upstream = run_chain(make, begin(inputs), through=before)
     base = run_chain(make, upstream, first=FIRST)

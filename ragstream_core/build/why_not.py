@@ -14,8 +14,8 @@ from ragstream_core.agents.trail import pieces_of
 from ragstream_core.build import querying, searching
 from ragstream_core.build.absent import absent_file
 from ragstream_core.build.asked import recorded_queries
-from ragstream_core.build.conversation import ConversationMemory
 from ragstream_core.build.file_sources import RecordedAnswers
+from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.history.records import HISTORY
 from ragstream_core.orchestration.explain import ways
@@ -25,6 +25,7 @@ from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.prompt_store import PromptRecord
     from ragstream_core.ports import IndexView
     from ragstream_core.records import SuperPrompt
 

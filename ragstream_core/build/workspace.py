@@ -266,7 +266,7 @@ class Workspace:
         """
         if not inputs.history.seq:
             return
-        from ragstream_core.build.history import journal
+        from ragstream_core.build.history.turns import journal
         from ragstream_core.errors import InputUnavailable
         from ragstream_core.history.clearing import cleared_since
 

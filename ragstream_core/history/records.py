@@ -24,11 +24,12 @@ def checked_session(name: str) -> str:
     """Return a session's name if it is one: 1–64 of ``A-Za-z0-9._-``, the first no punctuation.
 
     Raises:
-        UsageError: It is not, or it holds ``..``.
+        UsageError: It is not, holds ``..``, or is ``current``, which filters take for another.
     """
-    if not _SESSION.fullmatch(name) or ".." in name:
+    if not _SESSION.fullmatch(name) or ".." in name or name == "current":
         raise UsageError(
-            f"not a session name: {name!r}", hint="use letters, digits, '.', '_' and '-' (64)"
+            f"not a session name: {name!r}",
+            hint="use letters, digits, '.', '_' and '-' (64); `current` is taken",
         )
     return name
 

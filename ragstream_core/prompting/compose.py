@@ -2,7 +2,7 @@
 
 A5 measures what this returns and the prompt builder writes it, so both see the same bytes. Reads
 ``body``, ``recentConversation``, ``base_context_chunks``, ``final_selection_ids`` and, of
-``extras``: ``headers``, ``files``, ``pool``, ``s_ctx``, ``cuts``, ``short_ids``,
+``extras``: ``headers``, ``files``, ``diffs``, ``pool``, ``s_ctx``, ``cuts``, ``short_ids``,
 ``nothing_relevant``.
 """
 
@@ -74,8 +74,13 @@ def is_locked(prompt: SuperPrompt) -> bool:
     return bool(prompt.extras.get("pool", {}).get("lock"))
 
 
+def injected(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return the rows of A1 that ❖ FILES shows: whole files, then changes of files."""
+    return [*prompt.extras.get("files", []), *prompt.extras.get("diffs", [])]
+
+
 def file_texts(prompt: SuperPrompt) -> Texts:
-    """Return what ❖ FILES shows: one entry an injected file."""
+    """Return what ❖ FILES shows: one entry an injected file, then one a `git diff`."""
     short = prompt.extras.get("short_ids", {})
     return [
         (
@@ -88,7 +93,7 @@ def file_texts(prompt: SuperPrompt) -> Texts:
             ),
             f["text"],
         )
-        for f in prompt.extras.get("files", [])
+        for f in injected(prompt)
     ]
 
 

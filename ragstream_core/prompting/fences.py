@@ -125,7 +125,7 @@ class Source:
         name: Path of the source; encoded when framed.
         span: Start and end character offsets in the source.
         sha256: Hash of the source's bytes; the first 12 digits are shown.
-        mode: ``FULL``, ``PACK``, ``CUT`` or empty.
+        mode: ``FULL``, ``PACK``, ``CUT``, ``DIFF`` or empty.
     """
 
     id: str

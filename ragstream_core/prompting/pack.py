@@ -24,7 +24,7 @@ _GENERIC = re.compile(
 )
 _BY_SUFFIX = {
     "py": _PYTHON, "pyi": _PYTHON, "md": _MARKDOWN, "markdown": _MARKDOWN, "mdx": _MARKDOWN,
-    "json": _JSON, "yml": _YAML, "yaml": _YAML,
+    "json": _JSON, "yml": _YAML, "yaml": _YAML, "diff": re.compile(r"@@ |[+-]{3} "),
 }  # fmt: skip
 
 

@@ -23,7 +23,8 @@ def _grammar(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[s
         re.compile(rf"## \[{nonce}\] (.+)"),
         re.compile(
             rf'<<DOC (\d+) {nonce} id="[A-Za-z0-9_.-]+" source="[A-Za-z0-9._~/%-]{{1,200}}"'
-            r' span="\d+-\d+" sha256="[0-9a-f]{0,12}"(?: mode="(?:FULL|PACK|CUT)")? lines=(\d+)>>'
+            r' span="\d+-\d+" sha256="[0-9a-f]{0,12}"'
+            r'(?: mode="(?:FULL|PACK|CUT|DIFF)")? lines=(\d+)>>'
         ),
         re.compile(rf"<<END DOC (\d+) {nonce}>>"),
     )

@@ -6,10 +6,51 @@ import pytest
 
 
 @pytest.fixture
-def gold(indexed, run):
-    data = indexed.data_dir if hasattr(indexed, "data_dir") else indexed
-    path = data / "projects" / "manual" / "gold.jsonl"
+def gold(indexed):
+    path = indexed / "projects" / "manual" / "gold.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     question = {"question": "How does the exact file lock work?", "file": "guide/locks.md"}
     path.write_text(json.dumps(question))
     return path
+
+
+def test_a_table_and_the_same_as_json(gold, run):
+    given = ("--theta", "0.9", "--theta", "0", "--relative", "0", "--set", "gate.keep_top=0")
+    code, out, err = run("eval", "sweep", "manual", *given)
+    assert code == 0, err
+    head, *rows, last = out.splitlines()
+    assert head.split() == ["theta", "relative", "kept", "shown", "candidates", "tokens"]
+    assert [row.split()[:3] for row in rows] == [["0", "0", "1.000"], ["0.9", "0", "0.000"]]
+    assert last == "1 questions · 1 expected items found"
+    code, out, _ = run("eval", "sweep", "manual", *given, "--json")
+    found = json.loads(out)
+    assert code == 0 and found["project"] == "manual"
+    assert [(p["theta"], p["kept_relevant"], p["found"]) for p in found["points"]] == [
+        (0.0, 1.0, 1), (0.9, 0.0, 1),
+    ]  # fmt: skip
+    kept = gold.parents[2] / "evaluation" / "sweep" / "manual"
+    assert sorted(path.name for path in kept.iterdir()) == ["0-0.json", "0.9-0.json"]
+
+
+def test_all_pairs_and_their_pictures(gold, run, tmp_path):
+    code, out, err = run("eval", "sweep", "manual", "--png", str(tmp_path / "maps"), "--json")
+    assert code == 0, err
+    assert len(json.loads(out)["points"]) == 28
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "maps").iterdir()}
+    assert sorted(drawn) == ["kept-relevant.png", "shown.png", "tokens.png"]
+    assert all(png.startswith(b"\x89PNG") for png in drawn.values())
+
+
+def test_what_is_refused(gold, run):
+    code, _, err = run("eval", "sweep", "manual", "--theta", "1.5")
+    assert code == 2 and "between 0 and 1" in err
+    code, _, err = run("eval", "sweep", "manual", "--theta", "nan")
+    assert code == 2 and "between 0 and 1" in err
+    (gold.parent / "file").write_text("x")
+    code, _, err = run(
+        "eval", "sweep", "manual", "--theta", "0", "--png", str(gold.parent / "file")
+    )
+    assert code == 2 and "file" in err
+    gold.unlink()
+    code, _, err = run("eval", "sweep", "manual")
+    assert code == 2 and "gold.jsonl" in err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.build import history_erasing
+from ragstream_core.build.history import erasing as history_erasing
 
 CANARY = "The umbrella marzipan cathedral is what the vault is opened with, says Quatermain."
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_assets import instance, recorder
-from ragstream_core.build.history import append_records
+from ragstream_core.build.history.turns import append_records
 from ragstream_core.build.workspace import Workspace, open_workspace
 from ragstream_core.history.records import Turn
 from ragstream_core.ingestion import scan

@@ -6,7 +6,7 @@ import yaml
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.build.history import journal
+from ragstream_core.build.history.turns import journal
 from ragstream_core.history.records import Asked, Turn
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import PromptRequest

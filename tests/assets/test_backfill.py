@@ -12,7 +12,7 @@ from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets.evaluation import thresholds
-from ragstream_core.build.history_embedding import history_status
+from ragstream_core.build.history.embedding import history_status
 from ragstream_core.build.quality import gold_path
 from ragstream_core.evaluation.sweep import RELATIVES
 

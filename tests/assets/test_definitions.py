@@ -44,6 +44,7 @@ def test_asset_graph():
         ("documents/embeddings", "documents/index"),
         ("documents/file_manifest", "documents/chunks"),
         ("documents/index", "documents/chroma_collection"),
+        ("evaluation/threshold_sweep", "evaluation/heat_map"),
         ("history/embeddings", "history/snapshot"),
         ("history/journal", "history/embeddings"),
         ("history/snapshot", "history/chroma_collection"),
@@ -80,7 +81,9 @@ def test_partitions():
     assert {each.name for each in projects.values()} == {"project"}
     months = found["history/embeddings"]
     assert months.get_partition_keys(dt.datetime(2026, 11, 20, tzinfo=dt.UTC))[-1] == "2026-11"
-    rest = found.keys() - projects.keys() - {"history/embeddings"}
+    pairs = found["evaluation/threshold_sweep"]
+    assert pairs.partition_dimension_names == ["relative", "theta"]
+    rest = found.keys() - projects.keys() - {"history/embeddings", "evaluation/threshold_sweep"}
     assert {found[key] for key in rest} == {None}
 
 

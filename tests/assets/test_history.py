@@ -7,10 +7,10 @@ import pytest
 from ragstream_assets import history, instance
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.build import history_upkeep
-from ragstream_core.build.history import append_records, history_dir, snapshot_path
-from ragstream_core.build.history_clearing import clear
-from ragstream_core.build.history_embedding import history_status
+from ragstream_core.build.history import upkeep as history_upkeep
+from ragstream_core.build.history.clearing import clear
+from ragstream_core.build.history.embedding import history_status
+from ragstream_core.build.history.turns import append_records, history_dir, snapshot_path
 from ragstream_core.embedders.registry import (
     register_embedding_backend,
     unregister_embedding_backend,

@@ -6,10 +6,10 @@ import os
 import pytest
 
 from ragstream_assets import history_checks as checks
-from ragstream_core.build import history_upkeep
-from ragstream_core.build.history import journal, snapshot_path
-from ragstream_core.build.history_embedding import index_dir
-from ragstream_core.build.history_review import review
+from ragstream_core.build.history import upkeep as history_upkeep
+from ragstream_core.build.history.embedding import index_dir
+from ragstream_core.build.history.review import review
+from ragstream_core.build.history.turns import journal, snapshot_path
 from ragstream_core.stores.history_snapshot import forget_snapshots
 from ragstream_core.stores.view import forget_views
 
@@ -98,7 +98,7 @@ def test_a_turn_that_waits_for_more_than_a_day_is_a_warning(kept, say):
 
 
 def test_a_snapshot_behind_its_catalog_is_noticed(kept, say):
-    from ragstream_core.build.history_embedding import embed
+    from ragstream_core.build.history.embedding import embed
 
     say(kept, 3)
     embed(kept, publish=False)

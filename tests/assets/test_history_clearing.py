@@ -3,10 +3,10 @@
 import pytest
 
 from ragstream_assets import recorder
-from ragstream_core.build import history_collection
-from ragstream_core.build.history import append_turn
-from ragstream_core.build.history_check import check_history
-from ragstream_core.build.history_clearing import clear
+from ragstream_core.build.history import collection as history_collection
+from ragstream_core.build.history.check import check_history
+from ragstream_core.build.history.clearing import clear
+from ragstream_core.build.history.turns import append_turn
 from ragstream_core.errors import InputUnavailable
 from ragstream_core.history.records import Turn
 from ragstream_core.orchestration.inputs import PromptRequest

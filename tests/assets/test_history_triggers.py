@@ -9,9 +9,9 @@ import pytest
 from ragstream_assets import history, history_triggers
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
-from ragstream_core.build import history_upkeep
-from ragstream_core.build.history import append_records, snapshot_path
-from ragstream_core.build.history_embedding import history_status
+from ragstream_core.build.history import upkeep as history_upkeep
+from ragstream_core.build.history.embedding import history_status
+from ragstream_core.build.history.turns import append_records, snapshot_path
 from ragstream_core.embedders.registry import (
     register_embedding_backend,
     unregister_embedding_backend,

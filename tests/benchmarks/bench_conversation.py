@@ -33,8 +33,8 @@ with project_lock(Path(sys.argv[1])):
 
 def talk(data: Path) -> None:
     """Say `TURNS` pairs about the handbook and embed them."""
-    from ragstream_core.build.history import append_records
-    from ragstream_core.build.history_embedding import embed
+    from ragstream_core.build.history.embedding import embed
+    from ragstream_core.build.history.turns import append_records
     from ragstream_core.build.workspace import open_workspace
     from ragstream_core.history.records import Turn
 

@@ -5,10 +5,14 @@ python -m tests.benchmarks.bench_retrieval DIR
 
 from __future__ import annotations
 
+import json
+import random
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from tests.benchmarks.bench_spans import prepared
 from tests.benchmarks.measure import table
 
 SETS = {  # name → (folder of the corpus, folder of the queries)
@@ -17,6 +21,9 @@ SETS = {  # name → (folder of the corpus, folder of the queries)
     "squad2-composites": ("squad2", "squad2-composites"),
     "locomo": ("locomo", "locomo"),
 }
+GATED = ("squad2", "cranfield", "squad2-composites")
+GATE = "the same + gate (default)"
+SAMPLE = 300
 METRICS = ("nDCG@10", "R@10", "MRR@10", "MRR")
 ABLATIONS: dict[str, dict[str, str]] = {
     "BM25": {"retrieval.dense_weight": "0", "rerank.backend": "none"},
@@ -25,6 +32,33 @@ ABLATIONS: dict[str, dict[str, str]] = {
     "hybrid + pieces (A/B mix)": {"rerank.backend": "none"},
     "hybrid + pieces + MaxSim (default)": {"rerank.backend": "maxsim"},
 }
+
+
+def gated(corpus: Path, queries: Path, data: Path) -> Iterator[tuple[str, float, str]]:
+    """Yield (kind of query, share of the relevant candidates that the gate keeps, fingerprint).
+
+    The documents are those of a project and the queries its gold questions, a sample of each kind.
+    """
+    from ragstream_core.build.quality import gold_path
+    from ragstream_core.build.sweeping import sweep
+    from ragstream_core.evaluation.retrieval import read_jsonl, read_qrels
+
+    workspace = prepared(corpus / "corpus.jsonl", data, corpus.name)
+    gold, gate = gold_path(workspace, corpus.name), workspace.config.chain().gate
+    gold.parent.mkdir(parents=True, exist_ok=True)
+    qrels, kinds = read_qrels(queries / "qrels.tsv"), dict[str, list[str]]()
+    for row in read_jsonl(queries / "queries.jsonl"):
+        if row["id"] in qrels:
+            line = {"question": row["text"], "files": [f"{d}.md" for d in qrels[row["id"]]]}
+            kind = (row.get("meta") or {}).get("kind", queries.name)
+            kinds.setdefault(kind, []).append(json.dumps(line))
+    for kind, lines in kinds.items():
+        chosen = random.Random(7).sample(lines, min(SAMPLE, len(lines)))  # noqa: S311
+        gold.write_text("\n".join(chosen), encoding="utf-8")
+        (point,) = sweep(workspace, corpus.name, [(gate.theta, gate.relative)])
+        sys.stderr.write(f"{kind} gate: {point.to_json()}\n")
+        yield kind, point.kept_relevant, point.fingerprint
+    gold.unlink()
 
 
 def report(folder: Path, data: Path) -> str:
@@ -49,12 +83,15 @@ def report(folder: Path, data: Path) -> str:
             for kind, metrics in kinds.items():
                 rows.append(
                     [kind, label, *(f"{metrics[m]:.3f}" if m in metrics else "" for m in METRICS),
-                     found.fingerprint[:12]]
+                     "", found.fingerprint[:12]]
                 )  # fmt: skip
             sys.stderr.write(f"{name} {label}: {found.metrics}\n")
+        if name in GATED:
+            for kind, kept, digest in gated(folder / corpus, folder / queries, data):
+                rows.append([kind, GATE, *[""] * len(METRICS), f"{kept:.3f}", digest[:12]])
     order = list(dict.fromkeys(row[0] for row in rows))
     rows.sort(key=lambda row: order.index(row[0]))
-    head = ["set", "configuration", *METRICS, "fingerprint"]
+    head = ["set", "configuration", *METRICS, "kept relevant", "fingerprint"]
     return "## Retrieval quality\n\n" + table(head, rows)
 
 

@@ -29,6 +29,7 @@ from tests.benchmarks import (
     bench_prompt,
     bench_scale,
     bench_snapshot,
+    bench_spans,
     bench_starts,
     bench_versions,
 )
@@ -75,6 +76,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             quality = retrieval_report(given.eval, Path(folder))
             quality = "\n\n".join(filter(None, (bench_versions.report(given.eval), quality)))
+        if (given.eval / "squad2").is_dir():
+            with tempfile.TemporaryDirectory() as folder:
+                spans = bench_spans.report(given.eval / "squad2", Path(folder))
+            quality = f"{quality}\n\n{spans}"
     if given.only_eval:
         parts = [old.partition(START)[0].rstrip() or heading()]
     else:

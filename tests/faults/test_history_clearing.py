@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from ragstream_core.build.history import append_turn, journal, show
-from ragstream_core.build.history_check import check_history
-from ragstream_core.build.history_clearing import clear, finish, is_due
-from ragstream_core.build.history_embedding import embed
+from ragstream_core.build.history.check import check_history
+from ragstream_core.build.history.clearing import clear, finish, is_due
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.turns import append_turn, journal, show
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import Cleared, Turn

@@ -9,9 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from ragstream_core.build import history_collection, history_upkeep
-from ragstream_core.build.history import append_records, history_dir
-from ragstream_core.build.history_embedding import embed, index_dir
+from ragstream_core.build.history import collection as history_collection
+from ragstream_core.build.history import upkeep as history_upkeep
+from ragstream_core.build.history.embedding import embed, index_dir
+from ragstream_core.build.history.turns import append_records, history_dir
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import GenerationGone
 from ragstream_core.history.records import HISTORY, TagEdit, Turn

@@ -13,7 +13,7 @@ import warnings
 
 import pytest
 
-from ragstream_core.build.history_check import name_chunk
+from ragstream_core.build.history.check import name_chunk
 from ragstream_core.chunking.profiles import ChunkProfile
 from ragstream_core.errors import GenerationGone
 from ragstream_core.history.journal import Journal

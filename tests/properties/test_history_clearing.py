@@ -8,8 +8,8 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
-from ragstream_core.build.history import history_dir, journal
-from ragstream_core.build.history_clearing import clear, is_due
+from ragstream_core.build.history.clearing import clear, is_due
+from ragstream_core.build.history.turns import history_dir, journal
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.history.clearing import choice_of, chosen
 from ragstream_core.history.fold import Folded, merged

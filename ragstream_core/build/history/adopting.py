@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.history import append_records, journal, require_persist
+from ragstream_core.build.history.turns import append_records, journal, require_persist
 from ragstream_core.errors import UsageError
 from ragstream_core.history.listing import turn_rows
 from ragstream_core.history.records import TagEdit

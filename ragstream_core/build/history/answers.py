@@ -38,6 +38,18 @@ def prompt_session(workspace: Workspace, key: str) -> str:
     return inputs_from(workspace.store.record(workspace.store.find(key)).inputs).history.session
 
 
+def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Any], ...]:
+    """Return the files that a recorded prompt injected, as they were: ``{"path", "sha256"}``.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+    """
+    receipts = inputs_from(workspace.store.record(key).inputs).receipts
+    rows = ((name.partition("/")[2], sha256) for name, sha256 in sorted(receipts.items()))
+    return tuple({"path": path, "sha256": sha256} for path, sha256 in rows)
+
+
 def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict[str, Any], ...]:
     """Return the citations of an answer, each with whether the prompt issued it.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import copy_durable
-from ragstream_core.build.history import history_dir, journal, snapshot_path
+from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
 from ragstream_core.errors import IntegrityError, RagstreamError, Refused
 from ragstream_core.history.segments import CURRENT, closed_segments, torn_files
 from ragstream_core.stores.schema import CATALOG_NAME
@@ -57,7 +57,7 @@ def verify_history(root: Path) -> None:
     Raises:
         IntegrityError: It is not what was committed.
     """
-    from ragstream_core.build.history_check import name_chunk
+    from ragstream_core.build.history.check import name_chunk
     from ragstream_core.stores.health import check
 
     index_dir = root / HOME / "index"
@@ -121,7 +121,7 @@ def restore_history(workspace: Workspace, source: Path) -> int:
 
 
 def _derive(workspace: Workspace) -> None:
-    from ragstream_core.build.history_publishing import publish
+    from ragstream_core.build.history.publishing import publish
     from ragstream_core.history.sessions import write_session_logs
 
     shutil.rmtree(snapshot_path(workspace).parent, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.history import journal
+from ragstream_core.build.history.turns import journal
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import HISTORY
 from ragstream_core.stores.health import Finding
@@ -36,7 +36,7 @@ def check(workspace: Workspace, *, part: Part | None = None) -> dict[str, Any]:
         ``project`` (``~history``), ``findings`` (check, message, run), ``healed``, ``finished``
         (a clearing was), ``generation``.
     """
-    from ragstream_core.build.history_check import check_history
+    from ragstream_core.build.history.check import check_history
 
     healed, findings = heal(workspace)
     findings += check_history(workspace, part)
@@ -63,9 +63,9 @@ def heal(workspace: Workspace) -> tuple[list[str], list[Finding]]:
     Returns:
         What was made good, and what could not be.
     """
-    from ragstream_core.build.history_clearing import finish, is_due
-    from ragstream_core.build.history_embedding import history_status
-    from ragstream_core.build.history_publishing import publish
+    from ragstream_core.build.history.clearing import finish, is_due
+    from ragstream_core.build.history.embedding import history_status
+    from ragstream_core.build.history.publishing import publish
 
     healed = []
     try:
@@ -82,7 +82,7 @@ def heal(workspace: Workspace) -> tuple[list[str], list[Finding]]:
 
 
 def _generation(workspace: Workspace) -> int:
-    from ragstream_core.build.history_embedding import index_dir
+    from ragstream_core.build.history.embedding import index_dir
     from ragstream_core.stores.history_rows import newest
 
     try:

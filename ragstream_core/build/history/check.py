@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ragstream_core.build.history import history_dir, journal
+from ragstream_core.build.history.turns import history_dir, journal
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import Cleared, Turn
 from ragstream_core.history.units import history_chunk_id, turn_sha

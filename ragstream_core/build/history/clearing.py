@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import make_private_dir, replace_text
-from ragstream_core.build.history import history_dir, journal
-from ragstream_core.build.history_erasing import drop_fragments, is_marked, pending, report
+from ragstream_core.build.history.erasing import drop_fragments, is_marked, pending, report
+from ragstream_core.build.history.turns import history_dir, journal
 from ragstream_core.history import clearing
 from ragstream_core.history.fold import merged
 from ragstream_core.history.ids import uuid7
@@ -131,7 +131,7 @@ def resume(workspace: Workspace) -> dict[str, Any] | None:
         RagstreamError: As `finish`.
         OSError: As `finish`.
     """
-    from ragstream_core.build.history_embedding import index_dir
+    from ragstream_core.build.history.embedding import index_dir
     from ragstream_core.stores import history_rows
 
     folder = index_dir(workspace)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build import models
-from ragstream_core.build.history import history_dir, journal
-from ragstream_core.build.history_check import check_history
+from ragstream_core.build.history.check import check_history
+from ragstream_core.build.history.turns import history_dir, journal
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.history.history_store import Mark
 from ragstream_core.history.records import Record, TagEdit, Turn
@@ -90,7 +90,7 @@ def embed(
 
 def _resumed(workspace: Workspace) -> list[str]:
     """Finish a clearing that was killed; return what went wrong, which embedding can wait for."""
-    from ragstream_core.build.history_clearing import resume
+    from ragstream_core.build.history.clearing import resume
 
     try:
         resume(workspace)
@@ -150,7 +150,7 @@ def _published(workspace: Workspace) -> int:
 
 def _derive(workspace: Workspace, *, published: int) -> list[str]:
     """Publish the snapshot and write the session logs; return what went wrong."""
-    from ragstream_core.build.history_publishing import publish
+    from ragstream_core.build.history.publishing import publish
     from ragstream_core.history.sessions import write_session_logs
 
     def write_logs() -> None:

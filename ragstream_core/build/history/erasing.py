@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragstream_core.build.history import snapshot_path
-from ragstream_core.build.history_collection import sync_after_commit
-from ragstream_core.build.history_copies import Copies
-from ragstream_core.build.history_embedding import index_dir
-from ragstream_core.build.history_publishing import publish
+from ragstream_core.build.history.collection import sync_after_commit
+from ragstream_core.build.history.copies import Copies
+from ragstream_core.build.history.embedding import index_dir
+from ragstream_core.build.history.publishing import publish
+from ragstream_core.build.history.turns import snapshot_path
 from ragstream_core.build.usage import indexed_projects
 from ragstream_core.errors import OperationFailed, ProjectLocked, RagstreamError
 from ragstream_core.history import clearing

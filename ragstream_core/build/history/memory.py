@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.history import history_dir, journal, snapshot_path
+from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
 from ragstream_core.errors import InputUnavailable, RagstreamError
 from ragstream_core.history.fold import Folded, fold, visible_turns
 from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
@@ -189,7 +189,7 @@ class ConversationMemory:
         Raises:
             InputUnavailable: It was replaced since and cannot be made again.
         """
-        from ragstream_core.build.history_publishing import snapshot_at
+        from ragstream_core.build.history.publishing import snapshot_at
 
         if not (self.shown and self.settings.enabled and self.pin.snapshot):
             return None

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ragstream_core.build.history import history_dir, journal, snapshot_path
+from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError
 
 if TYPE_CHECKING:

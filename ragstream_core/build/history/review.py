@@ -41,9 +41,9 @@ def review(workspace: Workspace, now: dt.datetime) -> Review:
     Raises:
         RagstreamError: The collection cannot be compared.
     """
-    from ragstream_core.build import history_collection
-    from ragstream_core.build.history_check import check_history
-    from ragstream_core.build.history_embedding import history_status
+    from ragstream_core.build.history import collection as history_collection
+    from ragstream_core.build.history.check import check_history
+    from ragstream_core.build.history.embedding import history_status
 
     status = history_status(workspace)
     found: dict[str, list[Finding]] = {part: [] for part in PARTS}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.build.history import (
+from ragstream_core.build.history.turns import (
     append_records,
     completed,
     journal,

@@ -107,7 +107,8 @@ def append_external(
 
     Args:
         workspace: The data root.
-        turn: With the reply; without a question the text of the prompt is taken.
+        turn: With the reply; without a question the text of the prompt is taken, without
+            versions those of the files that it injected.
         answers: Key of the prompt that it answers, or its first 6 digits; "": none.
 
     Returns:
@@ -120,7 +121,11 @@ def append_external(
         Refused: `history.persist` is off: nothing is written.
         OperationFailed: Disk full or failing; the turn is not kept.
     """
-    from ragstream_core.build.history_answers import checked_citations, prompt_text
+    from ragstream_core.build.history.answers import (
+        checked_citations,
+        prompt_text,
+        prompt_versions,
+    )
 
     require_persist(workspace)
     if not turn.assistant_text.strip():
@@ -133,10 +138,9 @@ def append_external(
             hint="give --user TEXT, or --answers KEY of the prompt that it answers",
         )
     citations = checked_citations(workspace, key, turn.assistant_text)
-    entry = append_turn(
-        workspace,
-        replace(turn, user_text=question, source="external", prompt_key=key, citations=citations),
-    )
+    versions = turn.versions or (prompt_versions(workspace, key) if key else ())
+    whole = replace(turn, user_text=question, source="external", versions=versions)
+    entry = append_turn(workspace, replace(whole, prompt_key=key, citations=citations))
     unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
     return entry, unknown
 
@@ -252,7 +256,7 @@ def _require_types(record: Turn | TagEdit | Asked) -> None:
 
 def _checked(turn: Turn) -> Turn:
     wrong = (
-        (not turn.user_text and not turn.assistant_text, "a turn without any text"),
+        (not (turn.user_text + turn.assistant_text).strip(), "a turn without any text"),
         (turn.source not in SOURCES, f"no source of turns: {turn.source!r}"),
         (turn.status not in STATUSES, f"no status of turns: {turn.status!r}"),
         (not 0.0 <= turn.importance <= 1.0, f"importance {turn.importance} is not in 0…1"),

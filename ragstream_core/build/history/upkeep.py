@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ragstream_core.build.history import history_dir, journal, snapshot_path
+from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
 from ragstream_core.errors import GenerationGone, ModelMismatch, ProjectLocked
 from ragstream_core.history.stats import HistoryStats
 
@@ -68,7 +68,7 @@ def idle(workspace: Workspace) -> str:
 
 def behind(workspace: Workspace) -> bool:
     """Say whether a run would have anything to do, or to complain of; loads no model."""
-    from ragstream_core.build.history_embedding import history_status
+    from ragstream_core.build.history.embedding import history_status
 
     now = history_status(workspace)
     published = now["snapshot"]["generation"] if now["snapshot"] else 0
@@ -77,7 +77,7 @@ def behind(workspace: Workspace) -> bool:
 
 def waits_for_model(workspace: Workspace) -> bool:
     """Say whether the settings name another model than the one that embedded the history."""
-    from ragstream_core.build.history_embedding import history_status
+    from ragstream_core.build.history.embedding import history_status
 
     return bool(history_status(workspace)["other_model"])
 
@@ -106,8 +106,8 @@ def catch_up(
         RagstreamError: It is damaged, the model failed or the disk is full; what was committed is
             kept, and so is the last selection.
     """
-    from ragstream_core.build.history_embedding import embed
-    from ragstream_core.build.history_publishing import publish
+    from ragstream_core.build.history.embedding import embed
+    from ragstream_core.build.history.publishing import publish
 
     if reason := idle(workspace):
         return Upkeep(reason)
@@ -142,8 +142,8 @@ def backfill(
         ProjectLocked: Another process kept writing it for `WAIT_S`.
         RagstreamError: As `catch_up`.
     """
-    from ragstream_core.build.history_embedding import embed
-    from ragstream_core.build.history_publishing import publish
+    from ragstream_core.build.history.embedding import embed
+    from ragstream_core.build.history.publishing import publish
 
     if reason := idle(workspace):
         return Upkeep(reason)

@@ -8,7 +8,7 @@ import pytest
 
 from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.build.answering import answer, prepare
-from ragstream_core.build.history import append_turn, history_dir, journal
+from ragstream_core.build.history.turns import append_turn, history_dir, journal
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import ChatBroken, ChatFailed, FenceBroken, Refused
 from ragstream_core.history.records import Asked, Turn

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
 
-from ragstream_core.build.history import (
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.turns import (
     append_external,
     append_turn,
     journal,
     snapshot_path,
     tag,
 )
-from ragstream_core.build.history_embedding import embed
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.history.records import Cleared, Turn
 from ragstream_core.orchestration.inputs import PromptRequest
@@ -230,7 +231,7 @@ def test_the_prompt_replays_after_more_was_said_and_published(root):
 
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, searched):
-    from ragstream_core.build.history_clearing import clear
+    from ragstream_core.build.history.clearing import clear
 
     space = open_root(root, enabled=searched, max_tokens=0)
     fill(space)
@@ -353,6 +354,16 @@ def test_a_turn_about_an_older_version_of_an_injected_file_gives_way(root):
     assert (conflict["winner"], conflict["rule"]) == ("settings.yaml", "conflicts_with_files")
     assert f"history::old::{turn.seq}-{turn.seq}::0" not in prompt.final_selection_ids
     assert any("settings.yaml wins over" in m for m in messages(prompt, "events"))
+
+
+def test_a_pasted_reply_carries_the_versions_of_the_files_it_answered_about(root):
+    space = open_root(root)
+    key = space.finish(ask(space, files=("settings.yaml",))).prompt_key
+    reply = Turn("", "chat", "", "", assistant_text="Use top_k 50, as settings.yaml says.")
+    entry, _ = append_external(space, reply, answers=key)
+    (version,) = entry.record.versions
+    kept = (root / "doc_raw" / "demo" / "settings.yaml").read_bytes()
+    assert version == {"path": "settings.yaml", "sha256": hashlib.sha256(kept).hexdigest()}
 
 
 def test_a_prompt_waits_neither_for_the_worker_nor_for_a_writer(root):

@@ -4,9 +4,9 @@ import datetime as dt
 
 import pytest
 
-from ragstream_core.build.history import append_records, show
-from ragstream_core.build.history_adopting import adopt
-from ragstream_core.build.history_embedding import embed
+from ragstream_core.build.history.adopting import adopt
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.turns import append_records, show
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownProject, UsageError
 from ragstream_core.history.records import Asked, Turn

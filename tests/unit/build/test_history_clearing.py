@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 from ragstream_core.build import models
-from ragstream_core.build.history import (
+from ragstream_core.build.history.check import check_history
+from ragstream_core.build.history.clearing import clear, finish, is_due
+from ragstream_core.build.history.copies import Copies
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.erasing import Erasing
+from ragstream_core.build.history.transfer import export_jsonl, import_jsonl, read_lines
+from ragstream_core.build.history.turns import (
     append_records,
     append_turn,
     history_dir,
@@ -21,12 +27,6 @@ from ragstream_core.build.history import (
     snapshot_path,
     tag,
 )
-from ragstream_core.build.history_check import check_history
-from ragstream_core.build.history_clearing import clear, finish, is_due
-from ragstream_core.build.history_copies import Copies
-from ragstream_core.build.history_embedding import embed
-from ragstream_core.build.history_erasing import Erasing
-from ragstream_core.build.history_transfer import export_jsonl, import_jsonl, read_lines
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.embedders.token_cache import TokenVectorCache
 from ragstream_core.errors import InputUnavailable, IntegrityError, UsageError

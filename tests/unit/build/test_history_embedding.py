@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ragstream_core.build import models
-from ragstream_core.build.history import append_records, append_turn, journal, snapshot_path, tag
-from ragstream_core.build.history_check import check_history
-from ragstream_core.build.history_embedding import embed, history_status, index_dir
+from ragstream_core.build.history.check import check_history
+from ragstream_core.build.history.embedding import embed, history_status, index_dir
+from ragstream_core.build.history.turns import (
+    append_records,
+    append_turn,
+    journal,
+    snapshot_path,
+    tag,
+)
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import IntegrityError, ModelMismatch, UsageError
 from ragstream_core.history.records import Asked
@@ -98,7 +104,7 @@ def test_a_lost_snapshot_and_lost_logs_come_back_without_the_model(space, monkey
 
 
 def test_a_publisher_that_fails_is_a_warning(space, monkeypatch):
-    from ragstream_core.build import history_publishing
+    from ragstream_core.build.history import publishing as history_publishing
 
     def fail(workspace):
         raise OSError("no space")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragstream_core.build.history import append_turn, history_dir, journal, snapshot_path, tag
-from ragstream_core.build.history_embedding import embed
-from ragstream_core.build.history_publishing import publish, snapshot_at
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.publishing import publish, snapshot_at
+from ragstream_core.build.history.turns import append_turn, history_dir, journal, snapshot_path, tag
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import InputUnavailable, ProjectLocked
 from ragstream_core.history.records import Turn

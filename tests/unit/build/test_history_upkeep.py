@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.build import history_review, history_upkeep
-from ragstream_core.build.history import append_records, snapshot_path
-from ragstream_core.build.history_embedding import embed, history_status, index_dir
+from ragstream_core.build.history import review as history_review
+from ragstream_core.build.history import upkeep as history_upkeep
+from ragstream_core.build.history.embedding import embed, history_status, index_dir
+from ragstream_core.build.history.turns import append_records, snapshot_path
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import ProjectLocked
 from ragstream_core.history.records import Turn

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragstream_core.build.conversation import ConversationMemory
-from ragstream_core.build.history import append_turn
-from ragstream_core.build.history_embedding import embed
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.memory import ConversationMemory
+from ragstream_core.build.history.turns import append_turn
 from ragstream_core.build.what_if import compared_with, leave_one_out
 from ragstream_core.build.why_not import why_not
 from ragstream_core.build.workspace import open_workspace

@@ -119,7 +119,8 @@ def entries(*turns):
 def test_texts_stand_in_it_to_the_letter():
     said = "  one\r\n\n two\t\u2028"
     (entry,) = entries(Turn("x", "a", WHEN, said, said + "!", speakers=("Ann", "Bot")))
-    assert pair_text(entry) == f"[5 October 2026, 14:07] Ann: {said}\n[5 October 2026, 14:07] Bot: {said}!"
+    when = "[5 October 2026, 14:07]"
+    assert pair_text(entry) == f"{when} Ann: {said}\n{when} Bot: {said}!"
 
 
 def test_an_empty_side_has_no_line():

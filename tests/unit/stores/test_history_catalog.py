@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from ragstream_core.build.history_check import name_chunk
+from ragstream_core.build.history.check import name_chunk
 from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.history.history_store import EmbeddedText, HistoryChunk, Mark, TurnRow
 from ragstream_core.history.records import Position

@@ -1,0 +1,1 @@
+"""Conversations of a data root: kept, embedded, published, searched, cleared, backed up."""

@@ -1,0 +1,80 @@
+"""Asset group `evaluation`: a point a partition, drawn once; figures alone are kept."""
+
+import json
+
+import dagster as dg
+import pytest
+
+from ragstream_assets.evaluation import (
+    HEAT_MAP,
+    SWEEP,
+    draw_heat_map,
+    pair_of,
+    sweep_thresholds,
+    thresholds,
+)
+from ragstream_assets.resources import WorkspaceResource, adopt
+from ragstream_core.build.quality import gold_path
+from ragstream_core.build.sweeping import points_dir, sweep_fingerprint
+from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
+
+GOLD = {"question": "What does a killed ingest leave behind?", "file": "crash.md"}
+KEYS = thresholds.get_partition_keys()
+
+
+@pytest.fixture
+def gold(ingested):
+    path = gold_path(ingested, "demo")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(GOLD))
+    return ingested
+
+
+def materialise(space, home, spec, *, key=None, config=None):
+    op = {SWEEP.key: "sweep_thresholds", HEAT_MAP.key: "draw_heat_map"}[spec.key]
+    return dg.materialize(
+        [sweep_thresholds, draw_heat_map],
+        selection=[spec.key],
+        instance=home,
+        partition_key=key,
+        resources={"workspace": WorkspaceResource()},
+        run_config={
+            "resources": {"workspace": {"config": adopt(space)}},
+            "ops": {op: {"config": config or {}}},
+        },
+        raise_on_error=False,
+    )
+
+
+def shown(result):
+    (event,) = result.get_asset_materialization_events()
+    return {k: v.value for k, v in event.materialization.metadata.items()}
+
+
+def test_every_pair_is_a_partition():
+    assert {pair_of(key) for key in KEYS} == {(t, r) for t in THETAS for r in RELATIVES}
+    assert len(KEYS) == len(THETAS) * len(RELATIVES)
+
+
+def test_a_partition_and_the_maps_of_what_is_there(gold, home):
+    folder = points_dir(gold, "demo")
+    assert "no point is up to date" in shown(materialise(gold, home, HEAT_MAP))["heat_maps"]
+    for key in (KEYS[0], KEYS[-1]):
+        result = materialise(gold, home, SWEEP, key=key)
+        assert result.success
+        (row,) = shown(result)["figures"].records
+        assert (row.data["theta"], row.data["relative"]) == pair_of(key)
+    points = read_points(folder, sweep_fingerprint(gold, "demo"))
+    assert [(p.theta, p.relative) for p in points] == sorted(map(pair_of, (KEYS[0], KEYS[-1])))
+    drawn = shown(materialise(gold, home, HEAT_MAP))
+    assert drawn["points"] == 2
+    assert drawn["heat_maps"].count("](data:image/png;base64,iVBOR") == 3
+    assert GOLD["question"] not in json.dumps(str(drawn))
+
+
+def test_a_project_without_gold_questions(ingested, home):
+    assert shown(materialise(ingested, home, SWEEP, key=KEYS[0]))["points"] == 0
+    failed = materialise(ingested, home, SWEEP, key=KEYS[0], config={"project": "demo"})
+    assert not failed.success
+    (event,) = [e for e in failed.all_events if e.is_step_failure]
+    assert "no gold questions" in str(event.step_failure_data.user_failure_data.description)
