@@ -185,7 +185,7 @@ class GateConfig(_Section):
     )
     model: str = Field(NLI, description="NLI cross-encoder; its labels must name an entailment.")
     nli_theta: float = Field(
-        0.5, ge=0, le=1, description="For `nli`: least probability of entailment for some piece."
+        0.5, ge=0, le=1, description="Least score by a model: `nli`, or `agents.a3_form: llm`."
     )
     theta: float = Field(
         0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
@@ -237,15 +237,15 @@ class HistoryConfig(_Section):
     projects: Names = Field(
         (), description="Search only turns of these projects; `current`: the prompt's own."
     )
-    days: float = Field(0.0, ge=0, description="Search only turns of so many days; 0: all.")
+    days: float = Field(
+        0.0, ge=0, le=36_500, description="Search only turns of so many days; 0: all."
+    )
     always_tags: Names = Field(
         (),
         description="Turns with these tags pass the session and project filters: `GOLD`, or "
         "`GOLD@30d` for those of 30 days.",
     )
-    exclude_tags: Names = Field(
-        ("BLUE",), description="Turns with these tags are never selected."
-    )
+    exclude_tags: Names = Field(("BLUE",), description="Turns with these tags are never selected.")
     gold_bias: float = Field(0.3, ge=0, le=1, description="Added to the score of GOLD turns.")
     silver_bias: float = Field(0.1, ge=0, le=1, description="Added to the score of SILVER turns.")
     importance_weight: float = Field(
@@ -269,16 +269,34 @@ class HistoryConfig(_Section):
     summaries: bool = Field(
         default=False, description="Roll old spans into titled extractive summaries (never G)."
     )
-    summarise_after_days: float = Field(180.0, ge=1, description="Age of a span to be rolled up.")
+    summarise_after_days: float = Field(
+        180.0, ge=1, le=36_500, description="Age of a span to be rolled up."
+    )
+
+
+Form = Literal["deterministic", "llm"]
+"""How an agent decides; with `llm` the deterministic form takes over whenever the model fails."""
 
 
 class AgentsConfig(_Section):
-    """Which agents take part; a switched-off agent passes its input through."""
+    """Which agents take part and how; a switched-off agent passes its input through."""
 
     a1: bool = Field(default=True, description="A1 injects files you name.")
     a2: bool = Field(default=True, description="A2 shapes intent, domain and headers.")
     a3: bool = Field(default=True, description="A3 drops candidates that are not relevant.")
     a4: bool = Field(default=True, description="A4 condenses the kept chunks into S_ctx.")
+    a2_form: Form = Field(
+        "deterministic", description="`llm`: the language model classifies what is asked."
+    )
+    a3_form: Form = Field(
+        "deterministic", description="`llm`: the language model judges each candidate."
+    )
+    a4_form: Form = Field(
+        "deterministic", description="`llm`: the language model points at the sentences of S_ctx."
+    )
+    audit_form: Form = Field(
+        "deterministic", description="`llm`: the language model says whether the scope changes."
+    )
 
 
 class ProviderConfig(_Section):

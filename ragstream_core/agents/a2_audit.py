@@ -5,8 +5,10 @@ Reads S_ctx, the shape, the pieces, ❖ FILES and the pool after A4. Writes ``ex
 ``query_pieces`` and ``extras["pass_no"] = 2``. Scope changes in two cases: (1) some piece found no
 support, the domain was undetermined and the kept evidence has one dominant topic: the domain
 settles to it and those pieces are asked again with it; (2) code, tests or configuration are
-wanted and a fact names an eligible project file that is not in scope. Never touches Hard Rules,
-Project Memory or the lock; an attempt is an event. In pass 2 it changes nothing.
+wanted and a fact names an eligible project file that is not in scope. A language model may name
+the topic, among the titles' words, and the files instead; where its answer is no good, the rules
+do. Never touches Hard Rules, Project Memory or the lock; an attempt is an event. In pass 2 it
+changes nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragstream_core.agents.a1_file_injector import candidates
+from ragstream_core.agents.asking import Ask
 from ragstream_core.agents.quotable import Terms
 from ragstream_core.agents.reading import stemmed_terms
 from ragstream_core.agents.shape import (
@@ -28,6 +31,7 @@ from ragstream_core.agents.shape import (
     shape_from,
     shape_row,
 )
+from ragstream_core.agents.shaping import Audited, audited
 from ragstream_core.agents.trail import pass_number, put_notes
 from ragstream_core.prompting.compose import is_locked
 from ragstream_core.records import SuperPrompt, evolve
@@ -76,11 +80,13 @@ class Audit:
     Attributes:
         eligible: Names of the project's files, as A1 calls them.
         terms: Stems a text.
+        ask: Asks a language model for topic and files; None, or no good answer: by rules.
         enabled: Off: always settled.
     """
 
     eligible: Sequence[str] = ()
     terms: Terms = stemmed_terms
+    ask: Ask | None = None
     enabled: bool = True
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
@@ -95,20 +101,37 @@ class Audit:
         if is_locked(prompt):
             return _settle(result, shape_row(before), "the file lock is on: scope stays", [])
         events: list[str] = []
-        after, why = self._settle_domain(prompt, before, events)
-        after, files = self._add_artefacts(prompt, after, events)
+        said = self._said(prompt, events)
+        after, why = self._settle_domain(prompt, before, said, events)
+        after, files = self._add_artefacts(prompt, after, said, events)
         if not material_change(before, after):
             return _settle(result, shape_row(before), "no material change of scope", events)
-        reason = "; ".join(x for x in (why, *(f"a fact names {f}" for f in files)) if x)
+        reason = "; ".join(x for x in (why, *(f"{_who(said)} names {f}" for f in files)) if x)
         return self._rescope(result, before, after, (reason, files, events))
 
+    def _said(self, prompt: SuperPrompt, events: list[str]) -> Audited | None:
+        """Return a language model's answer, None where the rules decide."""
+        if self.ask is None or not prompt.final_selection_ids:
+            return None
+        words = sorted({w.lower() for title in _titles(prompt) for w in _WORD.findall(title)})
+        ask = "\n".join(p["text"] for p in prompt.extras["query_pieces"])
+        chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+        kept = [chunks[i] for i in prompt.final_selection_ids]
+        said, missed = audited(self.ask, ask, kept, words=words, eligible=self.eligible)
+        if missed:
+            events.append(f"the language model did not audit ({missed}): by rules")
+        return said
+
     def _settle_domain(
-        self, prompt: SuperPrompt, before: Shape, events: list[str]
+        self, prompt: SuperPrompt, before: Shape, said: Audited | None, events: list[str]
     ) -> tuple[Shape, str]:
         if not _unsupported(prompt):
             return before, ""
         pieces = " ".join(p["text"] for p in prompt.extras["query_pieces"])
-        topic = dominant_topic(_titles(prompt), frozenset(self.terms(pieces)), self.terms)
+        asked = frozenset(self.terms(pieces))
+        topic = dominant_topic(_titles(prompt), asked, self.terms)
+        if said is not None:
+            topic = "" if asked.issuperset(self.terms(said.topic)) else said.topic.lower()
         if not topic:
             return before, ""
         if before.domain != UNDETERMINED:
@@ -117,7 +140,7 @@ class Audit:
         return replace(before, domain=topic), f"the evidence settles the domain: {topic}"
 
     def _add_artefacts(
-        self, prompt: SuperPrompt, shape: Shape, events: list[str]
+        self, prompt: SuperPrompt, shape: Shape, said: Audited | None, events: list[str]
     ) -> tuple[Shape, list[str]]:
         if shape.deliverable not in _BUILDS:
             return shape, []
@@ -127,15 +150,15 @@ class Audit:
         in_scope |= {row["path"] for row in prompt.extras.get("files", [])}
         off = set(prompt.extras.get("pool", {}).get("off", []))
         found: list[str] = []
-        for item in _items(prompt):
-            for token in path_tokens(item["text"]):
-                fits = candidates(token, self.eligible)
-                if len(fits) != 1 or fits[0] in in_scope or fits[0] in shape.artefacts:
-                    continue
-                if fits[0] in off:
-                    events.append(f"a fact names {fits[0]}, which you switched OFF: it stays off")
-                else:
-                    found.append(fits[0])
+        by_facts = [token for item in _items(prompt) for token in path_tokens(item["text"])]
+        for token in by_facts if said is None else said.files:
+            fits = candidates(token, self.eligible)
+            if len(fits) != 1 or fits[0] in in_scope or fits[0] in shape.artefacts:
+                continue
+            if fits[0] in off:
+                events.append(f"{_who(said)} names {fits[0]}, which is switched OFF: it stays off")
+            else:
+                found.append(fits[0])
         found = sorted(set(found))
         return replace(shape, artefacts=tuple(sorted({*shape.artefacts, *found}))), found
 
@@ -169,6 +192,10 @@ class Audit:
             "pass_no": 2,
         }
         return result
+
+
+def _who(said: Audited | None) -> str:
+    return "a fact" if said is None else "the language model"
 
 
 def _settle(

@@ -9,9 +9,17 @@ Project Memory or the file lock. Switched off, it passes the prompt through with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ragstream_core.agents.shape import classify, propose_headers, shape_row
+from ragstream_core.agents.asking import Ask
+from ragstream_core.agents.shape import (
+    UNDETERMINED,
+    Shape,
+    classify,
+    propose_headers,
+    shape_row,
+)
+from ragstream_core.agents.shaping import shaped
 from ragstream_core.agents.trail import advance, put_notes
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
 
@@ -41,10 +49,12 @@ class PromptShaper:
 
     Attributes:
         project_memory: Text of the project's memory; may settle the domain.
+        ask: Asks a language model what is asked for; None, or no good answer: by rules.
         enabled: Off: pass-through.
     """
 
     project_memory: str = ""
+    ask: Ask | None = None
     enabled: bool = True
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
@@ -57,7 +67,7 @@ class PromptShaper:
             prompt.body[key] for key in ("task", "text", "purpose") if prompt.body.get(key)
         )
         recent = str(prompt.recentConversation.get("body", ""))
-        shape = classify(ask, f"{self.project_memory}\n{recent}")
+        shape, notes = self._shape(ask, recent)
         free = free_keys(prompt)
         headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}
         result.body |= {k: v for k, v in headers.items() if k != "format"}
@@ -68,7 +78,25 @@ class PromptShaper:
             OP,
             events=[
                 f"intent {shape.intent}, domain {shape.domain}, deliverable {shape.deliverable}; "
-                f"filled in: {filled}"
+                f"filled in: {filled}",
+                *notes["events"],
             ],
+            warnings=notes["warnings"],
         )
         return result
+
+    def _shape(self, task: str, recent: str) -> tuple[Shape, dict[str, list[str]]]:
+        """Return the shape of an ask, and the events and warnings of how it was found."""
+        rules = classify(task, f"{self.project_memory}\n{recent}")
+        if self.ask is None:
+            return rules, {"events": [], "warnings": []}
+        said, missed = shaped(self.ask, task, (self.project_memory, recent), rules)
+        if said is None:
+            why = f"the language model did not classify ({missed}): by rules"
+            return rules, {"events": [], "warnings": [why]}
+        settled = classify("", self.project_memory).domain
+        if classify(task).domain == UNDETERMINED and settled not in (UNDETERMINED, said.domain):
+            told = f"the language model says {said.domain}; Project Memory settles it: {settled}"
+            said = replace(said, domain=settled)
+            return said, {"events": [told], "warnings": []}
+        return said, {"events": ["classified by the language model"], "warnings": []}

@@ -1,28 +1,41 @@
-"""A3 · NLI Gate, in the form that needs no weights: a similarity gate on absolute cosines.
+"""A3 · NLI Gate: by an entailment model, or, without weights, by absolute cosines.
 
 Reads the view ``reranked``, ``extras["scores"][id]["best_cosine"]`` as retrieval stored it, and
 ❖ FILES. Writes the view ``a3`` and exactly one decision a candidate. A candidate stays when its
 best cosine over the query pieces is ≥ θ and, for some piece, its cosine is at least a share of the
-best candidate's, or when its rank is ≤ ``keep_top``; text that an injected file or an earlier
-candidate already holds is dropped. Fragments of the conversation have no place of their own: they
-must pass by their cosines, and give way to ❖ FILES and to later turns; what differs is listed in
-``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
+best candidate's, or when its rank is ≤ ``keep_top``; with a model, when its probability of
+entailing some piece (or a language model's score) is ≥ θ, or by its rank likewise. Text that an
+injected file or an earlier candidate already holds is dropped. Fragments of the conversation have
+no place of their own: they must pass by their numbers, and give way to ❖ FILES and to later turns;
+what differs is listed in ``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising
+θ never keeps more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ragstream_core.agents.asking import Ask
+from ragstream_core.agents.judging import judged
 from ragstream_core.agents.past import Verdict, against_files, fold, is_past, superseded
 from ragstream_core.agents.reading import stemmed_terms
-from ragstream_core.agents.trail import advance, latest_view, pass_number, put_decisions, put_notes
+from ragstream_core.agents.trail import (
+    advance,
+    latest_view,
+    pass_number,
+    pieces_of,
+    put_decisions,
+    put_notes,
+)
 from ragstream_core.prompting.compose import is_locked
 from ragstream_core.records import Chunk, Decision, SuperPrompt
 
 STAGE = "a3"
 OP = "a3_nli_gate"
+Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
+"""(query pieces, passages) → the best probability of entailment of each passage."""
 
 
 def injected_whole(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> str:
@@ -57,6 +70,25 @@ def nearness(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """What a model says of the candidates.
+
+    Attributes:
+        of: Chunk id → score in [0, 1]; empty: no model decides.
+        kind: What the score is: ``entailment`` or ``relevance``.
+        by: The model, for people.
+        rule: The rule it decides by.
+        warnings: Why a language model's answer was not taken.
+    """
+
+    of: Mapping[str, float] = field(default_factory=dict)
+    kind: str = ""
+    by: str = ""
+    rule: str = ""
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class NliGate:
     """Stage ``a3``.
 
@@ -65,12 +97,22 @@ class NliGate:
         keep_top: So many best-ranked candidates stay whatever their scores.
         relative: Least cosine for some piece as a share of the best candidate's, in [0, 1].
         enabled: Off: every candidate stays that ❖ FILES does not hold.
+        entailment: (query pieces, passages) → the probability that each passage entails one of
+            the pieces, in [0, 1]; None: the similarity gate.
+        nli_theta: Least such probability.
+        name: The model, for people.
+        ask: Asks a language model instead, whose score is compared with ``nli_theta``; where its
+            answer is no good, the gate decides as without it.
     """
 
     theta: float
     keep_top: int = 3
     relative: float = 0.0
     enabled: bool = True
+    entailment: Entailment | None = None
+    nli_theta: float = 0.5
+    name: str = "similarity"
+    ask: Ask | None = None
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Gate the candidates."""
@@ -80,6 +122,7 @@ class NliGate:
         given_way = self._given_way(prompt, [chunks[i] for i in view])
         rows: list[Decision] = []
         shares = nearness(prompt.extras.get("scores", {}))
+        scored = self._scored(prompt, [chunks[i] for i in view if i not in given_way])
         first: dict[str, str] = {}
         for rank, chunk_id in enumerate(view, start=1):
             chunk = chunks[chunk_id]
@@ -89,9 +132,12 @@ class NliGate:
                 decided = (False, verdict.rule, verdict.reason)
             elif twin != chunk_id:
                 decided = (False, "duplicate_text", f"same text as {twin}")
+            elif chunk_id in scored.of:
+                decided = self._by_model(chunk, rank, scored)
             else:
                 decided = self._decide(prompt, chunk, rank, share=shares.get(chunk_id, 1.0))
-            rows.append(_row(prompt, chunk_id, rank, decided=decided))
+            row = _row(prompt, chunk_id, rank, decided=decided)
+            rows.append(_with_model(row, scored))
         result.extras["conflicts"] = [
             {"winner": v.winner, "loser": i, "rule": v.rule, "reason": v.reason}
             for i, v in given_way.items()
@@ -101,8 +147,9 @@ class NliGate:
         put_decisions(result, STAGE, rows)
         dropped = sum(not row.kept for row in rows)
         event = f"kept {len(rows) - dropped} of {len(rows)}" if view else "no candidate"
+        event += f" by {scored.by}" if scored.of else ""
         events = ["locked" if is_locked(prompt) else event, *_conflict_events(result)]
-        put_notes(result, OP, events=events)
+        put_notes(result, OP, events=events, warnings=scored.warnings)
         return result
 
     def _given_way(self, prompt: SuperPrompt, chunks: Sequence[Chunk]) -> dict[str, Verdict]:
@@ -119,6 +166,32 @@ class NliGate:
             if verdict:
                 found[chunk.id] = verdict
         return found
+
+    def _scored(self, prompt: SuperPrompt, chunks: Sequence[Chunk]) -> Scored:
+        """Return what a model says of each candidate: nothing without one."""
+        if not (self.enabled and chunks):
+            return Scored()
+        pieces, warnings = pieces_of(prompt), []
+        if self.ask is not None:
+            scores, missed = judged(self.ask, pieces, chunks)
+            if not missed:
+                return Scored(scores, "relevance", "the language model", "llm_gate")
+            warnings = [f"the language model did not judge ({missed}): gated by {self.name}"]
+        if self.entailment is None:
+            return Scored(warnings=warnings)
+        found = self.entailment(pieces, [chunk.snippet for chunk in chunks])
+        scores = {chunk.id: p for chunk, p in zip(chunks, found, strict=True)}
+        return Scored(scores, "entailment", self.name, "nli_gate", warnings)
+
+    def _by_model(self, chunk: Chunk, rank: int, scored: Scored) -> tuple[bool, str, str]:
+        """Decide by a model's score; return kept, rule and reason."""
+        keep_top = 0 if is_past(chunk) else self.keep_top
+        found = scored.of[chunk.id]
+        kept = found >= self.nli_theta
+        if not kept and rank <= keep_top:
+            return True, "keep_top", f"rank {rank} is among the first {keep_top}"
+        sign = "≥" if kept else "<"
+        return kept, scored.rule, f"{scored.kind} {found:.3f} {sign} θ {self.nli_theta:g}"
 
     def _decide(
         self, prompt: SuperPrompt, chunk: Chunk, rank: int, *, share: float
@@ -147,6 +220,13 @@ def _conflict_events(prompt: SuperPrompt) -> list[str]:
 
 def _best_cosine(prompt: SuperPrompt, chunk_id: str) -> float:
     return float(prompt.extras.get("scores", {}).get(chunk_id, {}).get("best_cosine", 0.0))
+
+
+def _with_model(row: Decision, scored: Scored) -> Decision:
+    if row.chunk_id not in scored.of:
+        return row
+    found = scored.of[row.chunk_id]
+    return replace(row, score=found, scores={**row.scores, scored.kind: found})
 
 
 def _row(

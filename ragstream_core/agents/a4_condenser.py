@@ -5,7 +5,8 @@ view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras`
 ``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx`` = {facts, constraints, open_issues}.
 Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
 of facts unless it is switched on (C-07), and has a budget of its own. When no document is
-relevant, none is selected and a warning says so.
+relevant, none is selected and a warning says so. A language model may choose the sentences; where
+its answer is no good they are extracted as ever, with ``extras["fallback"]`` = ``SAF-A1``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragstream_core.agents.extract import choose, is_constraint, reading_order
+from ragstream_core.agents.asking import Ask
+from ragstream_core.agents.condensing import SAF_A1, Found, Passages, extracted
 from ragstream_core.agents.open_issues import conflicts, unanswered
 from ragstream_core.agents.past import is_past
 from ragstream_core.agents.quotable import Quote, Terms
@@ -54,6 +56,7 @@ class Condenser:
         relevant_cosine: Where no chunk reaches it and no piece is supported by words, nothing is
             relevant.
         terms: Stems a text.
+        ask: Asks a language model which sentences to take; None: they are extracted.
         enabled: Off: the selection is made, S_ctx stays empty.
     """
 
@@ -69,6 +72,7 @@ class Condenser:
     support_cosine: float = 0.5
     relevant_cosine: float = 0.3
     terms: Terms = stemmed_terms
+    ask: Ask | None = None
     enabled: bool = True
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
@@ -83,13 +87,18 @@ class Condenser:
         put_decisions(result, STAGE, self._decisions(prompt, kept, picked))
         short = self._short_ids(prompt)
         result.extras |= {"cuts": picked.cuts, "short_ids": short, "nothing_relevant": nothing}
-        result.extras["s_ctx"] = self._s_ctx(prompt, reader.within(picked), short, nothing)
+        found = self._found(prompt, reader.within(picked), picked)
+        result.extras["s_ctx"] = self._s_ctx(reader.within(picked), found, short, nothing)
         result.extras["citations"] = citations_of(result)
+        result.extras.pop("fallback", None)
+        missed = found.missed if found else ""
+        if missed:
+            result.extras["fallback"] = SAF_A1
         put_notes(
             result,
             OP,
             events=[] if self.enabled else ["switched off: S_ctx stays empty"],
-            warnings=[NOTHING_RELEVANT] if nothing else [],
+            warnings=[*([NOTHING_RELEVANT] if nothing else []), *_missed(missed)],
         )
         return result
 
@@ -148,26 +157,38 @@ class Condenser:
         files = [row["id"] for row in injected(prompt)]
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
 
-    def _s_ctx(
-        self, prompt: SuperPrompt, reader: Reading, short: dict[str, str], nothing: bool
-    ) -> dict[str, list[dict[str, Any]]]:
+    def _found(self, prompt: SuperPrompt, reader: Reading, picked: Selection) -> Found | None:
+        """Choose the sentences of S_ctx; nobody is asked where there is nothing to choose from."""
         if not self.enabled or is_locked(prompt):
+            return None
+        if self.ask is None or not reader.evidence:
+            return extracted(reader, self.max_facts)
+        chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+        shown = {f"p{n}": chunks[e.chunk_id] for n, e in enumerate(reader.evidence, start=1)}
+        return Passages(shown, picked.cuts, reader, self.terms).found(self.ask, self.max_facts)
+
+    def _s_ctx(
+        self, reader: Reading, found: Found | None, short: dict[str, str], nothing: bool
+    ) -> dict[str, list[dict[str, Any]]]:
+        if found is None:
             return empty_s_ctx()
-        chosen = reading_order(
-            choose(reader.quotes, reader.pieces, limit=self.max_facts, weight=reader.weight)
-        )
-        quotes = [quote for quote, _, _ in chosen]
-        rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in chosen]
+        quotes = [quote for quote, _, _ in found.chosen]
+        rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in found.chosen]
         issues = unanswered(
             reader.pieces, reader.evidence, weight=reader.weight, cosine=self.support_cosine,
-            terms=self.terms,
+            terms=self.terms, open_pieces=found.open_pieces,
         )  # fmt: skip
         issues += [] if nothing else conflicts(quotes, reader.quotes)
         return {
-            "facts": [row for quote, row in rows if not is_constraint(quote.text)],
-            "constraints": [row for quote, row in rows if is_constraint(quote.text)],
+            "facts": [row for quote, row in rows if quote not in found.constraints],
+            "constraints": [row for quote, row in rows if quote in found.constraints],
             "open_issues": [_with_short(issue, short) for issue in issues],
         }
+
+
+def _missed(why: str) -> list[str]:
+    said = f"the language model did not condense ({why}): fallback={SAF_A1}, sentences extracted"
+    return [said] if why else []
 
 
 def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str]

@@ -105,7 +105,7 @@ class FormatEnforcer:
         return digest_of(
             [
                 [prompt.final_selection_ids, prompt.body, pass_number(prompt)],
-                [extras.get(k) for k in ("s_ctx", "cuts", "files", "pool", "short_ids")],
+                [extras.get(k) for k in ("s_ctx", "cuts", "files", "diffs", "pool", "short_ids")],
                 [self.budget_tokens, self.counter.name, self.layout.hard_rules],
                 [self.layout.project_memory, self.layout.block_order, self.layout.recent_history],
             ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -91,7 +91,7 @@ def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] 
 
 def unanswered(
     pieces: Sequence[Piece], evidence: Sequence[Evidence], *, weight: Weights, cosine: float,
-    terms: Terms,
+    terms: Terms, open_pieces: Collection[str] | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """List the pieces without support, then the names that nothing mentions.
 
@@ -101,12 +101,17 @@ def unanswered(
         weight: Term weights over their sentences.
         cosine: Least cosine that counts as support.
         terms: Stems a text.
+        open_pieces: Ids of the pieces without support where somebody has read the passages; None:
+            found by words and cosines.
     """
     known = frozenset(t for chunk in evidence for t in chunk.terms)
     issues, names = [], []
     for at, piece in enumerate(pieces):
         missing = missing_words(piece, known, terms)
-        if piece.terms and not supported(at, pieces, evidence, weight=weight, cosine=cosine):
+        is_open = piece.id in (open_pieces or ())
+        if open_pieces is None:
+            is_open = not supported(at, pieces, evidence, weight=weight, cosine=cosine)
+        if piece.terms and is_open:
             words = f" (found nowhere: {', '.join(missing)})" if missing else ""
             asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
             text = f"No passage clearly answers: “{asked}”{words}"

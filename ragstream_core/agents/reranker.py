@@ -2,9 +2,9 @@
 
 Reads ``views_by_stage["retrieval"]``, ``extras["scores"]``, the query pieces and Prompt_MD (never
 System_MD, never an attachment, R-150). Writes the view ``reranked`` and one decision a candidate;
-drops nothing. A cross-encoder gives its pure order of the head; MaxSim is fused with the
-retrieval score, both min–max scaled over the head. Behind the head the order stays. Locked or
-without candidates: an empty view.
+drops nothing. Cross-encoders (FlashRank's too) and fresh vectors (``reembed``) give their pure
+order of the head; MaxSim is fused with the retrieval score, both min–max scaled over the head.
+Behind the head the order stays. Locked or without candidates: an empty view.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class RerankerStage:
 
     Attributes:
         score: The scorer; None passes through.
-        kind: ``cross_encoder`` (pure order), ``maxsim`` (fused) or ``none``.
+        kind: ``cross_encoder``, ``flashrank`` or ``reembed`` (pure order), ``maxsim`` (fused) or
+            ``none``.
         name: What people see, e.g. the model.
         top_k: Length of the head that is looked at.
         weight: MaxSim's share of the fused score.
@@ -55,7 +56,7 @@ class RerankerStage:
     """
 
     score: Score | None
-    kind: Literal["cross_encoder", "maxsim", "none"]
+    kind: Literal["cross_encoder", "flashrank", "maxsim", "reembed", "none"]
     name: str
     top_k: int = 20
     weight: float = 0.5

@@ -74,6 +74,9 @@ _FORMATS = {
     "code": "code in one block, then a short explanation",
     "answer": "the direct answer first, then the reasons",
 }
+INTENTS = tuple(_ROLES)
+DOMAINS = tuple(name for name, _ in _DOMAINS)
+DELIVERABLES = tuple(_FORMATS)
 _SHORT = re.compile(
     r"\b(?:brief(?:ly)?|short(?:ly)?|concise(?:ly)?|in one sentence|tl;?dr)\b", re.IGNORECASE
 )

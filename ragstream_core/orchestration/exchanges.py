@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXCHANGE_VERSION = 1
 EXCHANGES = "exchanges"
-"""The entry of ``extras`` that names a prompt's exchanges: stage and pass → digest, in order."""
+"""The entry of ``extras`` that names a prompt's exchanges: stage and pass → digest."""
 
 Schema = TypeVar("Schema", bound="BaseModel")
 

@@ -46,7 +46,7 @@ class PromptRecord:
         run_id: Dagster run, empty where it was not recorded.
         timings_ms: Op → milliseconds.
         tokens: Tokens of the Super-Prompt.
-        exchanges: Digests of the exchanges with a language model, in order.
+        exchanges: Digests of the exchanges with a language model, by name of the stage.
     """
 
     prompt_key: str
@@ -75,7 +75,7 @@ def make_record(
     """
     inputs = inputs_of(prompt)
     output = sha256_hex(prompt.extras["super_prompt"])
-    exchanges = list(prompt.extras.get(EXCHANGES, {}).values())
+    exchanges = [digest for _, digest in sorted(prompt.extras.get(EXCHANGES, {}).items())]
     return PromptRecord(
         prompt_key=digest_of([inputs.key, exchanges, [], output]),
         input_key=inputs.key,
@@ -220,6 +220,19 @@ class PromptStore:
         """Return the keys of all kept prompts, oldest record first."""
         records = self.root.glob(f"*/{RECORD_NAME}")
         return [p.parent.name for p in sorted(records, key=lambda p: p.stat().st_mtime_ns)]
+
+
+def exchange_files(folder: Path) -> list[Path]:
+    """Return where the exchanges of a prompt lie; they may quote what it was made from.
+
+    Args:
+        folder: The prompt's folder; without a readable record it has none.
+    """
+    try:
+        named = json.loads((folder / RECORD_NAME).read_bytes()).get("exchanges", [])
+    except (OSError, ValueError, AttributeError):
+        return []
+    return [folder.parent / "blobs" / Path(str(digest)).name for digest in named]
 
 
 def _parquet(rows: list[dict[str, Any]]) -> bytes:

@@ -16,8 +16,8 @@ from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.stores import catalog_read, vector_file
-from ragstream_core.stores.health import Finding
 from ragstream_core.stores.generations import read
+from ragstream_core.stores.health import Finding
 from ragstream_core.stores.view_load import load_rows
 
 if TYPE_CHECKING:

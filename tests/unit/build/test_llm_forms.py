@@ -27,7 +27,8 @@ from ragstream_core.history.records import Turn
 from ragstream_core.models.scripted import ScriptedChat
 from ragstream_core.orchestration.exchanges import EXCHANGES, exchange_from
 from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.records import to_json
+from ragstream_core.orchestration.prompt_store import key_of
+from ragstream_core.records import evolve, to_json
 from ragstream_core.records.identity import sha256_hex
 from tests.unit.models.conftest import Server, raw, said
 from tests.unit.orchestration.conftest import DOCS, write_docs
@@ -158,6 +159,8 @@ def test_all_forms_ask_once_and_a_replay_asks_nobody(root, meet):
     assert list(prompt.extras[EXCHANGES]) == [
         "a2_prompt_shaper", "a3_nli_gate", "a4_condenser", "a2_audit"]  # fmt: skip
     assert all(e.validated for e in exchanges_of(space, record).values())
+    turned = dict(reversed(prompt.extras[EXCHANGES].items()))
+    assert key_of(evolve(prompt, extras={**prompt.extras, EXCHANGES: turned})) == record.prompt_key
     meet(NEVER)
     assert space.replay(record.prompt_key).verdict == "identical"
     (space.store.root / record.prompt_key / "decisions.parquet").unlink()
