@@ -52,7 +52,9 @@ def sweep(
     from ragstream_core.evaluation.sweep import RELATIVES, THETAS, pictures, write_point
 
     workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
-    pairs = [(t, r) for t in sorted({*(theta or THETAS)}) for r in sorted({*(relative or RELATIVES)})]
+    pairs = [
+        (t, r) for t in sorted({*(theta or THETAS)}) for r in sorted({*(relative or RELATIVES)})
+    ]
     with ingest_progress("sweep") as progress:
         points = list(
             sweeping.sweep(

@@ -216,7 +216,8 @@ def print_sweep(points: Sequence[Mapping[str, Any]]) -> None:
         for p in points
     ]
     _aligned([head, *rows], right=tuple(range(len(head))))
-    typer.echo(f"{points[0]['questions']:,} questions · {points[0]['found']:,} expected items found")
+    asked, found = points[0]["questions"], points[0]["found"]
+    typer.echo(f"{asked:,} questions · {found:,} expected items found")
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: tuple[int, ...] = ()) -> None:

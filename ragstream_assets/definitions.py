@@ -6,6 +6,7 @@ from ragstream_assets.answer_job import answer_question
 from ragstream_assets.checks import index_checks
 from ragstream_assets.chroma import chroma_check, chroma_collection
 from ragstream_assets.documents import ingest, ingest_documents
+from ragstream_assets.evaluation import draw_heat_map, sweep_thresholds
 from ragstream_assets.history import (
     embed_history,
     embed_months,
@@ -34,6 +35,8 @@ defs = dg.Definitions(
         write_session_logs,
         seal_history_main,
         roll_up,
+        sweep_thresholds,
+        draw_heat_map,
     ],
     asset_checks=[index_checks, chroma_check, history_checks],
     jobs=[

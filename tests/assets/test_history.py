@@ -103,7 +103,7 @@ def test_the_digest_is_off_by_default_and_shows_what_is_rolled_up(space, home, e
     made = shown(embed(on, home), history.DIGEST)
     assert made["summaries"] == 1 and "pumps" in made["preview"]
     (row,) = made["titles"].records
-    assert row.data["span"] == "history::old::1-12::s0"
+    assert row.data["span"] == "history::old::1-12::0"
 
 
 def test_what_was_embedded_without_dagster_is_reported_by_the_next_run(told, home, embed, say):

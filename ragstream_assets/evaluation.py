@@ -1,0 +1,135 @@
+"""Asset group `evaluation`: the gate's thresholds over the gold questions, a partition a pair.
+
+A partition is one (θ, relative) pair for every project with gold questions. Back-filling all of
+them in the UI takes a run a row of the heat map, and retrieval happens once in each. Only figures
+are kept.
+"""
+
+import base64
+import functools
+import warnings
+from collections.abc import Iterator
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_assets.failures import derived_errors
+from ragstream_assets.previews import Metadata, table
+from ragstream_assets.progress import reporter
+from ragstream_assets.resources import WorkspaceResource
+from ragstream_core.build import sweeping
+from ragstream_core.build.workspace import Workspace
+from ragstream_core.evaluation.sweep import (
+    RELATIVES,
+    THETAS,
+    Point,
+    pictures,
+    read_points,
+    write_point,
+)
+from ragstream_core.records.identity import digest_of
+
+GROUP = "evaluation"
+CODE_VERSION = "1"
+COLUMNS = ("theta", "relative", "kept_relevant", "shown", "candidates", "tokens")
+thresholds = dg.MultiPartitionsDefinition(
+    {
+        "theta": dg.StaticPartitionsDefinition([f"{value:g}" for value in THETAS]),
+        "relative": dg.StaticPartitionsDefinition([f"{value:g}" for value in RELATIVES]),
+    }
+)
+
+
+class SweepConfig(dg.Config):
+    """What is swept."""
+
+    project: str = Field(
+        default="", description="One project; empty: all that have gold questions."
+    )
+
+
+def _spec(name: str, description: str, kind: str, *, after: str = "") -> dg.AssetSpec:
+    return dg.AssetSpec(
+        [GROUP, name],
+        description=description,
+        deps=[dg.AssetKey([GROUP, after])] if after else [],
+        group_name=GROUP,
+        kinds={kind},
+        owners=["team:ragstream"],
+        code_version=CODE_VERSION,
+    )
+
+
+SWEEP = _spec("threshold_sweep", "What the gate keeps of what gold questions need.", "numpy")
+HEAT_MAP = _spec("heat_map", "The same as pictures.", "image", after="threshold_sweep")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", dg.BetaWarning)
+    _by_thresholds = dg.multi_asset(
+        name="sweep_thresholds",
+        specs=[SWEEP],
+        partitions_def=thresholds,
+        backfill_policy=dg.BackfillPolicy.single_run(),  # retrieval is the same for them
+    )
+
+
+@_by_thresholds
+def sweep_thresholds(
+    context: dg.AssetExecutionContext, config: SweepConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Ask the gold questions under some thresholds, and keep a file of figures a pair."""
+    space, made = workspace.open(), []
+    keys = {pair_of(key): key for key in context.partition_keys}
+    progress = functools.partial(reporter(context.log.info, None), "sweep")
+    with derived_errors():
+        for project in _projects(space, config):
+            for point in sweeping.sweep(space, project, [*keys], progress=progress):
+                write_point(sweeping.points_dir(space, project), point)
+                made.append((project, point))
+    for pair, key in keys.items():
+        own = [(name, point) for name, point in made if (point.theta, point.relative) == pair]
+        context.add_asset_metadata(_figures(own), partition_key=key)
+    return dg.MaterializeResult()
+
+
+@dg.multi_asset(name="draw_heat_map", specs=[HEAT_MAP])
+def draw_heat_map(
+    context: dg.AssetExecutionContext, config: SweepConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Draw the points that were measured on the present generation, questions and settings."""
+    space, found = workspace.open(), []
+    with derived_errors():
+        for project in _projects(space, config):
+            now = sweeping.sweep_fingerprint(space, project)
+            found.append((project, read_points(sweeping.points_dir(space, project), now)))
+    parts = [line for project, points in found for line in _drawn(project, points)]
+    rows = [(project, point) for project, points in found for point in points]
+    version = dg.DataVersion(digest_of([[name, point.to_json()] for name, point in rows]))
+    shown = {"heat_maps": dg.MetadataValue.md("\n\n".join(parts) or "nothing was swept")}
+    return dg.MaterializeResult(metadata={**shown, **_figures(rows)}, data_version=version)
+
+
+def pair_of(key: object) -> tuple[float, float]:
+    """Return (θ, relative) of a partition key; Dagster orders its dimensions by name."""
+    assert isinstance(key, dg.MultiPartitionKey)
+    return float(key.keys_by_dimension["theta"]), float(key.keys_by_dimension["relative"])
+
+
+def _projects(workspace: Workspace, config: SweepConfig) -> list[str]:
+    return [config.project] if config.project else sweeping.swept_projects(workspace)
+
+
+def _drawn(project: str, points: list[Point]) -> Iterator[str]:
+    yield f"### {project}"
+    if not points:
+        yield "no point is up to date: materialise `threshold_sweep`"
+        return
+    yield "To the right: `gate.theta`. Downwards: `gate.relative`."
+    for name, png in pictures(points).items():
+        yield f"**{name}**"
+        yield f"![{name}](data:image/png;base64,{base64.b64encode(png).decode('ascii')})"
+
+
+def _figures(made: list[tuple[str, Point]]) -> Metadata:
+    rows = [{"project": name, **point.to_json()} for name, point in made]
+    return {"points": len(rows), "figures": table(rows, "project", *COLUMNS)}

@@ -1,0 +1,139 @@
+"""Sweeps the gate's thresholds over a project's gold questions, through the chain of prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build.quality import gold_path
+from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.sweep import Point, point_of
+from ragstream_core.ingestion.quality_gate import GoldQuestion, read_gold
+from ragstream_core.orchestration.chain import run_chain
+from ragstream_core.orchestration.inputs import (
+    PromptRequest,
+    change_settings,
+    code_digest,
+)
+from ragstream_core.records.identity import digest_of
+from ragstream_core.stores.schema import CATALOG_NAME
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ports import Progress
+    from ragstream_core.records import SuperPrompt
+
+GATE = "a3_nli_gate"
+SWEPT = ("theta", "relative", "nli_theta")
+ALONE = {
+    "history.enabled": False,
+    "history.recency_k": 0,
+    "prompt.recent_history": False,
+    **{f"agents.{agent}_form": "deterministic" for agent in ("a2", "a3", "a4", "audit")},
+}
+"""Settings of swept prompts: no conversation takes part, and no language model is asked."""
+
+
+def sweep(
+    workspace: Workspace,
+    project: str,
+    pairs: Sequence[tuple[float, float]],
+    *,
+    progress: Progress | None = None,
+) -> Iterator[Point]:
+    """Ask every gold question under every pair of thresholds; retrieval happens once a question.
+
+    Args:
+        workspace: The data root; its settings hold but for the gate's thresholds.
+        project: Its name.
+        pairs: (θ, relative), each in [0, 1]. Where a model gates, θ is its least probability.
+        progress: Called with (done, total) ways of questions through the chain.
+
+    Yields:
+        One point a pair, in the order given.
+
+    Raises:
+        UsageError: The project has no gold questions, or a threshold is out of range.
+        RagstreamError: Nothing is ingested, or a model is not available.
+    """
+    for value in (value for pair in pairs for value in pair):
+        if not 0 <= value <= 1:
+            raise UsageError(f"threshold {value:g} is not between 0 and 1")
+    questions = gold_questions(workspace, project)
+    fingerprint = sweep_fingerprint(workspace, project)
+    total = len(questions) * (len(pairs) + 1)
+    told = iter(range(1, total + 1))
+
+    def note(prompt: SuperPrompt) -> SuperPrompt:
+        if progress is not None:
+            progress(next(told), total)
+        return prompt
+
+    ranked = [(q, note(_ranked(workspace, project, q.question))) for q in questions]
+    for theta, relative in pairs:
+        given = {"gate.theta": theta, "gate.nli_theta": theta, "gate.relative": relative}
+        asked = [(q, note(_finished(workspace, prompt, given))) for q, prompt in ranked]
+        yield point_of(asked, theta=theta, relative=relative, fingerprint=fingerprint)
+
+
+def _ranked(workspace: Workspace, project: str, question: str) -> SuperPrompt:
+    inputs = workspace.pin(PromptRequest(question, (project,), settings=ALONE))
+    return workspace.run(inputs, through="reranker")
+
+
+def _finished(workspace: Workspace, prompt: SuperPrompt, given: dict[str, Any]) -> SuperPrompt:
+    changed = change_settings(prompt, GATE, given)
+    return run_chain(workspace.stage, changed, first=GATE, through="a5_format_enforcer")
+
+
+def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ...]:
+    """Return a project's gold questions.
+
+    Raises:
+        UsageError: There are none, or a line is not one.
+    """
+    path = gold_path(workspace, project)
+    if not path.is_file():
+        raise UsageError(
+            f"project {project!r} has no gold questions",
+            hint=f"write {path}, a line a question with the file that answers it",
+        )
+    return read_gold(path)
+
+
+def sweep_fingerprint(workspace: Workspace, project: str) -> str:
+    """Return the digest of everything but the thresholds that a sweep's figures depend on.
+
+    Raises:
+        UsageError: The project has no gold questions.
+        RagstreamError: Nothing is ingested.
+    """
+    questions = gold_questions(workspace, project)
+    inputs = workspace.pin(PromptRequest("sweep", (project,), settings=ALONE))
+    gate = {key: value for key, value in inputs.settings["gate"].items() if key not in SWEPT}
+    return digest_of(
+        {
+            "questions": [(q.question, q.files, q.passages) for q in questions],
+            "generation": inputs.pins[0].digest,
+            "settings": {**inputs.settings, "gate": gate},
+            "texts": dict(inputs.texts),
+            "models": dict(inputs.models),
+            "code": code_digest(),
+        }
+    )
+
+
+def swept_projects(workspace: Workspace) -> list[str]:
+    """Return the projects that have gold questions and are ingested, sorted."""
+    return [
+        name
+        for name in workspace.projects()
+        if gold_path(workspace, name).is_file()
+        and (workspace.index_dir(name) / CATALOG_NAME).exists()
+    ]
+
+
+def points_dir(workspace: Workspace, project: str) -> Path:
+    """Return where a project's points are kept, whether there are any or not."""
+    return workspace.data_dir / "evaluation" / "sweep" / workspace.index_dir(project).name
