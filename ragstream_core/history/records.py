@@ -180,9 +180,11 @@ def record_json(record: Record) -> dict[str, Any]:
     for field in fields(record):
         value = getattr(record, field.name)
         if value != field.default:
-            row[field.name] = [list(v) if isinstance(v, tuple) else v for v in value] if isinstance(
-                value, tuple
-            ) else value
+            row[field.name] = (
+                [list(v) if isinstance(v, tuple) else v for v in value]
+                if isinstance(value, tuple)
+                else value
+            )
     return row
 
 

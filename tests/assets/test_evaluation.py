@@ -2,18 +2,11 @@
 
 import json
 
-import dagster as dg
 import pytest
 
-from ragstream_assets.evaluation import (
-    HEAT_MAP,
-    SWEEP,
-    draw_heat_map,
-    pair_of,
-    sweep_thresholds,
-    thresholds,
-)
-from ragstream_assets.resources import WorkspaceResource, adopt
+from ragstream_assets.definitions import defs
+from ragstream_assets.evaluation import HEAT_MAP, SWEEP, pair_of, thresholds
+from ragstream_assets.resources import adopt
 from ragstream_core.build.quality import gold_path
 from ragstream_core.build.sweeping import points_dir, sweep_fingerprint
 from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
@@ -32,12 +25,10 @@ def gold(ingested):
 
 def materialise(space, home, spec, *, key=None, config=None):
     op = {SWEEP.key: "sweep_thresholds", HEAT_MAP.key: "draw_heat_map"}[spec.key]
-    return dg.materialize(
-        [sweep_thresholds, draw_heat_map],
-        selection=[spec.key],
+    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        asset_selection=[spec.key],
         instance=home,
         partition_key=key,
-        resources={"workspace": WorkspaceResource()},
         run_config={
             "resources": {"workspace": {"config": adopt(space)}},
             "ops": {op: {"config": config or {}}},
