@@ -19,6 +19,7 @@ from ragstream_assets.previews import (
 )
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import asset_spec
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
@@ -26,7 +27,6 @@ from ragstream_core.records import Chunk
 
 GROUP = "documents"
 INGEST_JOB = "ingest_documents"
-CODE_VERSION = "1"
 SAMPLE = 5
 projects = dg.DynamicPartitionsDefinition(name="project")
 
@@ -40,22 +40,16 @@ class IngestConfig(dg.Config):
     )
 
 
-def _spec(name: str, description: str, kind: str, *, after: str = "") -> dg.AssetSpec:
-    return dg.AssetSpec(
-        [GROUP, name],
-        description=description,
-        deps=[dg.AssetKey([GROUP, after])] if after else [],
-        group_name=GROUP,
-        kinds={kind},
-        owners=["team:ragstream"],
-        code_version=CODE_VERSION,
-    )
-
-
-FILE_MANIFEST = _spec("file_manifest", "Which files there are, and what became of each.", "file")
-CHUNKS = _spec("chunks", "The pieces they were cut into.", "text", after="file_manifest")
-EMBEDDINGS = _spec("embeddings", "The vectors of these pieces.", "numpy", after="chunks")
-INDEX = _spec("index", "The committed generation.", "sqlite", after="embeddings")
+FILE_MANIFEST = asset_spec(
+    (GROUP, "file_manifest"), "Which files there are, and what became of each.", "file"
+)
+CHUNKS = asset_spec(
+    (GROUP, "chunks"), "The pieces they were cut into.", "text", after="file_manifest"
+)
+EMBEDDINGS = asset_spec(
+    (GROUP, "embeddings"), "The vectors of these pieces.", "numpy", after="chunks"
+)
+INDEX = asset_spec((GROUP, "index"), "The committed generation.", "sqlite", after="embeddings")
 
 
 @dg.multi_asset(

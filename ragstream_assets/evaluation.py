@@ -17,6 +17,7 @@ from ragstream_assets.failures import derived_errors
 from ragstream_assets.previews import Metadata, table
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import asset_spec
 from ragstream_core.build import sweeping
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.evaluation.sweep import (
@@ -30,7 +31,6 @@ from ragstream_core.evaluation.sweep import (
 from ragstream_core.records.identity import digest_of
 
 GROUP = "evaluation"
-CODE_VERSION = "1"
 COLUMNS = ("theta", "relative", "kept_relevant", "shown", "candidates", "tokens")
 thresholds = dg.MultiPartitionsDefinition(
     {
@@ -48,20 +48,12 @@ class SweepConfig(dg.Config):
     )
 
 
-def _spec(name: str, description: str, kind: str, *, after: str = "") -> dg.AssetSpec:
-    return dg.AssetSpec(
-        [GROUP, name],
-        description=description,
-        deps=[dg.AssetKey([GROUP, after])] if after else [],
-        group_name=GROUP,
-        kinds={kind},
-        owners=["team:ragstream"],
-        code_version=CODE_VERSION,
-    )
-
-
-SWEEP = _spec("threshold_sweep", "What the gate keeps of what gold questions need.", "numpy")
-HEAT_MAP = _spec("heat_map", "The same as pictures.", "image", after="threshold_sweep")
+SWEEP = asset_spec(
+    (GROUP, "threshold_sweep"), "What the gate keeps of what gold questions need.", "numpy"
+)
+HEAT_MAP = asset_spec(
+    (GROUP, "heat_map"), "The same as pictures.", "image", after="threshold_sweep"
+)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", dg.BetaWarning)

@@ -24,6 +24,7 @@ from ragstream_assets.history_previews import (
 )
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import asset_spec
 from ragstream_core.build.history import collection as history_collection
 from ragstream_core.build.history import upkeep as history_upkeep
 from ragstream_core.records.identity import digest_of
@@ -32,7 +33,6 @@ GROUP = "history"
 EMBED_JOB = "embed_history"
 RECONCILE_JOB = "reconcile_history"
 PUBLISH_OP, SEAL_OP = "publish_snapshot", "seal_history_main"
-CODE_VERSION = "1"
 DATA_VERSION_TAG = "dagster/data_version"
 LOOK_BACK = 100
 months = dg.MonthlyPartitionsDefinition(start_date="2010-01", fmt="%Y-%m", end_offset=1)
@@ -57,24 +57,22 @@ class SealConfig(dg.Config):
     )
 
 
-def _spec(name: str, description: str, kind: str, *, after: str = "") -> dg.AssetSpec:
-    return dg.AssetSpec(
-        [GROUP, name],
-        description=description,
-        deps=[dg.AssetKey([GROUP, after])] if after else [],
-        group_name=GROUP,
-        kinds={kind},
-        owners=["team:ragstream"],
-        code_version=CODE_VERSION,
-    )
-
-
-JOURNAL = _spec("journal", "What was said: the durable log, source of all others.", "file")
-EMBEDDINGS = _spec("embeddings", "The vectors of the turns, by month.", "numpy", after="journal")
-SNAPSHOT = _spec("snapshot", "The selection that prompts read.", "file", after="embeddings")
-SESSION_LOGS = _spec("session_logs", "One log a conversation.", "file", after="snapshot")
-COLLECTION = _spec("chroma_collection", "`history_main`, sealed.", "chroma", after="snapshot")
-DIGEST = _spec("digest", "Summaries of old spans.", "text", after="snapshot")
+JOURNAL = asset_spec(
+    (GROUP, "journal"), "What was said: the durable log, source of all others.", "file"
+)
+EMBEDDINGS = asset_spec(
+    (GROUP, "embeddings"), "The vectors of the turns, by month.", "numpy", after="journal"
+)
+SNAPSHOT = asset_spec(
+    (GROUP, "snapshot"), "The selection that prompts read.", "file", after="embeddings"
+)
+SESSION_LOGS = asset_spec(
+    (GROUP, "session_logs"), "One log a conversation.", "file", after="snapshot"
+)
+COLLECTION = asset_spec(
+    (GROUP, "chroma_collection"), "`history_main`, sealed.", "chroma", after="snapshot"
+)
+DIGEST = asset_spec((GROUP, "digest"), "Summaries of old spans.", "text", after="snapshot")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", dg.BetaWarning)

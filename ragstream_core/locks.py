@@ -13,9 +13,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from ragstream_core.atomic import PRIVATE_FILE, make_durable_dir
 from ragstream_core.errors import ProjectLocked
@@ -25,6 +26,8 @@ HOLDER_NAME = ".lock-holder"
 """Beside the lock, not in it: the lock is a file that nobody ever writes."""
 _LOOKS = 100
 _PAUSE_S = 0.002
+_BETWEEN_S = 0.05
+Got = TypeVar("Got")
 
 
 def process_start(pid: int) -> str:
@@ -149,3 +152,23 @@ def holder_name(folder: Path) -> str:
                 return f"process {row['pid']} on {row['host']} since {row['since']}"
         time.sleep(_PAUSE_S)
     return "another process"
+
+
+def patiently(step: Callable[[], Got], *, wait_s: float) -> Got:
+    """Do what never waits for a lock when whoever holds it is done.
+
+    Args:
+        step: May raise `ProjectLocked`, and may then be called again.
+        wait_s: How long at most, in seconds.
+
+    Raises:
+        ProjectLocked: It took longer.
+    """
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            return step()
+        except ProjectLocked:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_BETWEEN_S)

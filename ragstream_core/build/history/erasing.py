@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build.history.collection import sync_after_commit
 from ragstream_core.build.history.copies import Copies
@@ -21,11 +20,12 @@ from ragstream_core.build.history.embedding import index_dir
 from ragstream_core.build.history.publishing import publish
 from ragstream_core.build.history.turns import snapshot_path
 from ragstream_core.build.usage import indexed_projects
-from ragstream_core.errors import OperationFailed, ProjectLocked, RagstreamError
+from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.history import clearing
 from ragstream_core.history.records import Asked, Cleared, Entry, Turn
 from ragstream_core.history.segments import closed_segments
 from ragstream_core.history.sessions import write_session_logs
+from ragstream_core.locks import patiently
 from ragstream_core.stores import erasing, generations
 from ragstream_core.stores.schema import CATALOG_NAME
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ragstream_core.stores.erasing import Buried
     from ragstream_core.stores.history_catalog import HistoryCatalog
 
-Got = TypeVar("Got")
 
 TOMBSTONE = "~cleared"
 WAIT_S = 60.0
@@ -51,7 +50,6 @@ UNREACHABLE = (
     "what was sent to a language model or an embedding endpoint",
     "blocks that the disk itself keeps of deleted files",
 )
-_PAUSE_S = 0.02
 _UNNAMED = (
     "SELECT text_hash FROM texts t "
     "WHERE NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = t.text_hash)"
@@ -166,7 +164,9 @@ class Erasing:
             yield None
             return
         with contextlib.ExitStack() as stack:
-            yield _patiently(lambda: stack.enter_context(open_history_catalog(folder)))
+            yield patiently(
+                lambda: stack.enter_context(open_history_catalog(folder)), wait_s=WAIT_S
+            )
 
     def _bury(self) -> Buried:
         """Take the turns out of every generation; their texts stay, under a tombstone."""
@@ -213,7 +213,7 @@ class Erasing:
         Raises:
             RagstreamError: The catalog is damaged or busy; the old files still hold the turns.
         """
-        if _patiently(lambda: publish(self.workspace)) is None:
+        if patiently(lambda: publish(self.workspace), wait_s=WAIT_S) is None:
             snapshot_path(self.workspace).unlink(missing_ok=True)
         write_session_logs(self.log, self.log.folder)
 
@@ -232,22 +232,6 @@ class Erasing:
         for project in indexed_projects(self.workspace):
             with contextlib.suppress(RagstreamError):  # damaged: its words are taken for copies
                 yield from generations.read(self.workspace.index_dir(project), _texts)
-
-
-def _patiently(step: Callable[[], Got]) -> Got:
-    """Do what needs the lock of the history catalog when whoever holds it is done.
-
-    Raises:
-        ProjectLocked: It took longer than `WAIT_S`.
-    """
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            return step()
-        except ProjectLocked:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(_PAUSE_S)
 
 
 def _texts(db: sqlite3.Connection) -> list[str]:

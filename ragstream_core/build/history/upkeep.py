@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
-from ragstream_core.errors import GenerationGone, ModelMismatch, ProjectLocked
+from ragstream_core.errors import GenerationGone, ModelMismatch
 from ragstream_core.history.stats import HistoryStats
+from ragstream_core.locks import patiently
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 SAMPLE = 5
 WAIT_S = 300.0
 """So long a run waits for another one: the UI begins two runs of one back-fill at once."""
-_PAUSE_S = 0.2
-Got = TypeVar("Got")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +113,12 @@ def catch_up(
         embed, workspace, progress=progress, provenance=provenance, publish=False
     )
     try:
-        stats = _patiently(lambda: run(upto=upto or None))
+        stats = patiently(lambda: run(upto=upto or None), wait_s=WAIT_S)
     except ModelMismatch:
         if not follow_model:
             raise
-        stats = _patiently(lambda: run(rebuild=True))
-    return _shown(workspace, stats, _patiently(lambda: publish(workspace)))
+        stats = patiently(lambda: run(rebuild=True), wait_s=WAIT_S)
+    return _shown(workspace, stats, patiently(lambda: publish(workspace), wait_s=WAIT_S))
 
 
 def backfill(
@@ -183,22 +181,6 @@ def summaries(workspace: Workspace) -> list[tuple[str, str]] | str:
     sources = view.columns.sources
     rolled = [i for row, i in enumerate(view.chunk_ids) if sources[row] == SOURCE]
     return [(chunk.id, chunk.snippet) for chunk in view.chunks(rolled)]
-
-
-def _patiently(step: Callable[[], Got]) -> Got:
-    """Do what needs the lock of the catalog when whoever holds it is done.
-
-    Raises:
-        ProjectLocked: That took longer than `WAIT_S`.
-    """
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            return step()
-        except ProjectLocked:
-            if time.monotonic() > until:
-                raise
-            time.sleep(_PAUSE_S)
 
 
 def _shown(workspace: Workspace, stats: HistoryStats, snapshot: SnapshotReport | None) -> Upkeep:
