@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.build import models
 from ragstream_core.build.history.check import check_history
 from ragstream_core.build.history.turns import history_dir, journal
-from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.errors import IntegrityError, RagstreamError, UsageError
 from ragstream_core.history.history_store import Mark
 from ragstream_core.history.records import Record, TagEdit, Turn
 from ragstream_core.history.stats import HistoryStats
@@ -73,7 +73,7 @@ def embed(
     for month in months:
         if not _MONTH.fullmatch(month):
             raise UsageError(f"not a month: {month!r}", hint="ragstream history backfill 2026-10")
-    warnings = _resumed(workspace)
+    warnings = _resumed(workspace, again=bool(months) or rebuild)
     stats = None if months or rebuild else _unchanged(workspace)
     if stats is None:
         worker = _worker(workspace, progress)
@@ -88,13 +88,25 @@ def embed(
     return replace(stats, warnings=(*stats.warnings, *warnings))
 
 
-def _resumed(workspace: Workspace) -> list[str]:
-    """Finish a clearing that was killed; return what went wrong, which embedding can wait for."""
+def _resumed(workspace: Workspace, *, again: bool) -> list[str]:
+    """Finish a clearing that was killed; return what went wrong, which new turns need not wait for.
+
+    Args:
+        workspace: The data root.
+        again: Turns are to be embedded again: then cleared ones must be gone first, lest another
+            model reads them. A damaged catalog is put aside, and they with it.
+
+    Raises:
+        RagstreamError: They are not gone.
+        OSError: They are not gone.
+    """
     from ragstream_core.build.history.clearing import resume
 
     try:
         resume(workspace)
     except (RagstreamError, OSError) as error:
+        if again and not isinstance(error, IntegrityError):
+            raise
         return [f"cleared turns are hidden, not yet gone: {error}"]
     return []
 

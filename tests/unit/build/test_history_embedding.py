@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragstream_core.build import models
+from ragstream_core.build.history import clearing
 from ragstream_core.build.history.check import check_history
 from ragstream_core.build.history.embedding import embed, history_status, index_dir
 from ragstream_core.build.history.turns import (
@@ -15,7 +16,7 @@ from ragstream_core.build.history.turns import (
     tag,
 )
 from ragstream_core.build.workspace import open_workspace
-from ragstream_core.errors import IntegrityError, ModelMismatch, UsageError
+from ragstream_core.errors import IntegrityError, ModelMismatch, OperationFailed, UsageError
 from ragstream_core.history.records import Asked
 from ragstream_core.stores.deep_check import WHOLE
 from ragstream_core.stores.history_snapshot import forget_snapshots, open_snapshot
@@ -225,3 +226,18 @@ def test_a_snapshot_that_is_ahead_or_behind_is_found(space):
     embed(space, publish=False)
     found = [f for f in check_history(space) if f.check == "snapshot"]
     assert [f.message for f in found] == ["behind: made from generation 1 of 2"]
+
+
+def test_turns_are_not_embedded_again_while_cleared_ones_are_still_there(space, monkeypatch):
+    def stuck(workspace):
+        raise OperationFailed("no space left")
+
+    say(space, "first", "second")
+    embed(space)
+    monkeypatch.setattr(clearing, "resume", stuck)
+    say(space, "third")
+    (warning,) = embed(space).warnings  # what is new need not wait
+    assert "not yet gone" in warning
+    for more in ({"rebuild": True}, {"months": ["2026-10"]}):
+        with pytest.raises(OperationFailed):
+            embed(space, **more)
