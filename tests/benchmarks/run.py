@@ -19,14 +19,12 @@ from pathlib import Path
 
 from tests.benchmarks import (
     bench_chroma,
-    bench_conversation,
     bench_encoder,
     bench_history_commit,
     bench_journal,
     bench_model_share,
     bench_noop_ingest,
     bench_peers,
-    bench_prompt,
     bench_scale,
     bench_snapshot,
     bench_spans,
@@ -58,6 +56,17 @@ def heading() -> str:
         f"sides of a ratio run in turn in one session.\nPython {platform.python_version()}, "
         f"{platform.machine()}, {versions}; commit {commit}.\n"
     )
+
+
+def apart(module: str) -> str:
+    """Return a section measured in a process of its own.
+
+    NumPy chooses its threads when it is first imported: what counts CPU seconds of prompts must
+    not share a process with what imported it before the program's settings were made.
+    """
+    command = [sys.executable, "-m", f"tests.benchmarks.{module}"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()
 
 
 def main() -> None:
@@ -92,9 +101,9 @@ def main() -> None:
             bench_journal.report(),
             bench_history_commit.report(),
             bench_snapshot.report(),
-            bench_conversation.report(),
+            apart("bench_conversation"),
             bench_starts.report(),
-            bench_prompt.report(),
+            apart("bench_prompt"),
             bench_encoder.report(),
             *([f"{PEERS_START}\n{peers}\n{PEERS_END}"] if peers else []),
         ]
