@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.atomic import make_private_dir
 from ragstream_core.build import models, searching, stages
 from ragstream_core.build.history.embedding import embed
 from ragstream_core.build.history.memory import ConversationMemory
@@ -117,7 +118,8 @@ def _apart(workspace: Workspace, name: str) -> Workspace:
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     shared = models.models_dir(config)
     if not shared.is_symlink():
-        shared.symlink_to(models.models_dir(workspace.config), target_is_directory=True)
+        own = make_private_dir(models.models_dir(workspace.config))  # or the link leads nowhere
+        shared.symlink_to(own.resolve(), target_is_directory=True)
     return Workspace(config)
 
 

@@ -63,6 +63,8 @@ def test_each_question_finds_its_evidence_in_its_own_conversation(tmp_path, file
     assert result.run["q2"][0] == "b:1"
     assert tuple(result.metrics) == METRICS and result.metrics["R@10"] == 1.0
     assert not (tmp_path / "data" / "history").exists()  # nobody's own conversations are touched
+    (models,) = (tmp_path / "data" / "evaluation").glob("*/models")
+    assert models.is_symlink() and models.is_dir()  # a first call can put models there
 
 
 def test_a_second_call_embeds_nothing_and_gives_the_same(tmp_path, files):
