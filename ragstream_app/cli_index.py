@@ -171,14 +171,17 @@ def size(count: int) -> str:
 
 def _print_check(result: dict[str, Any]) -> None:
     from ragstream_app.rendering import printable
+    from ragstream_core.history.records import HISTORY
 
-    name = result["project"]
+    history = result["project"] == HISTORY
+    name = "conversations" if history else result["project"]
     for path in result["healed"]:
         note(f"{name}: {path} was not what the catalog says and was made again")
     if result.get("finished"):
         note(f"{name}: a clearing that was broken off is finished now")
     if not result["findings"]:
-        what = f"generation {result['generation']} is sound" if result["generation"] else "no index"
+        none = "the journal is sound, nothing is embedded" if history else "no index"
+        what = f"generation {result['generation']} is sound" if result["generation"] else none
         typer.echo(f"{name}: {what}")
     for finding in result["findings"]:
         typer.echo(f"{name}: {finding['check']}: {printable(finding['message'])}")

@@ -67,11 +67,11 @@ def test_index_check_looks_at_them_and_heals_what_is_derived(spoken, run):
     ]
     (spoken / "history" / "vectors" / "history_store.arrow").unlink()
     code, out, err = run("index", "check")
-    assert code == 0 and "~history: generation 1 is sound" in out and "made again" in err
+    assert code == 0 and "conversations: generation 1 is sound" in out and "made again" in err
     log = spoken / "history" / "logs" / "conversation.log"
     log.write_bytes(log.read_bytes().replace(b"Question 1", b"Question 9"))
     code, out, err = run("index", "check")
-    assert code == 3 and "~history: journal: conversation.log" in out
+    assert code == 3 and "conversations: journal: conversation.log" in out
 
 
 @pytest.mark.parametrize("by", [("index", "check"), ("history", "check"), ("history", "embed")])

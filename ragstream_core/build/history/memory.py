@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from ragstream_core.errors import InputUnavailable, RagstreamError
 from ragstream_core.history.fold import Folded, fold, visible_turns
 from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
 from ragstream_core.history.recent import Recent, layer_g, render_recent
-from ragstream_core.history.records import Entry
+from ragstream_core.history.records import Entry, Turn
 from ragstream_core.orchestration.inputs import HistoryPin, PromptInputs
 from ragstream_core.prompting.compose import HISTORY_PREFIX
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 BACKFILL = "ragstream history backfill"
 G_OP = "a0_preprocessing"
+_LOOKED_AT = 64
 _LEFT_OUT = "older turns are left out: "
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -176,7 +178,9 @@ class ConversationMemory:
         if not (self.shown and self.settings.enabled) or self.pin.note:
             return ""
         if not self.pin.snapshot:
-            return "older turns" if recent.first_seq > 1 else ""
+            before = journal(self.workspace).entries(1, max(1, recent.first_seq))
+            first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
+            return "older turns" if any(isinstance(e.record, Turn) for e in first) else ""
         seqs = {entry.seq for entry in recent.pairs}
         turns = visible_turns(self._newer, self.since)
         count = sum(turn.status == "complete" and e.seq not in seqs for e, turn, _ in turns)
