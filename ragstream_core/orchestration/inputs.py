@@ -244,9 +244,10 @@ def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Any]) ->
 
 @functools.cache
 def code_digest() -> str:
-    """Return the digest of the source of everything a prompt's bytes depend on."""
+    """Return the digest of the source, and its tables, of all that a prompt's bytes depend on."""
     root = Path(__file__).parent.parent
     files = [root / name for name in CODE_MODULES]
     for package in CODE_PACKAGES:
         files += sorted((root / package).rglob("*.py"))
+        files += sorted((root / package).rglob("*.yaml"))  # the lexicon, the aliases
     return digest_of({str(f.relative_to(root)): sha256_hex(f.read_bytes()) for f in files})

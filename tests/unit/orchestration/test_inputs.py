@@ -113,3 +113,19 @@ def test_the_code_digest_covers_what_decides_about_bytes(monkeypatch):
     names = {str(p.relative_to(root)) for p in read}
     assert {"scoring.py", "lexical.py", "settings.py", "agents/a3_nli_gate.py",
             "retrieval/retriever.py", "prompting/fences.py"} <= names  # fmt: skip
+
+
+def test_the_shipped_tables_are_part_of_the_code(tmp_path, monkeypatch):
+    import shutil
+    from pathlib import Path
+
+    from ragstream_core.orchestration import inputs
+
+    core = Path(inputs.__file__).parent.parent
+    copy = tmp_path / "ragstream_core"
+    shutil.copytree(core, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(inputs, "__file__", str(copy / "orchestration" / "inputs.py"))
+    before = inputs.code_digest.__wrapped__()
+    with (copy / "history" / "lexicon.yaml").open("a", encoding="utf-8") as table:
+        table.write("\n- [quux, a made-up word]\n")
+    assert inputs.code_digest.__wrapped__() != before
