@@ -48,9 +48,17 @@ def stopping(progress: Progress | None, interrupted: Callable[[], bool]) -> Prog
     """Return a progress callback that stops the work after a signal which something swallowed.
 
     An exception raised by a handler is lost where it hits a destructor or a weak reference.
+
+    Raises:
+        KeyboardInterrupt: From the callback, after a signal.
     """
 
     def report(phase: str, done: int, total: int) -> None:
+        """Report, or stop.
+
+        Raises:
+            KeyboardInterrupt: A signal came.
+        """
         if interrupted():
             raise KeyboardInterrupt
         if progress is not None:

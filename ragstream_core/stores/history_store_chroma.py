@@ -128,6 +128,11 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], dict[str, A
         )
 
     def describe(chunk: Chunk) -> dict[str, Any]:
+        """Return the metadata of one chunk.
+
+        Raises:
+            IntegrityError: Its turn is missing.
+        """
         if chunk.source not in rows:
             raise IntegrityError(f"{index_dir}: the turn of {chunk.id} is missing")
         return turn_metadata(chunk, rows[chunk.source])

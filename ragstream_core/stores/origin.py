@@ -77,6 +77,11 @@ def manifest_of(index_dir: Path, n: int = 0) -> dict[str, FileEntry]:
     """
 
     def query(db: sqlite3.Connection) -> dict[str, FileEntry]:
+        """Read it.
+
+        Raises:
+            GenerationGone: It is not kept.
+        """
         found = catalog_read.generation(db, n) if n else catalog_read.latest(db)
         if found is None:
             raise GenerationGone(

@@ -76,6 +76,11 @@ def take_out(index_dir: Path, n: int, digest: str) -> Portable:
     """
 
     def query(db: sqlite3.Connection) -> Portable:
+        """Read it.
+
+        Raises:
+            GenerationGone: It is not kept.
+        """
         found = catalog_read.generation(db, n)
         if found is None or found.digest != digest:
             raise GenerationGone(
