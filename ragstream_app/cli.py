@@ -15,19 +15,19 @@ from typing import Annotated
 
 import typer
 
-from ragstream_app import (
-    cli_ask,
-    cli_care,
-    cli_eval,
-    cli_history,
-    cli_history_care,
-    cli_import,
-    cli_index,
-    cli_ingest,
-    cli_inspect,
-    cli_models,
-    cli_prompt,
-    cli_trace,
+from ragstream_app.commands import (
+    ask,
+    care,
+    evaluate,
+    explain,
+    history,
+    history_care,
+    import_pkl,
+    index,
+    ingest,
+    models,
+    prompt,
+    trace,
     up,
 )
 from ragstream_app.failures import guarded
@@ -68,56 +68,56 @@ def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: st
     group.command(name, help=text, epilog=epilog or None)(command)
 
 
-_add(app, "ingest", cli_ingest.ingest, cli_ingest.INGEST_EPILOG)
-_add(app, "status", cli_ingest.status)
-_add(app, "prompt", cli_prompt.prompt, cli_prompt.PROMPT_EPILOG)
-_add(app, "ask", cli_ask.ask, cli_ask.ASK_EPILOG)
-_add(app, "search", cli_prompt.search)
-_add(app, "explain", cli_inspect.explain)
-_add(app, "why-not", cli_trace.why_not, cli_trace.WHY_NOT_EPILOG)
-_add(app, "replay", cli_inspect.replay, cli_inspect.REPLAY_EPILOG)
-_add(app, "diff", cli_trace.diff, cli_trace.DIFF_EPILOG)
-_add(app, "trace", cli_trace.trace, cli_trace.TRACE_EPILOG)
-_add(app, "verify-prompt", cli_trace.verify_prompt, cli_trace.VERIFY_EPILOG)
-_add(app, "leave-one-out", cli_trace.leave_one_out, cli_trace.LEAVE_EPILOG)
-_add(app, "bundle", cli_trace.bundle, cli_trace.BUNDLE_EPILOG)
-_add(app, "keep", cli_care.keep)
+_add(app, "ingest", ingest.ingest, ingest.INGEST_EPILOG)
+_add(app, "status", ingest.status)
+_add(app, "prompt", prompt.prompt, prompt.PROMPT_EPILOG)
+_add(app, "ask", ask.ask, ask.ASK_EPILOG)
+_add(app, "search", prompt.search)
+_add(app, "explain", explain.explain)
+_add(app, "why-not", trace.why_not, trace.WHY_NOT_EPILOG)
+_add(app, "replay", explain.replay, explain.REPLAY_EPILOG)
+_add(app, "diff", trace.diff, trace.DIFF_EPILOG)
+_add(app, "trace", trace.trace, trace.TRACE_EPILOG)
+_add(app, "verify-prompt", trace.verify_prompt, trace.VERIFY_EPILOG)
+_add(app, "leave-one-out", trace.leave_one_out, trace.LEAVE_EPILOG)
+_add(app, "bundle", trace.bundle, trace.BUNDLE_EPILOG)
+_add(app, "keep", care.keep)
 _add(app, "up", up.up)
-_add(app, "doctor", cli_inspect.doctor)
-_add(app, "du", cli_care.du)
-_add(app, "backup", cli_care.backup)
-_add(app, "restore", cli_care.restore)
-_add(app, "forget", cli_care.forget, cli_care.FORGET_EPILOG)
+_add(app, "doctor", explain.doctor)
+_add(app, "du", care.du)
+_add(app, "backup", care.backup)
+_add(app, "restore", care.restore)
+_add(app, "forget", care.forget, care.FORGET_EPILOG)
 app.add_typer(index_app, name="index")
 app.add_typer(prompts_app, name="prompts")
 app.add_typer(history_app, name="history")
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
-_add(index_app, "generations", cli_index.generations)
-_add(index_app, "check", cli_index.check, cli_index.CHECK_EPILOG)
-_add(index_app, "diff", cli_index.diff)
-_add(index_app, "gc", cli_index.gc)
-_add(index_app, "import-pkl", cli_import.import_pkl, cli_import.IMPORT_EPILOG)
-_add(prompts_app, "gc", cli_care.prompts_gc)
-_add(history_app, "append", cli_history.append, cli_history.APPEND_EPILOG)
-_add(history_app, "show", cli_history.show)
-_add(history_app, "sessions", cli_history.sessions)
-_add(history_app, "tag", cli_history.tag)
-_add(history_app, "adopt", cli_history.adopt, cli_history.ADOPT_EPILOG)
-_add(history_app, "import", cli_history.import_)
-_add(history_app, "export", cli_history.export, cli_history.EXPORT_EPILOG)
-_add(history_app, "embed", cli_history_care.embed)
-_add(history_app, "backfill", cli_history_care.backfill, cli_history_care.BACKFILL_EPILOG)
-_add(history_app, "check", cli_history_care.check)
-_add(history_app, "clear", cli_history_care.clear, cli_history_care.CLEAR_EPILOG)
-_add(models_app, "list", cli_models.list_)
-_add(models_app, "pull", cli_models.pull)
-_add(models_app, "verify", cli_models.verify)
-_add(config_app, "show", cli_inspect.config_show)
-_add(config_app, "reference", cli_inspect.config_reference)
-_add(eval_app, "retrieval", cli_inspect.eval_retrieval, cli_inspect.EVAL_EPILOG)
-_add(eval_app, "sweep", cli_eval.sweep, cli_eval.SWEEP_EPILOG)
+_add(index_app, "generations", index.generations)
+_add(index_app, "check", index.check, index.CHECK_EPILOG)
+_add(index_app, "diff", index.diff)
+_add(index_app, "gc", index.gc)
+_add(index_app, "import-pkl", import_pkl.import_pkl, import_pkl.IMPORT_EPILOG)
+_add(prompts_app, "gc", care.prompts_gc)
+_add(history_app, "append", history.append, history.APPEND_EPILOG)
+_add(history_app, "show", history.show)
+_add(history_app, "sessions", history.sessions)
+_add(history_app, "tag", history.tag)
+_add(history_app, "adopt", history.adopt, history.ADOPT_EPILOG)
+_add(history_app, "import", history.import_)
+_add(history_app, "export", history.export, history.EXPORT_EPILOG)
+_add(history_app, "embed", history_care.embed)
+_add(history_app, "backfill", history_care.backfill, history_care.BACKFILL_EPILOG)
+_add(history_app, "check", history_care.check)
+_add(history_app, "clear", history_care.clear, history_care.CLEAR_EPILOG)
+_add(models_app, "list", models.list_)
+_add(models_app, "pull", models.pull)
+_add(models_app, "verify", models.verify)
+_add(config_app, "show", explain.config_show)
+_add(config_app, "reference", explain.config_reference)
+_add(eval_app, "retrieval", explain.eval_retrieval, explain.EVAL_EPILOG)
+_add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)
 
 
 def _version(value: bool) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from ragstream_app import page_panels as panels
+from ragstream_app.desk import Desk, press, press_all
 from ragstream_app.failures import describe
-from ragstream_app.page_state import Desk, press, press_all
 from ragstream_app.stage_text import stage_text
 from ragstream_core.config import quiet_environment
 from ragstream_core.orchestration.chain import BUTTONS, CHAIN

@@ -10,7 +10,7 @@ import streamlit as st
 from ragstream_app.stage_text import last_score
 
 if TYPE_CHECKING:
-    from ragstream_app.page_state import Step
+    from ragstream_app.desk import Step
     from ragstream_core.records import SuperPrompt
 
 MAX_BOXES = 60

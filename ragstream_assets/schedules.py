@@ -52,7 +52,7 @@ def weekly_verify(
 @dg.op(description="Drop old generations and prompts that neither the settings nor anybody keeps.")
 def drop_generations(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
     """Collect the garbage of every project; one that is locked or damaged is said and passed by."""
-    from ragstream_core.build import expiring
+    from ragstream_core.build.upkeep import expiring
 
     space = workspace.open()
     with short_errors(context.run_id):
@@ -70,7 +70,7 @@ def drop_generations(context: dg.OpExecutionContext, workspace: WorkspaceResourc
 
 def collected(workspace: Workspace, project: str) -> dict[str, Any]:
     """Drop what one project no longer needs; return the row that says what went."""
-    from ragstream_core.build import care
+    from ragstream_core.build.upkeep import care
 
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0) | {"project": project, "note": ""}
     try:

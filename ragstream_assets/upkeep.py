@@ -68,7 +68,7 @@ def report_missed_generations(
     Returns:
         Their numbers, in the order of the reports: oldest first.
     """
-    from ragstream_core.build import care
+    from ragstream_core.build.upkeep import care
 
     number, digest = _last_reported(instance, project)
     missed = care.generations_since(workspace, project, number, digest=digest)

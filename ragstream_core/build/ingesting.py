@@ -69,8 +69,8 @@ def ingest(
 ) -> IngestionStats:
     """Ingest a project; see `Workspace.ingest`."""
     from ragstream_core.build import models
-    from ragstream_core.build.keeping import pinned
     from ragstream_core.build.quality import gate_of
+    from ragstream_core.build.upkeep.keeping import pinned
     from ragstream_core.chunking.profiles import chunk_profile
     from ragstream_core.chunking.words import word_offsets
     from ragstream_core.ingestion.chunker import Chunker

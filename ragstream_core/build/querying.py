@@ -12,14 +12,8 @@ from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.aliases import default_alias_text
 from ragstream_core.agents.shape import path_tokens
 from ragstream_core.agents.trail import pieces_of
-from ragstream_core.build import (
-    collections,
-    diffs,
-    filtering,
-    models,
-    searching,
-    stages,
-)
+from ragstream_core.build import collections, filtering, models, searching, stages
+from ragstream_core.build.explaining import diffs
 from ragstream_core.build.file_sources import RecordedAnswers, RecordedFiles, injectable
 from ragstream_core.build.history import memory
 from ragstream_core.config import AppConfig, overlay

@@ -17,7 +17,7 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.build import asking, filtering, models, searching
-from ragstream_core.build.diffs import diffs_in
+from ragstream_core.build.explaining.diffs import diffs_in
 from ragstream_core.build.file_sources import LiveFiles, RecordedFiles, ingested_hashes
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.query_vectors import KeptQueries, NotingStage

@@ -9,8 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ragstream_app import page_panels as panels
-from ragstream_app import up
-from ragstream_app.page_state import Desk, press
+from ragstream_app.commands import up
+from ragstream_app.desk import Desk, press
 from ragstream_core.orchestration.chain import BUTTONS, ops_of
 
 ROOT = Path(__file__).parents[2]

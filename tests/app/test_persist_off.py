@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.page_state import Desk, press, press_all
+from ragstream_app.desk import Desk, press, press_all
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.embedders.token_cache import TokenVectorCache
 from ragstream_core.orchestration.chain import BUTTONS, OPS

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ragstream_app.page_state import Desk, press, press_all
+from ragstream_app.desk import Desk, press, press_all
 from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.orchestration.inputs import PromptRequest
 

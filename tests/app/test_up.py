@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragstream_app import up
+from ragstream_app.commands import up
 from ragstream_app.ports import HOST, answers, is_free
 from ragstream_app.servers import Server, start, stop_all
 from ragstream_core.config import AppConfig

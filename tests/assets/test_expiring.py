@@ -6,7 +6,7 @@ import time
 from ragstream_assets import recorder
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.build import expiring, keeping
+from ragstream_core.build.upkeep import expiring, keeping
 from ragstream_core.orchestration import chain
 from ragstream_core.orchestration.chain import OPS, ops_of
 

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from ragstream_core.build import care
-from ragstream_core.build.backup import backup
-from ragstream_core.build.forgetting import forget
-from ragstream_core.build.restoring import restore
+from ragstream_core.build.upkeep import care
+from ragstream_core.build.upkeep.backup import backup
+from ragstream_core.build.upkeep.forgetting import forget
+from ragstream_core.build.upkeep.restoring import restore
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.stores.deep_check import Part

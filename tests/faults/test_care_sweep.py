@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from ragstream_core import atomic
-from ragstream_core.build import care
-from ragstream_core.build.backup import backup, replace_folder
-from ragstream_core.build.restoring import restore
+from ragstream_core.build.upkeep import care
+from ragstream_core.build.upkeep.backup import backup, replace_folder
+from ragstream_core.build.upkeep.restoring import restore
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.stores.catalog import open_catalog

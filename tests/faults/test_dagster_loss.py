@@ -11,8 +11,8 @@ import time
 import pytest
 
 from ragstream_assets import instance, recorder, sensors
-from ragstream_core.build import care
-from ragstream_core.build.forgetting import forget
+from ragstream_core.build.upkeep import care
+from ragstream_core.build.upkeep.forgetting import forget
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.ingestion import scan
 from ragstream_core.orchestration.inputs import PromptRequest

@@ -6,7 +6,7 @@ import random
 import shutil
 import time
 
-from ragstream_core.build import expiring
+from ragstream_core.build.upkeep import expiring
 from tests.faults.harness import CRASH, DONE, FULL, Child
 from tests.unit.build.test_expiring import NOW, fill, space_of
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_assets.interrupts import interrupts, stopping
-from ragstream_core.build import care
+from ragstream_core.build.upkeep import care
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views

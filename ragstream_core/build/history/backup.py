@@ -33,7 +33,7 @@ def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
         IntegrityError: The catalog is damaged.
         OSError: Disk full, permission denied.
     """
-    from ragstream_core.build.backup import copy_store, files
+    from ragstream_core.build.upkeep.backup import copy_store, files
     from ragstream_core.stores.history_catalog import open_history_catalog
 
     home, log = history_dir(workspace), journal(workspace)
@@ -77,7 +77,7 @@ def require_free(workspace: Workspace, source: Path) -> None:
     Raises:
         Refused: The journal is there and says something else.
     """
-    from ragstream_core.build.backup import sha256_file
+    from ragstream_core.build.upkeep.backup import sha256_file
 
     there, given = (
         {path.name: sha256_file(path) for path in _journal_files(folder)}
@@ -99,7 +99,7 @@ def restore_history(workspace: Workspace, source: Path) -> int:
         ProjectLocked: Another process writes.
         OSError: Disk full, permission denied; journal and catalog are the old ones or the new.
     """
-    from ragstream_core.build.backup import files, replace_folder
+    from ragstream_core.build.upkeep.backup import files, replace_folder
     from ragstream_core.stores.lock import project_lock
 
     home, log, given = history_dir(workspace), journal(workspace), source / HOME

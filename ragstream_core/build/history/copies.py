@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.purging import Finder, purge, remove
-from ragstream_core.build.traces import Traces
+from ragstream_core.build.upkeep.purging import Finder, purge, remove
+from ragstream_core.build.upkeep.traces import Traces
 from ragstream_core.history.records import Asked, Entry, Turn
 from ragstream_core.history.units import history_chunk_id
 from ragstream_core.orchestration.prompt_store import (

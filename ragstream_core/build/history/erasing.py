@@ -19,7 +19,7 @@ from ragstream_core.build.history.copies import Copies
 from ragstream_core.build.history.embedding import index_dir
 from ragstream_core.build.history.publishing import publish
 from ragstream_core.build.history.turns import snapshot_path
-from ragstream_core.build.usage import indexed_projects
+from ragstream_core.build.upkeep.usage import indexed_projects
 from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.history import clearing
 from ragstream_core.history.records import Asked, Cleared, Entry, Turn

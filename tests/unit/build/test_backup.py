@@ -7,13 +7,13 @@ import shutil
 
 import pytest
 
-from ragstream_core.build import care, keeping
-from ragstream_core.build.backup import backup
 from ragstream_core.build.history.check import check_history
 from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.embedding import embed
 from ragstream_core.build.history.turns import append_turn, show, snapshot_path
-from ragstream_core.build.restoring import restore
+from ragstream_core.build.upkeep import care, keeping
+from ragstream_core.build.upkeep.backup import backup
+from ragstream_core.build.upkeep.restoring import restore
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import (
     IntegrityError,

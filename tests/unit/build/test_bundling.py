@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.build.bundling import write_bundle
+from ragstream_core.build.explaining.tracing import trace
 from ragstream_core.build.history.embedding import embed
 from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.tracing import trace
 from ragstream_core.build.unbundling import replay_bundle
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.build import care, keeping
-from ragstream_core.build.usage import disk_usage
+from ragstream_core.build.upkeep import care, keeping
+from ragstream_core.build.upkeep.usage import disk_usage
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import GenerationGone, IntegrityError, ProjectLocked, UnknownPrompt
 from ragstream_core.orchestration.inputs import PromptRequest

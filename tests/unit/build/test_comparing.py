@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.build.comparing import ALL, NONE, PART, diff
+from ragstream_core.build.explaining.comparing import ALL, NONE, PART, diff
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownPrompt
 from ragstream_core.orchestration.inputs import PromptRequest

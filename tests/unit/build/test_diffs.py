@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from ragstream_core.build import diffs
-from ragstream_core.build.receipts import verify_text
+from ragstream_core.build.explaining import diffs
+from ragstream_core.build.explaining.receipts import verify_text
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import OperationFailed, UsageError
 from ragstream_core.orchestration.inputs import PromptRequest, request_from

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.atomic import move_aside
-from ragstream_core.build import expiring, keeping
+from ragstream_core.build.upkeep import expiring, keeping
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownPrompt
 from ragstream_core.orchestration.inputs import PromptRequest

@@ -9,9 +9,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from ragstream_core.build import care, forgetting
-from ragstream_core.build.forgetting import forget
-from ragstream_core.build.traces import LEAST, RUN, Traces, common, reduce
+from ragstream_core.build.upkeep import care, forgetting
+from ragstream_core.build.upkeep.forgetting import forget
+from ragstream_core.build.upkeep.traces import LEAST, RUN, Traces, common, reduce
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.orchestration.inputs import PromptRequest
@@ -235,7 +235,7 @@ def test_the_chroma_collection_is_made_again_without_it(tmp_path):
 
 
 def test_a_busy_database_is_no_completion(space, monkeypatch):
-    from ragstream_core.build import purging
+    from ragstream_core.build.upkeep import purging
 
     monkeypatch.setattr(purging, "_BUSY_S", 0.05)
     scatter(space)

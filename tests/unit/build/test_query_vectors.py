@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ragstream_core.build import models
-from ragstream_core.build.backup import backup
-from ragstream_core.build.restoring import restore
+from ragstream_core.build.upkeep.backup import backup
+from ragstream_core.build.upkeep.restoring import restore
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from ragstream_core.build.receipts import verify_key, verify_text
-from ragstream_core.build.tracing import trace
+from ragstream_core.build.explaining.receipts import verify_key, verify_text
+from ragstream_core.build.explaining.tracing import trace
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.orchestration.inputs import PromptRequest

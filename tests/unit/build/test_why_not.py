@@ -2,11 +2,11 @@
 
 import pytest
 
+from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
+from ragstream_core.build.explaining.why_not import why_not
 from ragstream_core.build.history.embedding import embed
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.what_if import compared_with, leave_one_out
-from ragstream_core.build.why_not import why_not
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.history.records import Turn

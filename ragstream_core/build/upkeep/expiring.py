@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import move_aside
-from ragstream_core.build.keeping import KEPT_NAME
-from ragstream_core.build.usage import size_of
+from ragstream_core.build.upkeep.keeping import KEPT_NAME
+from ragstream_core.build.upkeep.usage import size_of
 from ragstream_core.orchestration.prompt_store import PARENT_PREFIX, RECORD_NAME
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ragstream_core.build.comparing import selected
-from ragstream_core.build.diffs import diff_of, diffs_in
+from ragstream_core.build.explaining.comparing import selected
+from ragstream_core.build.explaining.diffs import diff_of, diffs_in
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.ingestion.names import decode_name

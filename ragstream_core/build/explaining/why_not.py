@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.agents.trail import pieces_of
 from ragstream_core.build import querying, searching
-from ragstream_core.build.absent import absent_file
-from ragstream_core.build.asked import recorded_queries
+from ragstream_core.build.explaining.absent import absent_file
+from ragstream_core.build.explaining.asked import recorded_queries
 from ragstream_core.build.file_sources import RecordedAnswers
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.errors import RagstreamError, UsageError

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ragstream_app import history_options as options
+from ragstream_app.commands import history_options as options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import copy_durable
 from ragstream_core.build import projects as folders
-from ragstream_core.build.backup import (
+from ragstream_core.build.history.backup import require_free, restore_history, verify_history
+from ragstream_core.build.upkeep.backup import (
     BACKUP_VERSION,
     LIST_NAME,
     files,
@@ -22,7 +23,6 @@ from ragstream_core.build.backup import (
     sha256_file,
     verify_indexes,
 )
-from ragstream_core.build.history.backup import require_free, restore_history, verify_history
 from ragstream_core.errors import IntegrityError, Refused, UsageError
 from ragstream_core.stores.lock import project_lock
 from ragstream_core.stores.schema import CATALOG_NAME

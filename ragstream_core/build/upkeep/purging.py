@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.build.traces import Traces, common
+from ragstream_core.build.upkeep.traces import Traces, common
 from ragstream_core.errors import OperationFailed
 from ragstream_core.orchestration.prompt_store import exchange_files
 from ragstream_core.stores.schema import CATALOG_NAME

@@ -118,7 +118,7 @@ def _dagster(config: AppConfig, port: int, *, read_only: bool) -> list[Server]:
 def _page(port: int) -> Server:
     from ragstream_app.servers import Server
 
-    page = Path(__file__).parent / "page.py"
+    page = Path(__file__).parents[1] / "page.py"
     command = [sys.executable, "-m", "streamlit", "run", str(page), f"--server.port={port}"]
     url = f"http://{HOST}:{port}"
     return Server("page", [*command, *PAGE_FLAGS], url, f"{url}/_stcore/health")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragstream_app import prompt_options as options
 from ragstream_app.asking import ask as build
+from ragstream_app.commands import prompt_options as options
 from ragstream_app.failures import FAILED
 from ragstream_app.prompt_words import changed_files, read_text, setting_values
 from ragstream_app.session import emit_json, is_recorded, note, session_of

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import sync_dir
-from ragstream_core.build.purging import Finder, purge, remove
-from ragstream_core.build.traces import Traces
+from ragstream_core.build.upkeep.purging import Finder, purge, remove
+from ragstream_core.build.upkeep.traces import Traces
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.stores import derived, erasing
 from ragstream_core.stores.catalog import open_catalog

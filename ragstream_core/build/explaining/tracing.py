@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.diffs import diffs_in
+from ragstream_core.build.explaining.diffs import diffs_in
+from ragstream_core.build.explaining.receipts import (
+    CHANGED,
+    CURRENT,
+    DIFF,
+    diff_now,
+    homes_of,
+    state_now,
+)
 from ragstream_core.build.history.answers import issued_ids
-from ragstream_core.build.receipts import CHANGED, CURRENT, DIFF, diff_now, homes_of, state_now
 from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
 from ragstream_core.orchestration.inputs import inputs_from
 from ragstream_core.prompting.citations import parse_markers

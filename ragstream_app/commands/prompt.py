@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ragstream_app import prompt_options as options
 from ragstream_app.asking import Outcome, ask
+from ragstream_app.commands import prompt_options as options
 from ragstream_app.prompt_words import changed_files, read_text, setting_values
 from ragstream_app.session import emit_json, is_recorded, session_of
 from ragstream_core.errors import Refused, UsageError
@@ -74,7 +74,7 @@ def prompt(
     outcome = ask(workspace, request, op, record=is_recorded(workspace, wanted=not no_record))
     outcome.warnings[:0] = changed
     if without:
-        from ragstream_core.build.what_if import compared_with
+        from ragstream_core.build.explaining.what_if import compared_with
 
         compared = compared_with(workspace, outcome.prompt, tuple(without))
         outcome = replace(outcome, compared=compared)

@@ -37,7 +37,7 @@ def generations(ctx: typer.Context, projects: Projects = None, as_json: Json = F
     Raises:
         GenerationGone: Nothing was ever ingested.
     """
-    from ragstream_core.build import care
+    from ragstream_core.build.upkeep import care
 
     workspace = session_of(ctx).workspace()
     found = {name: care.generations(workspace, name) for name in _wanted(workspace, projects)}
@@ -75,8 +75,8 @@ def check(
         UsageError: N/T is no part.
         Exit: With 3, where something is wrong.
     """
-    from ragstream_core.build import care
     from ragstream_core.build.history import care as history_care
+    from ragstream_core.build.upkeep import care
     from ragstream_core.stores.deep_check import parse_part
 
     part = parse_part(read_data) if read_data else None
@@ -109,7 +109,7 @@ def gc(
         GenerationGone: Nothing was ever ingested.
         ProjectLocked: Another process writes the project.
     """
-    from ragstream_core.build import care
+    from ragstream_core.build.upkeep import care
 
     workspace = session_of(ctx).workspace()
     wanted = _wanted(workspace, projects)
@@ -140,7 +140,7 @@ def diff(
     Raises:
         GenerationGone: One of them is not kept.
     """
-    from ragstream_core.build import care
+    from ragstream_core.build.upkeep import care
 
     found = care.diff(session_of(ctx).workspace(), project, before=before, after=after)
     if as_json:
@@ -190,7 +190,7 @@ def _print_check(result: dict[str, Any]) -> None:
 
 
 def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
-    from ragstream_core.build.usage import indexed_projects
+    from ragstream_core.build.upkeep.usage import indexed_projects
 
     known = indexed_projects(workspace)
     wanted = list(dict.fromkeys(projects or known))

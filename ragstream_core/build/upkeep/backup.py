@@ -27,7 +27,7 @@ from ragstream_core.atomic import (
 )
 from ragstream_core.build import projects as folders
 from ragstream_core.build.history.backup import copy_history, verify_history
-from ragstream_core.build.usage import indexed_projects
+from ragstream_core.build.upkeep.usage import indexed_projects
 from ragstream_core.errors import IntegrityError, Refused, UnknownProject
 from ragstream_core.stores import vector_file
 from ragstream_core.stores.catalog import open_catalog

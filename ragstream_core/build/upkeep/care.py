@@ -7,8 +7,8 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.keeping import pinned
-from ragstream_core.build.usage import size_of
+from ragstream_core.build.upkeep.keeping import pinned
+from ragstream_core.build.upkeep.usage import size_of
 from ragstream_core.errors import GenerationGone, RagstreamError
 from ragstream_core.stores import generations as kept
 from ragstream_core.stores import retention

@@ -68,7 +68,7 @@ def diff(
         UnknownPrompt: No such prompt.
         RagstreamError: A rendering is lost and cannot be made again.
     """
-    from ragstream_core.build.comparing import diff as compare
+    from ragstream_core.build.explaining.comparing import diff as compare
 
     found = compare(session_of(ctx).workspace(), before, after)
     if as_json:
@@ -93,7 +93,7 @@ def trace(
         UnknownPrompt: No such prompt.
         UsageError: The prompt knows no such citation.
     """
-    from ragstream_core.build.tracing import trace as follow
+    from ragstream_core.build.explaining.tracing import trace as follow
 
     found = follow(session_of(ctx).workspace(), citation, key)
     if as_json:
@@ -121,7 +121,7 @@ def why_not(
         UnknownPrompt: No such prompt.
         UsageError: The projects of the prompt know nothing of that name.
     """
-    from ragstream_core.build.why_not import why_not as explain
+    from ragstream_core.build.explaining.why_not import why_not as explain
 
     found = explain(session_of(ctx).workspace(), target, key)
     if as_json:
@@ -152,7 +152,7 @@ def verify_prompt(
         UsageError: Neither a prompt nor a file that holds one.
         Exit: With 3, where a file is not as it was.
     """
-    from ragstream_core.build.receipts import CURRENT, verify_key, verify_text
+    from ragstream_core.build.explaining.receipts import CURRENT, verify_key, verify_text
 
     workspace, path = session_of(ctx).workspace(), Path(what)
     if path.is_file():
@@ -177,7 +177,7 @@ def leave_one_out(ctx: typer.Context, key: Key, as_json: Json = False) -> None:
         UnknownPrompt: No such prompt.
         RagstreamError: It cannot be made again.
     """
-    from ragstream_core.build.what_if import leave_one_out as measure
+    from ragstream_core.build.explaining.what_if import leave_one_out as measure
 
     found = measure(session_of(ctx).workspace(), key)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragstream_app.cli_index import size
+from ragstream_app.commands.index import size
 from ragstream_app.session import emit_json, note, session_of
 
 FORGET_EPILOG = """**Example**
@@ -39,7 +39,7 @@ def backup(
         Refused: The folder is there already.
         ProjectLocked: Another process writes a project.
     """
-    from ragstream_core.build.backup import backup as make
+    from ragstream_core.build.upkeep.backup import backup as make
 
     workspace = session_of(ctx).workspace()
     made = make(workspace, destination, projects or (), documents=documents, force=force)
@@ -69,7 +69,7 @@ def restore(
         IntegrityError: A file is not what was backed up.
         Refused: Something is there already.
     """
-    from ragstream_core.build.restoring import restore as bring_back
+    from ragstream_core.build.upkeep.restoring import restore as bring_back
 
     made = bring_back(session_of(ctx).workspace(), source, force=force)
     if as_json:
@@ -83,7 +83,7 @@ def restore(
 
 def du(ctx: typer.Context, as_json: Json = False) -> None:
     """Show what takes the space below the data root."""
-    from ragstream_core.build.usage import disk_usage
+    from ragstream_core.build.upkeep.usage import disk_usage
 
     used = disk_usage(session_of(ctx).workspace())
     if as_json:
@@ -123,7 +123,7 @@ def forget(
         ProjectLocked: Another process writes the project.
         OperationFailed: Something still holds the text.
     """
-    from ragstream_core.build.forgetting import forget as erase
+    from ragstream_core.build.upkeep.forgetting import forget as erase
 
     done = erase(session_of(ctx).workspace(), project, path, delete=delete)
     if as_json:
@@ -162,7 +162,7 @@ def keep(
         UnknownPrompt: No such prompt.
         GenerationGone: A generation that it needs is no longer there.
     """
-    from ragstream_core.build import keeping
+    from ragstream_core.build.upkeep import keeping
 
     workspace = session_of(ctx).workspace()
     done = keeping.unkeep(workspace, key) if undo else keeping.keep(workspace, key)
@@ -190,7 +190,7 @@ def prompts_gc(
     Raises:
         OSError: Something cannot be removed.
     """
-    from ragstream_core.build import expiring
+    from ragstream_core.build.upkeep import expiring
 
     done = expiring.gc(session_of(ctx).workspace(), dry_run=dry_run)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.agents.trail import latest_view
 from ragstream_core.build import querying, searching
-from ragstream_core.build.asked import recorded_queries
+from ragstream_core.build.explaining.asked import recorded_queries
 from ragstream_core.build.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.errors import RagstreamError

@@ -1,0 +1,1 @@
+"""The commands of `ragstream`, a module a group."""

@@ -1,0 +1,1 @@
+"""Keeping a data root whole: backup, restore, forgetting, expiry, garbage, disk usage."""
