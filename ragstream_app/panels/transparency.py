@@ -1,53 +1,36 @@
-"""The parts of the page below the two text areas. Documents' texts are shown as plain text only."""
+"""Transparency: what was kept or dropped and why, warnings, citations, events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from ragstream_app.panels.shared import desk
 from ragstream_app.stage_text import last_score
 
 if TYPE_CHECKING:
     from ragstream_app.desk import Step
     from ragstream_core.records import SuperPrompt
 
-MAX_BOXES = 60
-OFF_KEY = "files_off"
 
-
-def literal(text: str) -> str:
-    """Return Markdown that shows a text as it is: inline code with a fence longer than any in it.
-
-    Labels of widgets are Markdown; a file name must be neither a link nor an image there.
-    """
-    flat = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    runs = "".join(c if c == "`" else " " for c in flat).split()
-    fence = "`" * (max(map(len, runs), default=0) + 1)
-    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
-    return f"{fence}{pad}{flat}{pad}{fence}"
-
-
-def file_boxes(files: Sequence[str]) -> list[str]:
-    """Show an ON/OFF box for each file; return those that are OFF.
-
-    Args:
-        files: ``project/path``, sorted.
-    """
-    off: set[str] = st.session_state.setdefault(OFF_KEY, set())
-    off &= set(files)
-    wanted = st.text_input("Find files", placeholder="part of a path", key="file_filter")
-    shown = [name for name in files if wanted.lower() in name.lower()]
-    on_column, off_column = st.columns(2)
-    on_column.button("All ON", width="stretch", on_click=_switch, args=(shown, True))
-    off_column.button("All OFF", width="stretch", on_click=_switch, args=(shown, False))
-    for name in shown[:MAX_BOXES]:
-        st.session_state[f"on {name}"] = name not in off
-        st.checkbox(literal(name), key=f"on {name}", on_change=_toggle, args=(name,))
-    if len(shown) > MAX_BOXES:
-        st.text(f"… and {len(shown) - MAX_BOXES:,} more; find them by a part of their path")
-    return sorted(off)
+def show() -> None:
+    """Show the decisions, warnings, citations and events of the newest step."""
+    step = desk().last
+    if step is None:
+        return
+    found = notes(step)
+    title = f"Warnings ({len(found)})" if found else "Warnings"
+    decisions, warnings, citations, log = st.tabs(["Decisions", title, "Citations", "Events"])
+    with decisions:
+        decision_table(step.prompt)
+    with warnings:
+        st.text("\n".join(found) or "No warnings.")
+    with citations:
+        citation_table(step.prompt)
+    with log:
+        st.text("\n".join(events(step)) or "No events.")
 
 
 def decision_table(prompt: SuperPrompt) -> None:
@@ -132,12 +115,3 @@ def _row(way: dict[str, Any], heading: str) -> dict[str, Any]:
         "rule": step["rule"],
         "reason": step["reason"],
     }
-
-
-def _switch(names: Sequence[str], on: bool) -> None:
-    off: set[str] = st.session_state[OFF_KEY]
-    off.difference_update(names) if on else off.update(names)
-
-
-def _toggle(name: str) -> None:
-    _switch([name], bool(st.session_state[f"on {name}"]))
