@@ -41,15 +41,30 @@ class IngestConfig(dg.Config):
 
 
 FILE_MANIFEST = asset_spec(
-    (GROUP, "file_manifest"), "Which files there are, and what became of each.", "file"
+    (GROUP, "file_manifest"),
+    "Which files of `doc_raw/<project>` there are, and what became of each: new, updated, touched, "
+    "unchanged, deleted, or skipped and why. A file counts as changed when its bytes did.",
+    "file",
 )
 CHUNKS = asset_spec(
-    (GROUP, "chunks"), "The pieces they were cut into.", "text", after="file_manifest"
+    (GROUP, "chunks"),
+    "The pieces that the files were cut into, with their spans and headings. Equal texts are one.",
+    "text",
+    after="file_manifest",
 )
 EMBEDDINGS = asset_spec(
-    (GROUP, "embeddings"), "The vectors of these pieces.", "numpy", after="chunks"
+    (GROUP, "embeddings"),
+    "One unit vector a text, in `index/<project>/vectors-*.f32`. Only new texts are embedded.",
+    "numpy",
+    after="chunks",
 )
-INDEX = asset_spec((GROUP, "index"), "The committed generation.", "sqlite", after="embeddings")
+INDEX = asset_spec(
+    (GROUP, "index"),
+    "The committed generation, in `index/<project>/catalog.sqlite`: all of it or none of it. "
+    "Prompts name the generation they read, and can be replayed from it.",
+    "sqlite",
+    after="embeddings",
+)
 
 
 @dg.multi_asset(

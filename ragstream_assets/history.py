@@ -35,8 +35,9 @@ RECONCILE_JOB = "reconcile_history"
 PUBLISH_OP, SEAL_OP = "publish_snapshot", "seal_history_main"
 DATA_VERSION_TAG = "dagster/data_version"
 LOOK_BACK = 100
-months = dg.MonthlyPartitionsDefinition(start_date="2010-01", fmt="%Y-%m", end_offset=1)
-"""Months as the turns were written; turns of others are embedded all the same."""
+months = dg.MonthlyPartitionsDefinition(start_date="2022-11", fmt="%Y-%m", end_offset=1)
+"""Months as the turns were written, from the first that people talked to LLMs in; turns of others
+are embedded all the same."""
 
 
 class DeltaConfig(dg.Config):
@@ -58,21 +59,41 @@ class SealConfig(dg.Config):
 
 
 JOURNAL = asset_spec(
-    (GROUP, "journal"), "What was said: the durable log, source of all others.", "file"
+    (GROUP, "journal"),
+    "What was said: `history/logs/conversation.log`, written through to the disk turn by turn. "
+    "All other assets of this group are made from it.",
+    "file",
 )
 EMBEDDINGS = asset_spec(
-    (GROUP, "embeddings"), "The vectors of the turns, by month.", "numpy", after="journal"
+    (GROUP, "embeddings"),
+    "The vectors of the turns, a partition a month. Materialise a month to embed it again, a "
+    "backfill of several after a change of the model.",
+    "numpy",
+    after="journal",
 )
 SNAPSHOT = asset_spec(
-    (GROUP, "snapshot"), "The selection that prompts read.", "file", after="embeddings"
+    (GROUP, "snapshot"),
+    "The selection that prompts read, `history/vectors/history_store.arrow`, replaced as a whole: "
+    "a prompt sees the old one or the new one.",
+    "file",
+    after="embeddings",
 )
 SESSION_LOGS = asset_spec(
-    (GROUP, "session_logs"), "One log a conversation.", "file", after="snapshot"
-)
+    (GROUP, "session_logs"), "One log a conversation, made from the journal.", "file",
+    after="snapshot",
+)  # fmt: skip
 COLLECTION = asset_spec(
-    (GROUP, "chroma_collection"), "`history_main`, sealed.", "chroma", after="snapshot"
+    (GROUP, "chroma_collection"),
+    "`history_main`: the same turns for everything that speaks Chroma, sealed and verified.",
+    "chroma",
+    after="snapshot",
 )
-DIGEST = asset_spec((GROUP, "digest"), "Summaries of old spans.", "text", after="snapshot")
+DIGEST = asset_spec(
+    (GROUP, "digest"),
+    "Titled summaries in the place of old spans, where `history.summaries` is on.",
+    "text",
+    after="snapshot",
+)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", dg.BetaWarning)

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from ragstream_assets.previews import CHUNK_CHARS, CHUNKS, Metadata, table
+from ragstream_assets.verbatim import block, bullets, passage
 from ragstream_core.build.history.upkeep import Upkeep
 from ragstream_core.stores.history_counts import TurnCount
 
@@ -18,7 +19,7 @@ from ragstream_core.stores.history_counts import TurnCount
 def run_metadata(done: Upkeep) -> Metadata:
     """Return what a run embedded, how long it took, and the last turns it read."""
     stats = done.stats
-    preview = "\n\n".join(f"**{name}**\n\n{quoted(text)}" for name, text in done.sample)
+    preview = "\n\n".join(passage(name, text[:CHUNK_CHARS]) for name, text in done.sample)
     return {
         "idle": done.idle or "no",
         "turns": stats.turns,
@@ -33,7 +34,7 @@ def run_metadata(done: Upkeep) -> Metadata:
         "seconds": round(stats.seconds, 3),
         "model_seconds": round(stats.model_seconds, 3),
         "preview": dg.MetadataValue.md(preview or "nothing new"),
-        "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in stats.warnings) or "none"),
+        "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
     }
 
 
@@ -90,14 +91,10 @@ def summary_metadata(found: Sequence[tuple[str, str]]) -> Metadata:
         "summaries": len(found),
         "titles": table(rows, "span", "title"),
         "preview": dg.MetadataValue.md(
-            "\n\n".join(quoted(text) for _, text in found[:CHUNKS]) or "no span is old enough"
+            "\n\n".join(block(text[:CHUNK_CHARS]) for _, text in found[:CHUNKS])
+            or "no span is old enough"
         ),
     }
-
-
-def quoted(text: str) -> str:
-    """Return the beginning of a text as a Markdown quotation."""
-    return "\n".join(f"> {line}" for line in text[:CHUNK_CHARS].splitlines())
 
 
 def _summed(counts: Sequence[TurnCount], name: str) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ UNFINISHED = [
     job=embed_history,
     minimum_interval_seconds=INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Looks at the end of the journal and embeds the turns that were added.",
 )
 def journal_sensor(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource

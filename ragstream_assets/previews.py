@@ -8,6 +8,8 @@ from typing import Any
 
 import dagster as dg
 
+from ragstream_assets.charts import candidate_flow, stage_times, token_shares
+from ragstream_assets.verbatim import block, bullets, passage
 from ragstream_core.agents.trail import pass_number
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.orchestration.prompt_store import PromptRecord
@@ -50,7 +52,10 @@ def file_metadata(stats: IngestionStats) -> Metadata:
 
 def chunk_metadata(stats: IngestionStats, sample: Sequence[Chunk]) -> Metadata:
     """Return how many chunks there are, and what a few of them look like."""
-    parts = [f"**{c.source}**, characters {c.span[0]}-{c.span[1]}\n\n{quoted(c)}" for c in sample]
+    parts = [
+        passage(f"{c.source}, characters {c.span[0]}-{c.span[1]}", c.snippet[:CHUNK_CHARS])
+        for c in sample
+    ]
     return {
         "live": stats.chunks.get("live", 0),
         "documents": stats.documents,
@@ -82,7 +87,7 @@ def index_metadata(stats: IngestionStats) -> Metadata:
         **quality,
         "digest": stats.digest or "-",
         "seconds": round(stats.seconds, 3),
-        "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in stats.warnings) or "none"),
+        "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
     }
 
 
@@ -106,7 +111,10 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
         "prompt_key": record.prompt_key,
         "tokens": record.tokens,
         "selected": len(prompt.final_selection_ids),
-        "super_prompt": dg.MetadataValue.md(shown),
+        "milliseconds_by_stage": dg.MetadataValue.md(stage_times(record.timings_ms)),
+        "candidates_by_stage": dg.MetadataValue.md(candidate_flow(prompt)),
+        "tokens_by_block": dg.MetadataValue.md(token_shares(prompt)),
+        "super_prompt": dg.MetadataValue.md(block(shown)),
         "ledger": table(
             decision_rows(prompt), "pass", "stage", "rank", "chunk", "score", "kept", "reason"
         ),
@@ -130,11 +138,6 @@ def decision_rows(prompt: SuperPrompt, stage: str = "") -> list[dict[str, Any]]:
         for row in prompt.extras.get("decisions", [])
         if row["pass_no"] == now and stage in ("", row["stage"])
     ]
-
-
-def quoted(chunk: Chunk) -> str:
-    """Return the beginning of a chunk as a Markdown quotation."""
-    return "\n".join(f"> {line}" for line in chunk.snippet[:CHUNK_CHARS].splitlines())
 
 
 def _short(chunk_id: str) -> str:

@@ -62,7 +62,7 @@ def test_one_delta_run_reports_every_month_it_touched(told, home, embed):
     assert months == [("2026-10", 2), ("2026-08", 1)]
     sessions = [(r.data["session"], r.data["turns"]) for r in made["by_session"].records]
     assert sessions == [("talks", 2), ("old", 1)]
-    assert "> [6 October 2026, 09:00] user: What is number 3?" in made["preview"]
+    assert "[6 October 2026, 09:00] user: What is number 3?" in made["preview"]
     assert shown(result, history.SESSION_LOGS)["sessions"] == 2
     (seen,) = result.get_asset_observation_events()
     assert seen.asset_observation_data.asset_observation.metadata["records"].value == 3

@@ -40,7 +40,7 @@ def test_materialise_then_no_op(space, home):
     assert {r.data["path"] for r in files["changes"].records} == {
         "lock.md", "crash.md", "setup.txt", "limits.rst"
     }  # fmt: skip
-    assert "> # Crashes" in _metadata(first, "chunks")[0]["preview"]
+    assert "```text\n# Crashes" in _metadata(first, "chunks")[0]["preview"]
 
     second = _materialise(space, home)
     index, _ = _metadata(second, "index")
