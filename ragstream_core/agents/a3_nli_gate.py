@@ -1,21 +1,21 @@
-"""A3 · NLI Gate: by an entailment model, or, without weights, by absolute cosines.
+"""A3 · NLI Gate: by an entailment model, or, without weights, by absolute cosines and BM25.
 
-Reads the view ``reranked``, ``extras["scores"][id]["best_cosine"]`` as retrieval stored it, and
-❖ FILES. Writes the view ``a3`` and exactly one decision a candidate. A candidate stays when its
-best cosine over the query pieces is ≥ θ and, for some piece, its cosine is at least a share of the
-best candidate's, or when its rank is ≤ ``keep_top``; with a model, when its probability of
-entailing some piece (or a language model's score) is ≥ θ, or by its rank likewise. Text that an
-injected file or an earlier candidate already holds is dropped. Fragments of the conversation have
-no place of their own: they must pass by their numbers, and give way to ❖ FILES and to later turns;
-what differs is listed in ``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising
-θ never keeps more.
+Reads the view ``reranked``, ``extras["scores"]`` as retrieval stored them, and ❖ FILES. Writes the
+view ``a3`` and exactly one decision a candidate. A candidate stays when it is near enough, by its
+best cosine over the query pieces (≥ θ) or by its words (BM25 at least a share of the best
+candidate's), and when both together are not far behind the best; or when its rank is ≤
+``keep_top``. With a model it stays when its probability of entailing some piece (or a language
+model's score) is ≥ θ, or by its rank likewise. Text that an injected file or an earlier candidate
+already holds is dropped. Fragments of the conversation have no place of their own: they must pass
+by their numbers, and give way to ❖ FILES and to later turns; what differs is listed in
+``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragstream_core.agents.asking import Ask
 from ragstream_core.agents.judging import judged
@@ -52,21 +52,35 @@ def injected_whole(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-def nearness(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return how near each candidate comes to the best one, by absolute cosines.
+class Near(NamedTuple):
+    """How near a candidate comes to the best one; neither number depends on how scores are scaled.
 
-    For each piece the candidate's cosine as a share of the best candidate's; the largest counts,
-    since a passage may answer one piece alone. At most 1, and 1 where no cosines are stored.
+    Attributes:
+        words: Its BM25 as a share of the best candidate's, in [0, 1].
+        both: The mean of that and of the same for meaning, at most 1: the share of the best
+            candidate's cosine, for the piece where it is largest, since a passage may answer one
+            piece alone. Meaning alone where no candidate holds a word of the question.
+    """
+
+    words: float = 0.0
+    both: float = 1.0
+
+
+def nearness(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Near]:
+    """Return how near each candidate comes to the best one, where its cosines are stored.
 
     Args:
-        scores: ``extras["scores"]``: chunk id → ``piece_cosines``.
+        scores: ``extras["scores"]``: chunk id → ``piece_cosines``, ``bm25``.
     """
     rows = {i: s["piece_cosines"] for i, s in scores.items() if s.get("piece_cosines")}
     best = [max(column) for column in zip(*rows.values(), strict=True)]
-    return {
-        i: max((c / top for c, top in zip(row, best, strict=True) if top > 0), default=1.0)
-        for i, row in rows.items()
-    }
+    most = max((float(scores[i].get("bm25", 0.0)) for i in rows), default=0.0)
+    found = {}
+    for i, row in rows.items():
+        meant = max((c / top for c, top in zip(row, best, strict=True) if top > 0), default=1.0)
+        words = float(scores[i].get("bm25", 0.0)) / most if most > 0 else 0.0
+        found[i] = Near(words, (meant + words) / 2 if most > 0 else meant)
+    return found
 
 
 @dataclass(frozen=True)
@@ -95,7 +109,8 @@ class NliGate:
     Attributes:
         theta: Least best cosine in [-1, 1].
         keep_top: So many best-ranked candidates stay whatever their scores.
-        relative: Least cosine for some piece as a share of the best candidate's, in [0, 1].
+        relative: Least mean share of the best candidate's cosine and BM25, in [0, 1].
+        words: Share of the best candidate's BM25 from which words stand in for θ, in [0, 1].
         enabled: Off: every candidate stays that ❖ FILES does not hold.
         entailment: (query pieces, passages) → the probability that each passage entails one of
             the pieces, in [0, 1]; None: the similarity gate.
@@ -108,6 +123,7 @@ class NliGate:
     theta: float
     keep_top: int = 3
     relative: float = 0.0
+    words: float = 1.0
     enabled: bool = True
     entailment: Entailment | None = None
     nli_theta: float = 0.5
@@ -121,7 +137,7 @@ class NliGate:
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         given_way = self._given_way(prompt, [chunks[i] for i in view])
         rows: list[Decision] = []
-        shares = nearness(prompt.extras.get("scores", {}))
+        near = nearness(prompt.extras.get("scores", {}))
         scored = self._scored(prompt, [chunks[i] for i in view if i not in given_way])
         first: dict[str, str] = {}
         for rank, chunk_id in enumerate(view, start=1):
@@ -135,7 +151,7 @@ class NliGate:
             elif chunk_id in scored.of:
                 decided = self._by_model(chunk, rank, scored)
             else:
-                decided = self._decide(prompt, chunk, rank, share=shares.get(chunk_id, 1.0))
+                decided = self._decide(prompt, chunk, rank, near=near.get(chunk_id, Near()))
             row = _row(prompt, chunk_id, rank, decided=decided)
             rows.append(_with_model(row, scored))
         result.extras["conflicts"] = [
@@ -194,23 +210,27 @@ class NliGate:
         return kept, scored.rule, f"{scored.kind} {found:.3f} {sign} θ {self.nli_theta:g}"
 
     def _decide(
-        self, prompt: SuperPrompt, chunk: Chunk, rank: int, *, share: float
+        self, prompt: SuperPrompt, chunk: Chunk, rank: int, *, near: Near
     ) -> tuple[bool, str, str]:
         if not self.enabled:
             return True, "pass_through", "the gate is switched off"
         keep_top = 0 if is_past(chunk) else self.keep_top
-        return self._gate(_best_cosine(prompt, chunk.id), share, rank, keep_top)
+        return self._gate(_best_cosine(prompt, chunk.id), near, rank, keep_top)
 
-    def _gate(self, cosine: float, share: float, rank: int, keep_top: int) -> tuple[bool, str, str]:
+    def _gate(self, cosine: float, near: Near, rank: int, keep_top: int) -> tuple[bool, str, str]:
         """Decide by the numbers; return kept, rule and reason."""
-        far, weak = cosine < self.theta, share < self.relative
-        if (far or weak) and rank <= keep_top:
+        meant, said = cosine >= self.theta, near.words >= self.words
+        behind = near.both < self.relative
+        if (behind or not (meant or said)) and rank <= keep_top:
             return True, "keep_top", f"rank {rank} is among the first {keep_top}"
-        if weak and not far:
-            reason = f"cosine is {share:.2f} of the best candidate's, below {self.relative:g}"
-            return False, "relative_cosine", reason
-        sign = "<" if far else "≥"
-        return not far, "similarity_gate", f"best cosine {cosine:.3f} {sign} θ {self.theta:g}"
+        if behind and (meant or said):
+            reason = f"meaning and words reach {near.both:.2f} of the best candidate's on average"
+            return False, "relative_score", f"{reason}, below {self.relative:g}"
+        if said and not meant:
+            reason = f"its words reach {near.words:.2f} of the best candidate's ≥ {self.words:g}"
+            return True, "words_gate", reason
+        sign = "≥" if meant else "<"
+        return meant, "similarity_gate", f"best cosine {cosine:.3f} {sign} θ {self.theta:g}"
 
 
 def _conflict_events(prompt: SuperPrompt) -> list[str]:

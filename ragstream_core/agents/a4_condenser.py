@@ -11,6 +11,7 @@ its answer is no good they are extracted as ever, with ``extras["fallback"]`` = 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,9 +32,12 @@ from ragstream_core.records.identity import short_ids
 STAGE = "a4"
 OP = "a4_condenser"
 FACT_TOKENS = 50
+MOST_FILLINGS = 4
+SCtx = dict[str, list[dict[str, Any]]]
+"""``facts``, ``constraints``, ``open_issues`` → their items."""
 
 
-def empty_s_ctx() -> dict[str, list[dict[str, Any]]]:
+def empty_s_ctx() -> SCtx:
     """Return an S_ctx with its three parts and nothing in them."""
     return {"facts": [], "constraints": [], "open_issues": []}
 
@@ -81,14 +85,21 @@ class Condenser:
         kept = self._kept(prompt)
         reader = Reading.of(prompt, kept, self.terms, past=self.past_facts)
         nothing = not is_locked(prompt) and not self._any_relevant(reader)
-        picked = self._select(prompt, [c for c in kept if is_past(c)] if nothing else kept)
+        usable = [c for c in kept if is_past(c)] if nothing else kept
+        short = self._short_ids(prompt)
+        free = self._free(prompt, empty_s_ctx())
+        picked = self._select(usable, free, self._reserve(free))
+        found = self._found(prompt, reader.within(picked), picked)
+
+        def s_ctx(selected: Selection) -> SCtx:
+            return self._s_ctx(reader.within(selected), found, short, nothing)
+
+        picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
         result.final_selection_ids = list(picked.tokens)
         result.views_by_stage[STAGE] = list(picked.tokens)
         put_decisions(result, STAGE, self._decisions(prompt, kept, picked))
-        short = self._short_ids(prompt)
         result.extras |= {"cuts": picked.cuts, "short_ids": short, "nothing_relevant": nothing}
-        found = self._found(prompt, reader.within(picked), picked)
-        result.extras["s_ctx"] = self._s_ctx(reader.within(picked), found, short, nothing)
+        result.extras["s_ctx"] = told
         result.extras["citations"] = citations_of(result)
         result.extras.pop("fallback", None)
         missed = found.missed if found else ""
@@ -112,19 +123,56 @@ class Condenser:
         pieces = range(len(reader.pieces))
         return near >= self.relevant_cosine or any(reader.holds(i, 2.0) for i in pieces)
 
-    def _select(self, prompt: SuperPrompt, kept: list[Chunk]) -> Selection:
+    def _free(self, prompt: SuperPrompt, s_ctx: SCtx) -> int:
+        """Return the tokens that are free for attachments beside an S_ctx; perhaps none."""
         bare = evolve(prompt, final_selection_ids=[])
-        bare.extras["s_ctx"] = empty_s_ctx()
+        bare.extras |= {"s_ctx": s_ctx, "nothing_relevant": False}
         fixed = self.counter.count(compose(bare, self.layout).text)
-        free = self.budget_tokens - fixed - self.token_overhead
-        facts = min(self.max_facts * FACT_TOKENS, free // 3) if self.enabled else 0
+        return self.budget_tokens - fixed - self.token_overhead
+
+    def _reserve(self, free: int) -> int:
+        """Return the tokens that are set aside for S_ctx before anybody knows what it holds."""
+        return min(self.max_facts * FACT_TOKENS, free // 3) if self.enabled else 0
+
+    def _filled(
+        self,
+        prompt: SuperPrompt,
+        kept: list[Chunk],
+        free: int,
+        first: tuple[Selection, Callable[[Selection], SCtx]],
+    ) -> tuple[Selection, SCtx]:
+        """Give back to the attachments what S_ctx leaves of its reserve; return both.
+
+        With more to read S_ctx may find one conflict more or one open issue less, so it is
+        measured again; only what fits beside its S_ctx is taken.
+        """
+        picked, s_ctx = first
+        told = needed = s_ctx(picked)
+        full = not (picked.left or picked.cuts) or free - self._reserve(free) >= self._most(kept)
+        for _ in range(0 if full else MOST_FILLINGS):
+            aside = free - self._free(prompt, needed)
+            wider = self._select(kept, free, aside)
+            if sum(wider.tokens.values()) <= sum(picked.tokens.values()):
+                break
+            needed = s_ctx(wider)
+            if free - self._free(prompt, needed) <= aside:
+                picked, told = wider, needed
+        return picked, told
+
+    def _most(self, kept: list[Chunk]) -> int:
+        """Return the tokens that attachments may take at most, whatever is free."""
+        past = self.history_tokens if any(is_past(chunk) for chunk in kept) else 0
+        return self.max_context_tokens + past
+
+    def _select(self, kept: list[Chunk], free: int, aside: int) -> Selection:
+        """Select within what is free less what is set aside for S_ctx."""
         past = select(
             [chunk for chunk in kept if is_past(chunk)],
             self.counter,
             budget_tokens=max(0, min(self.history_tokens, free // 4)),
             budget_chars=self.max_context_chars,
         )
-        left = free - facts - sum(past.tokens.values())
+        left = free - aside - sum(past.tokens.values())
         told = select(
             [chunk for chunk in kept if not is_past(chunk)],
             self.counter,
@@ -169,7 +217,7 @@ class Condenser:
 
     def _s_ctx(
         self, reader: Reading, found: Found | None, short: dict[str, str], nothing: bool
-    ) -> dict[str, list[dict[str, Any]]]:
+    ) -> SCtx:
         if found is None:
             return empty_s_ctx()
         quotes = [quote for quote, _, _ in found.chosen]

@@ -8,10 +8,12 @@ sentence before), else 0.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 
 from ragstream_core.agents.quotable import Quote
 
@@ -39,6 +41,11 @@ class Piece:
     text: str
     terms: tuple[str, ...]
 
+    @functools.cached_property
+    def distinct(self) -> tuple[str, ...]:
+        """Its terms, each once, sorted."""
+        return tuple(sorted(set(self.terms)))
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -51,27 +58,31 @@ class Weights:
 
     documents: int
     df: Mapping[str, int]
+    _known: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, quotes: Sequence[Quote]) -> Weights:
         """Count the sentences and their terms."""
-        return cls(len(quotes), Counter(t for q in quotes for t in set(q.terms)))
+        return cls(len(quotes), Counter(chain.from_iterable(set(q.terms) for q in quotes)))
 
     def __call__(self, term: str) -> float:
         """Return the weight of a term, > 0; a term that no sentence holds weighs most."""
-        df = min(self.df.get(term, 0), self.documents)
-        idf = math.log1p((self.documents - df + 0.5) / (df + 0.5))
-        return idf * (VAGUE_WEIGHT if term in _VAGUE else 1.0)
+        known = self._known.get(term)
+        if known is None:
+            df = min(self.df.get(term, 0), self.documents)
+            idf = math.log1p((self.documents - df + 0.5) / (df + 0.5))
+            known = self._known[term] = idf * (VAGUE_WEIGHT if term in _VAGUE else 1.0)
+        return known
 
 
 def coverage(piece: Piece, held: set[str] | frozenset[str], context: frozenset[str],
              weight: Callable[[str], float]) -> float:  # fmt: skip
     """Return the weighted share of a piece's terms that a text holds, in [0, 1]; see above."""
-    distinct = sorted(set(piece.terms))
-    total = sum(weight(t) for t in distinct)
+    total = sum(map(weight, piece.distinct))
     if total <= 0:
         return 0.0
     hit = sum(
-        weight(t) * (1.0 if t in held else IN_CONTEXT if t in context else 0.0) for t in distinct
+        weight(t) * (1.0 if t in held else IN_CONTEXT if t in context else 0.0)
+        for t in piece.distinct
     )
     return hit / total

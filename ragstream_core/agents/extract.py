@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ragstream_core.agents.coverage import Piece, Weights, coverage
 from ragstream_core.agents.quotable import Quote
+from ragstream_core.prompting.remembering import remembered
 
 FLOOR = 0.2
 RELATIVE_FLOOR = 0.5
@@ -42,6 +43,7 @@ _DEFINES = re.compile(
 )
 
 
+@remembered
 def is_constraint(text: str) -> bool:
     """Say whether a sentence limits or demands something (must, never, only, at most, …)."""
     return _CONSTRAINT.search(text) is not None
@@ -57,11 +59,12 @@ def _bonus(piece: Piece, quote: Quote) -> float:
     return bonus
 
 
-def _form_factor(quote: Quote) -> float:
+@remembered
+def _form_factor(text: str) -> float:
     """Prefer sentences of a handy length that do not point at a sentence before."""
-    words = len(quote.text.split())
+    words = len(text.split())
     length = 0.85 if words < 8 else 0.9 if words > 40 else 1.0
-    return length * (LEANING if _LEANS.match(quote.text) else 1.0)
+    return length * (LEANING if _LEANS.match(text) else 1.0)
 
 
 def relevance(piece: Piece, quote: Quote, weight: Callable[[str], float]) -> float:
@@ -70,7 +73,7 @@ def relevance(piece: Piece, quote: Quote, weight: Callable[[str], float]) -> flo
     if not held.intersection(piece.terms):
         return 0.0
     prior = 0.7 + 0.3 / (1.0 + quote.rank / 5.0)
-    base = coverage(piece, held, quote.context, weight) * prior * _form_factor(quote)
+    base = coverage(piece, held, quote.context, weight) * prior * _form_factor(quote.text)
     return round(base + _bonus(piece, quote), 6)
 
 
@@ -103,26 +106,36 @@ class Choice:
     covered: Counter[str] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
 
+    def __post_init__(self) -> None:
+        """Read each sentence's terms once."""
+        self._best = [max(row, default=0.0) for row in self.scores]
+        self._held = [sorted(self.asked.intersection(q.terms)) for q in self.quotes]
+        self._nearest = [0.0] * len(self.quotes)
+
     def freshness(self, i: int) -> float:
         """Return how much of what sentence ``i`` says about the question is new, in [0, 1]."""
-        held = sorted(self.asked.intersection(self.quotes[i].terms))
-        total = sum(self.weight(t) for t in held)
+        held = self._held[i]
+        total = sum(map(self.weight, held))
         new = sum(self.weight(t) / (1.0 + FADING * self.covered[t]) for t in held)
         return new / total if total else 0.0
 
     def value(self, i: int) -> float:
         """Return what sentence ``i`` would add now; ≤ 0: not to be taken."""
-        best = max(self.scores[i], default=0.0)
-        if best <= 0 or self.used[self.quotes[i].chunk_id] >= PER_CHUNK:
+        best, nearest = self._best[i], self._nearest[i]
+        if best <= 0 or nearest >= SAME or self.used[self.quotes[i].chunk_id] >= PER_CHUNK:
             return 0.0
-        nearest = max((similarity(self.quotes[i], self.quotes[j]) for j in self.chosen), default=0)
-        return 0.0 if nearest >= SAME else best * self.freshness(i) * (1 - REDUNDANCY * nearest)
+        return best * self.freshness(i) * (1 - REDUNDANCY * nearest)
 
     def take(self, i: int) -> None:
         """Choose sentence ``i``."""
+        taken = self.quotes[i]
         self.chosen.append(i)
-        self.used[self.quotes[i].chunk_id] += 1
-        self.covered.update(set(self.quotes[i].terms))
+        self.used[taken.chunk_id] += 1
+        self.covered.update(set(taken.terms))
+        for j, best in enumerate(self._best):
+            if best > 0:
+                near = similarity(self.quotes[j], taken)
+                self._nearest[j] = max(self._nearest[j], near)
 
 
 def choose(

@@ -14,6 +14,7 @@ from typing import Any
 
 from ragstream_core.agents.quotable import Terms
 from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.prompting.remembering import remembered
 from ragstream_core.records import Chunk
 
 MIN_FRAGMENT = 40
@@ -41,6 +42,7 @@ class Verdict:
     conflict: bool
 
 
+@remembered
 def fold(text: str) -> str:
     """Return a text with all white space collapsed: the form in which texts are compared."""
     return " ".join(text.split())

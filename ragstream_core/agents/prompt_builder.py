@@ -8,13 +8,11 @@ stage stays ``a5``. A line that has another owner than it was given refuses the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ragstream_core.agents.trail import advance
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompting import render
 from ragstream_core.prompting.compose import (
-    Composed,
     Layout,
     compose,
     file_texts,
@@ -23,22 +21,10 @@ from ragstream_core.prompting.compose import (
 )
 from ragstream_core.prompting.fences import total_dropped
 from ragstream_core.prompting.parser import verify
+from ragstream_core.prompting.reparse import text_tokens
 from ragstream_core.records import SuperPrompt
 
 OP = "prompt_builder"
-
-
-def token_tree(composed: Composed, counter: TokenCounter) -> dict[str, Any]:
-    """Count a finished prompt as a whole and block by block.
-
-    The blocks need not add up to the total: a tokenizer may join across their borders.
-
-    Args:
-        composed: The prompt.
-        counter: Counts tokens.
-    """
-    blocks = [{"name": b.name, "tokens": counter.count(b.text)} for b in composed.blocks]
-    return {"counter": counter.name, "total": counter.count(composed.text), "blocks": blocks}
 
 
 @dataclass(frozen=True)
@@ -78,6 +64,6 @@ class PromptBuilder:
                 "nonce": composed.nonce,
                 "dropped": total_dropped([body for _, body in foreign]),
             },
-            "token_tree": token_tree(composed, self.counter),
+            "token_tree": text_tokens(text, composed.nonce, self.counter),
         }
         return result

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragstream_core.agents.sentences import Block, blocks, sentence_spans
+from ragstream_core.prompting.remembering import remembered
 from ragstream_core.records import Chunk
 
 MIN_WORDS = 5
@@ -63,6 +64,7 @@ class Quote:
     context: frozenset[str]
 
 
+@remembered
 def readable(text: str) -> str:
     """Collapse white space, show links by their text, drop tags: the form that is compared."""
     linked = _LINK.sub(lambda m: m.group(1) or m.group(), text)

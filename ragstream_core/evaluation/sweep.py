@@ -15,7 +15,7 @@ from ragstream_core.ingestion.quality_gate import GoldQuestion
 from ragstream_core.records import SuperPrompt
 
 THETAS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5)
-RELATIVES = (0.0, 0.4, 0.6, 0.8)
+RELATIVES = (0.0, 0.3, 0.42, 0.55)
 _DIGITS = 4
 
 

@@ -20,13 +20,15 @@ def test_a_table_and_the_same_as_json(gold, run):
     assert code == 0, err
     head, *rows, last = out.splitlines()
     assert head.split() == ["theta", "relative", "kept", "shown", "candidates", "tokens"]
-    assert [row.split()[:3] for row in rows] == [["0", "0", "1.000"], ["0.9", "0", "0.000"]]
+    assert [row.split()[:3] for row in rows] == [["0", "0", "1.000"], ["0.9", "0", "1.000"]]
+    loose, strict = (float(row.split()[4]) for row in rows)
+    assert strict < loose  # what is far from the question goes, its words keep the passage
     assert last == "1 questions · 1 expected items found"
     code, out, _ = run("eval", "sweep", "manual", *given, "--json")
     found = json.loads(out)
     assert code == 0 and found["project"] == "manual"
     assert [(p["theta"], p["kept_relevant"], p["found"]) for p in found["points"]] == [
-        (0.0, 1.0, 1), (0.9, 0.0, 1),
+        (0.0, 1.0, 1), (0.9, 1.0, 1),
     ]  # fmt: skip
     kept = gold.parents[2] / "evaluation" / "sweep" / "manual"
     assert sorted(path.name for path in kept.iterdir()) == ["0-0.json", "0.9-0.json"]

@@ -1,11 +1,13 @@
 """Laws of the chain's stages: idempotence, monotone θ, order, citations, budget, one decision."""
 
 import random
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.agents import a4_condenser
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.a1_file_injector import FileInjector
 from ragstream_core.agents.a2_audit import Audit
@@ -14,11 +16,12 @@ from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
+from ragstream_core.agents.filters import read_filters
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.errors import BudgetExceeded, EmptyPrompt
 from ragstream_core.prompting.citations import parse_markers
-from ragstream_core.prompting.compose import Layout
+from ragstream_core.prompting.compose import Layout, compose
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk, SuperPrompt, evolve, from_json, to_json
 
@@ -63,11 +66,16 @@ def corpus(seed):
         chunk_id = f"{source}::{i:064x}::{i}"
         meta = {"sha256": f"{i:064x}", "heading": rng.choice(SUBJECTS), "project": "demo"}
         chunks.append(Chunk(chunk_id, source, text, (0, len(text)), meta))
-    scores = {
-        c.id: {"score": round(rng.random(), 6), "best_cosine": round(rng.uniform(-0.2, 0.9), 6)}
-        for c in chunks
-    }
+    scores = {c.id: drawn(rng) for c in chunks}
     return chunks, scores
+
+
+def drawn(rng):
+    cosines = [round(rng.uniform(-0.2, 0.9), 6) for _ in range(2)]
+    return {
+        "score": round(rng.random(), 6), "best_cosine": max(cosines), "piece_cosines": cosines,
+        "bm25": round(max(0.0, rng.uniform(-4, 12)), 6),
+    }  # fmt: skip
 
 
 def retrieved(prompt, seed):
@@ -94,11 +102,11 @@ def front(lock=False):
     ]
 
 
-def back(theta=0.2, budget=1500, kind="maxsim", layout=None):
+def back(theta=0.2, budget=1500, kind="maxsim", layout=None, relative=0.42, words=0.5):
     layout = layout or Layout("Never guess.", "Memory line.")
     return [
         RerankerStage(overlap, kind, kind, top_k=6),
-        NliGate(theta),
+        NliGate(theta, relative=relative, words=words),
         Condenser(
             COUNTER, layout, budget_tokens=budget, max_context_tokens=budget // 2, token_overhead=20
         ),
@@ -148,6 +156,14 @@ def test_a_higher_theta_never_keeps_more(case, one, other):
 
 
 @LIMITS
+@given(CASES, st.sampled_from(["relative", "words"]), st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_share_never_keeps_more(case, name, one, other):
+    low, high = sorted((one, other))
+    kept = [set(run(*case, **{name: share}).views_by_stage["a3"]) for share in (low, high)]
+    assert kept[1] <= kept[0]
+
+
+@LIMITS
 @given(CASES, st.booleans())
 def test_every_candidate_has_exactly_one_decision_a_stage(case, lock):
     prompt = run(*case, lock=lock)
@@ -171,6 +187,44 @@ def test_the_budget_is_never_exceeded_or_the_prompt_is_refused(case, budget):
         return
     assert COUNTER.count(prompt.extras["super_prompt"]) <= budget
     assert prompt.extras["token_tree"]["total"] <= budget
+
+
+def condensed(case, budget, most, fillings):
+    """Return the prompt after A4, and the tokens of its attachments."""
+    question, seed = case
+    prompt = SuperPrompt(body={"text": question})
+    for stage in front():
+        prompt = stage(prompt)
+    condenser = Condenser(
+        COUNTER, Layout("Never guess.", "Memory line."), budget_tokens=budget,
+        max_context_tokens=budget, token_overhead=80, max_facts=most, max_context_chars=100_000,
+    )  # fmt: skip
+    prompt = retrieved(prompt, seed)
+    with mock.patch.object(a4_condenser, "MOST_FILLINGS", fillings):
+        for stage in (RerankerStage(None, "none", "none"), NliGate(-1.0), condenser):
+            prompt = stage(prompt)
+    rows = [d for d in prompt.extras["decisions"] if d["stage"] == "a4" and d["kept"]]
+    return prompt, sum(d["tokens"] for d in rows)
+
+
+@LIMITS
+@given(CASES, st.integers(450, 1800), st.integers(1, 40))
+def test_what_facts_leave_of_their_reserve_goes_to_the_attachments(case, budget, most):
+    plain, before = condensed(case, budget, most, 0)
+    prompt, tokens = condensed(case, budget, most, 4)
+    view, picked = prompt.views_by_stage["a3"], prompt.final_selection_ids
+    assert picked == view[: len(picked)]  # by rank, no gap
+    assert list(prompt.extras["cuts"]) in ([], picked[-1:])
+    assert tokens >= before and set(plain.final_selection_ids) <= set(picked)
+    if tokens > before:
+        layout = Layout("Never guess.", "Memory line.")
+        assert COUNTER.count(compose(prompt, layout).text) <= budget
+
+
+def test_what_is_given_back_is_used():
+    cases = [(QUESTIONS[0], seed) for seed in range(30)]
+    more = [condensed(c, 900, 12, 4)[1] - condensed(c, 900, 12, 0)[1] for c in cases]
+    assert sum(more) > 500
 
 
 @LIMITS
@@ -227,7 +281,8 @@ def test_any_text_is_preprocessed_or_refused(text):
     try:
         prompt = front()[0](SuperPrompt(body={"text": text}))
     except EmptyPrompt:
-        assert not any(c.isalnum() or c == "_" for c in text)
+        left = read_filters(text, ALIASES).text
+        assert not any(c.isalnum() or c == "_" for c in left)
         return
     pieces = prompt.extras["query_pieces"]
     assert prompt.body["task"].strip()

@@ -223,6 +223,11 @@ def test_the_builder_writes_the_blocks_and_the_token_tree():
     tree = done.extras["token_tree"]
     assert tree["total"] == COUNTER.count(text)
     assert [b["name"] for b in tree["blocks"]] == ["SYSTEM", "S_CTX", "ATTACHMENTS", "TASK"]
+    attached = tree["blocks"][2]
+    chunks = {chunk.id: chunk for chunk in done.base_context_chunks}
+    sources = [chunks[i].source for i in done.final_selection_ids]
+    assert [part["name"] for part in attached["parts"]] == sources
+    assert 0 < sum(part["tokens"] for part in attached["parts"]) <= attached["tokens"]
     assert done.stage == "a5"
 
 

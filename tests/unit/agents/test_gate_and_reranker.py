@@ -134,7 +134,7 @@ def test_no_candidates_no_error():
 def test_a_candidate_far_below_the_best_goes_unless_it_is_among_the_first():
     done = NliGate(-1.0, keep_top=2, relative=0.5)(candidates())
     assert letters(done.views_by_stage["a3"]) == "abc"
-    assert rules(done, "a3")["e"] == "relative_cosine"
+    assert rules(done, "a3")["e"] == "relative_score"
 
 
 def test_nearness_is_absolute_and_the_best_piece_counts():
@@ -143,7 +143,30 @@ def test_nearness_is_absolute_and_the_best_piece_counts():
         "y": {"piece_cosines": [0.4, 0.5]},
         "z": {"piece_cosines": [0.2, 0.1]},
     }
-    assert nearness(scores) == {"x": 1.0, "y": 1.0, "z": 0.25}
-    same = {i: {"piece_cosines": [0.7 - n / 1000]} for n, i in enumerate("abcdef")}
-    assert min(nearness(same).values()) > 0.99  # near-identical passages stay together
+    assert {i: near.both for i, near in nearness(scores).items()} == {"x": 1.0, "y": 1.0, "z": 0.25}
+    same = {
+        i: {"piece_cosines": [0.7 - n / 1000], "bm25": 9 - n / 100} for n, i in enumerate("abcdef")
+    }  # near-identical passages stay together
+    assert all(near.both > 0.99 and near.words > 0.99 for near in nearness(same).values())
     assert nearness({"x": {"best_cosine": 0.3}}) == {}
+
+
+def test_words_count_as_meaning_does_and_stand_in_for_theta():
+    scores = {"x": {"piece_cosines": [0.8], "bm25": 10.0}, "y": {"piece_cosines": [0.2], "bm25": 8}}
+    assert nearness(scores) == {"x": (1.0, 1.0), "y": (0.8, pytest.approx(0.525))}
+    said = candidates()
+    for row, bm25 in zip(said.extras["scores"].values(), (4.0, 10.0, 2.0, 1.0, 4.9), strict=True):
+        row["bm25"] = bm25
+    done = NliGate(0.3, keep_top=0, relative=0.3, words=0.5)(said)
+    assert letters(done.views_by_stage["a3"]) == "abc"
+    assert rules(done, "a3") | {"d": ""} == {
+        "a": "similarity_gate", "b": "words_gate", "c": "similarity_gate", "d": "",
+        "e": "similarity_gate",
+    }  # fmt: skip
+    strict = NliGate(0.3, keep_top=0, relative=0.5, words=0.5)(said)
+    assert rules(strict, "a3")["c"] == "relative_score"  # half as near by meaning, few of the words
+
+
+def test_where_no_candidate_holds_a_word_meaning_alone_counts():
+    scores = {"x": {"piece_cosines": [0.8], "bm25": 0.0}, "y": {"piece_cosines": [0.4], "bm25": 0}}
+    assert nearness(scores) == {"x": (0.0, 1.0), "y": (0.0, 0.5)}
