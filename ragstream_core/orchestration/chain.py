@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ragstream_core.errors import UsageError
-from ragstream_core.records import SuperPrompt, evolve, to_json
+from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import digest_of
 
 Stage = Callable[[SuperPrompt], SuperPrompt]
@@ -168,21 +169,37 @@ def step(make: StageFactory, op: str, prompt: SuperPrompt) -> SuperPrompt:
     """
     trail = prompt.extras.get("trail", [])
     result = make(op, prompt)(prompt)
-    result.extras["trail"] = [*trail, [op, state_digest(result)]]
+    result.extras["trail"] = [*trail, [op, change_digest(prompt, result)]]
     return result
 
 
-def state_digest(prompt: SuperPrompt) -> str:
-    """Return the digest of what a prompt has become: everything but what earlier ops settled.
+def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
+    """Return the digest of what an op made of a prompt: every field and extra it changed.
 
+    What it left alone is in the digests of the ops before it; the first op's covers everything.
     Left out are the pinned inputs, the trail itself, ledger rows of other stages, and the texts of
     candidates, which their ids stand for.
+
+    Args:
+        before: What the op read.
+        after: What it returned.
     """
+    was, now = _state(before) if before.extras.get("trail") else {}, _state(after)
+    gone = sorted(was.keys() - now.keys())
+    changed = {k: v for k, v in now.items() if k not in was or was[k] != v}
+    ledger = after.extras.get("decisions", [])
+    fresh = ledger if ledger != before.extras.get("decisions") else ()
+    return digest_of([changed, gone, [r for r in fresh if r["stage"] == after.stage]])
+
+
+def _state(prompt: SuperPrompt) -> dict[str, Any]:
+    """Return the fields of a prompt; its views and its extras one by one."""
     left_out = ("inputs", "trail", "decisions")
-    extras = {key: value for key, value in prompt.extras.items() if key not in left_out}
-    rows = [r for r in prompt.extras.get("decisions", []) if r["stage"] == prompt.stage]
-    state = to_json(evolve(prompt, base_context_chunks=[], extras={**extras, "rows": rows}))
-    return digest_of([state, [chunk.id for chunk in prompt.base_context_chunks]])
+    fields = {n: getattr(prompt, n) for n in SuperPrompt.__slots__}
+    fields["base_context_chunks"] = [chunk.id for chunk in prompt.base_context_chunks]
+    views = {f"view.{k}": v for k, v in fields.pop("views_by_stage").items()}
+    extras = {f"extras.{k}": v for k, v in fields.pop("extras").items() if k not in left_out}
+    return {**fields, **views, **extras}
 
 
 def _run(make: StageFactory, op: str, prompt: SuperPrompt, observe: Observer | None) -> SuperPrompt:

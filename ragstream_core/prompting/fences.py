@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from ragstream_core.prompting.remembering import remembered
+
 FENCE_VERSION = "ragstream-fence-v1"
 NONCE_DIGITS = 12
 NONCE_STEP = 4
@@ -57,6 +59,7 @@ class Clean:
     dropped: dict[str, int] = field(default_factory=dict)
 
 
+@remembered  # a passage is framed again at every stage
 def normalise(text: str) -> Clean:
     """Make one line end of all kinds and drop characters that people cannot see.
 
@@ -76,7 +79,12 @@ def break_tokens(text: str) -> str:
 
 def quote_lines(text: str) -> list[str]:
     """Normalise foreign text, break its tokens and prefix each line; at least one line."""
-    return [PREFIX + line for line in break_tokens(normalise(text).text).split("\n")]
+    return list(_quoted(text))
+
+
+@remembered
+def _quoted(text: str) -> tuple[str, ...]:
+    return tuple(PREFIX + line for line in break_tokens(normalise(text).text).split("\n"))
 
 
 def one_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,6 +39,23 @@ class ChatUsage:
     cached_tokens: int = 0
     reported: bool = True
     cost_usd: float | None = None
+
+
+def total_usage(usages: Iterable[ChatUsage]) -> ChatUsage:
+    """Add up what several answers took; a sum with an unknown cost has none.
+
+    Args:
+        usages: Perhaps none: that is no token and no cost.
+    """
+    found = list(usages)
+    costs = [usage.cost_usd for usage in found]
+    return ChatUsage(
+        sum(usage.input_tokens for usage in found),
+        sum(usage.output_tokens for usage in found),
+        sum(usage.cached_tokens for usage in found),
+        all(usage.reported for usage in found),
+        None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,10 +37,13 @@ class Decision:
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
+_FIELDS = Decision.__slots__
+_values = operator.attrgetter(*_FIELDS[:-1])
+
+
 def decision_row(decision: Decision) -> dict[str, Any]:
     """Return the JSON form of a ledger row."""
-    row = {name: getattr(decision, name) for name in Decision.__slots__}
-    return {**row, "scores": dict(decision.scores)}
+    return dict(zip(_FIELDS, (*_values(decision), dict(decision.scores)), strict=True))
 
 
 def decision_from(row: Mapping[str, Any]) -> Decision:

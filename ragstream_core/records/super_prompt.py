@@ -33,8 +33,8 @@ class SuperPrompt:
     ``extras`` holds what has no field of its own. Keys the chain writes: ``inputs`` (the pinned
     inputs), ``headers`` (unknown prompt headers), ``segments``, ``query_pieces``, ``pool``,
     ``shape`` (intent, domain, deliverable), ``files`` (❖ FILES with receipts), ``decisions``
-    (ledger rows), ``s_ctx`` (Facts, Constraints, Open Issues), ``citations``, ``events``,
-    ``warnings``, ``super_prompt`` (the final text).
+    (ledger rows), ``s_ctx`` (Facts, Constraints, Open Issues), ``citations``, ``edits`` (what a
+    person changed by hand), ``events``, ``warnings``, ``super_prompt`` (the final text).
     """
 
     __slots__ = (

@@ -2,19 +2,21 @@
 
 What is loaded is checked: the generation's digest over every live row, and the crc of every
 vector; or, for the newest generation, the seal of a file that holds the outcome (`rows_file`).
-Views are shared within a process, so either happens once a generation.
+Views are shared within a process, so either happens once a generation. While the catalog's file is
+at the revision that was read, opening a generation again asks it nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError
 from ragstream_core.stores import catalog_read, derived, rows_file
@@ -30,7 +32,12 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
 
 CACHED_VIEWS = 8
+CACHED_CHUNKS = 2_048
+"""So many checked texts a view keeps: the same passages come back prompt after prompt."""
+_CHANGE_COUNTER = (4, 24)  # bytes and offset in SQLite's file header; every commit adds one
+_Revision = tuple[int, int, int, bytes]
 _cache: OrderedDict[tuple[str, int, str], CatalogView] = OrderedDict()
+_opened: OrderedDict[tuple[Path, str, int | None], tuple[_Revision, CatalogView]] = OrderedDict()
 _cache_lock = threading.Lock()
 
 
@@ -52,6 +59,7 @@ class CatalogView:
     loaded: Loaded
     sealed: bool = False
     _lexical: LexicalArrays | None = field(default=None, repr=False)
+    _texts: OrderedDict[str, Chunk] = field(default_factory=OrderedDict, repr=False)
 
     @property
     def generation(self) -> int:
@@ -106,7 +114,7 @@ class CatalogView:
         return self._lexical
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
-        """Load chunks with their texts, in the order asked for.
+        """Load chunks with their texts, in the order asked for; each is read and checked once.
 
         Raises:
             IntegrityError: A stored text does not have its hash.
@@ -115,7 +123,20 @@ class CatalogView:
             OperationFailed: The catalog cannot be read.
         """
         wanted = list(chunk_ids)
-        crcs = {i: int(self.loaded.crcs[self._row(i)]) for i in wanted}
+        held = {i: chunk for i in wanted if (chunk := self._texts.get(i)) is not None}
+        fresh = self._loaded([i for i in wanted if i not in held])
+        with _cache_lock:
+            self._texts.update(fresh)
+            while len(self._texts) > CACHED_CHUNKS:
+                self._texts.popitem(last=False)
+        found = {**held, **fresh}
+        return [found[chunk_id] for chunk_id in wanted]
+
+    def _loaded(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Load chunks from the catalog, none of which is held."""
+        crcs = {i: int(self.loaded.crcs[self._row(i)]) for i in chunk_ids}
+        if not crcs:
+            return {}
         with guard(self.index_dir / CATALOG_NAME):
             db = connect_reader(self.index_dir)
             try:
@@ -131,7 +152,12 @@ class CatalogView:
                     raise _gone(self.project, self.generation)
             finally:
                 db.close()
-        return [found[chunk_id] for chunk_id in wanted]
+        return found
+
+    def forget_texts(self) -> None:
+        """Read and check the texts of chunks again when they are asked for."""
+        with _cache_lock:
+            self._texts.clear()
 
     def _row(self, chunk_id: str) -> int:
         ids = self.loaded.chunk_ids
@@ -165,6 +191,37 @@ def open_view(
     path = index_dir / CATALOG_NAME
     if not path.exists():
         raise _gone(project, None)
+    revision = _revision(path)
+    with _cache_lock:
+        last, view = _opened.get((index_dir, project, generation), (None, None))
+    if view is not None and revision == last is not None and (view.sealed or not keep):
+        return view
+    found = _reopened(index_dir, project, generation, keep)
+    if revision is not None:
+        _remember(_opened, (index_dir, project, generation), (revision, found))
+    return found
+
+
+def _revision(path: Path) -> _Revision | None:
+    """Return what no commit leaves as it was, None while there may be a writer."""
+    with contextlib.suppress(OSError):
+        if not path.with_name(f"{path.name}-journal").exists():
+            with path.open("rb", buffering=0) as file:
+                status = os.fstat(file.fileno())
+                counter = os.pread(file.fileno(), *_CHANGE_COUNTER)
+            return status.st_ino, status.st_size, status.st_mtime_ns, counter
+    return None
+
+
+def _remember(cache: OrderedDict[Any, Any], key: object, value: object) -> None:
+    with _cache_lock:
+        cache[key] = value
+        cache.move_to_end(key)
+        while len(cache) > CACHED_VIEWS:
+            cache.popitem(last=False)
+
+
+def _reopened(index_dir: Path, project: str, generation: int | None, keep: bool) -> CatalogView:
     try:
         return _open(index_dir, project, generation, keep)
     except OperationFailed:
@@ -194,11 +251,8 @@ def _open(index_dir: Path, project: str, n: int | None, keep: bool) -> CatalogVi
             db.close()
     if keep and not view.sealed:
         _keep(view)
-    with _cache_lock:
-        _cache[key] = view
-        _cache.move_to_end(key)
-        while len(_cache) > CACHED_VIEWS:
-            _cache.popitem(last=False)
+    view.forget_texts()  # the catalog has changed since they were read
+    _remember(_cache, key, view)
     return view
 
 
@@ -223,3 +277,4 @@ def forget_views() -> None:
     """Empty the process-wide cache; the next view is loaded and checked anew."""
     with _cache_lock:
         _cache.clear()
+        _opened.clear()

@@ -12,6 +12,7 @@ from ragstream_core.errors import FenceBroken
 from ragstream_core.prompting.compose import Layout, compose
 from ragstream_core.prompting.fences import BREAK, PREFIX, break_tokens, normalise
 from ragstream_core.prompting.parser import owners, verify
+from ragstream_core.prompting.render import HARD_RULES, PROJECT_MEMORY, SYSTEM
 from ragstream_core.records import Chunk, SuperPrompt
 
 OLD = "3f2a9c81d0be"
@@ -67,11 +68,24 @@ def build(documents, names, *, task="Explain it", fact="", history=""):
     return prompt
 
 
-def check(prompt, layout=None):
-    layout = layout or Layout("Rule one.", "Memory.")
-    composed = compose(prompt, layout)
+RULES = Layout("Rule one.", "Memory.")
+SYSTEM_PART = (HARD_RULES, PROJECT_MEMORY, SYSTEM)
+
+
+def system_of(prompt):
+    """Return what would be the System message, with the mark of the prompt left out."""
+    composed = compose(prompt, RULES)
+    return composed.part(*SYSTEM_PART).replace(composed.nonce, "MARK")
+
+
+QUIET = system_of(build(["alpha"], ["a.md"]))
+
+
+def check(prompt):
+    composed = compose(prompt, RULES)
     verify(composed.text, composed.nonce, composed.owners)
-    assert compose(prompt, layout).text == composed.text
+    assert system_of(prompt) == QUIET  # whatever was retrieved, not a character of it is in there
+    assert compose(prompt, RULES).text == composed.text
     found = owners(composed.text, composed.nonce)
     documents = sum(owner.startswith("frame") for owner in found) // 2
     assert documents == len(prompt.base_context_chunks) + 1 + bool(

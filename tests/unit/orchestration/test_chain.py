@@ -8,6 +8,7 @@ from ragstream_core.orchestration.chain import (
     CHAIN,
     OPS,
     RERUN,
+    change_digest,
     last_op,
     ops_of,
     run_chain,
@@ -99,3 +100,24 @@ def test_bad_ways_and_bad_requests_are_refused(workspace):
         PromptRequest(text="x", projects=())
     with pytest.raises(UsageError, match="one project"):
         PromptRequest(text="x", projects=("a", "b"), as_of=2)
+
+
+def changed(before, **extras):
+    return change_digest(before, evolve(before, extras={**before.extras, **extras}))
+
+
+def test_the_digest_of_a_step_is_that_of_all_it_changed():
+    before = SuperPrompt(body={"task": "x"})
+    before.extras = {"trail": [["a", "b"]], "kept": [1], "scores": {"c": 0.5}, "decisions": []}
+    same = changed(before)
+    assert same == changed(before, scores={"c": 0.5}) == changed(before, kept=[1])
+    others = [
+        changed(before, scores={"c": 0.6}), changed(before, fresh=1), changed(before, fresh=2),
+        changed(before, decisions=[{"stage": "raw", "rank": 1}]),
+        change_digest(before, evolve(before, body={"task": "y"})),
+        change_digest(before, evolve(before, views_by_stage={"a3": ["c"]})),
+        change_digest(before, evolve(before, extras={"trail": [["a", "b"]], "decisions": []})),
+    ]  # fmt: skip
+    assert len({same, *others}) == 1 + len(others)
+    first = evolve(before, extras={**before.extras, "trail": []})
+    assert changed(first) != changed(evolve(first, body={"task": "y"}))  # the first step has it all

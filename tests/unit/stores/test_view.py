@@ -1,127 +1,88 @@
-from __future__ import annotations
+"""Opening a generation again asks the catalog nothing until it has changed, and then at once."""
 
+import os
 import sqlite3
 
-import numpy as np
 import pytest
 
+from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import GenerationGone, IntegrityError
-from ragstream_core.stores.view import forget_views
+from ragstream_core.ingestion import scan
+from ragstream_core.stores import view as views
+from ragstream_core.stores.schema import CATALOG_NAME
+from tests.unit.orchestration.conftest import write_docs
 
 
 @pytest.fixture
-def filled(bench):
-    for n in range(6):
-        bench.write(f"{n}.md", f"# Heading {n}\n\nbody words number {n}")
-    bench.run()
-    return bench
+def space(tmp_path, monkeypatch):
+    monkeypatch.setattr(scan, "RACY_NS", 0)
+    write_docs(tmp_path)
+    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace.ingest("demo")
+    views.forget_views()
+    return workspace
 
 
-def execute(bench, statement, *values):
-    db = sqlite3.connect(bench.index / "catalog.sqlite")
-    db.execute(statement, values)
-    db.commit()
+@pytest.fixture
+def asked(monkeypatch):
+    """How often the catalog is opened."""
+    found, connect = [], views.connect_reader
+    monkeypatch.setattr(views, "connect_reader", lambda d: found.append(d) or connect(d))
+    return found
+
+
+def catalog(space):
+    return space.index_dir("demo") / CATALOG_NAME
+
+
+def test_an_unchanged_catalog_is_asked_once(space, asked):
+    first = space.view("demo")
+    texts = first.chunks(first.chunk_ids)
+    times = len(asked)
+    for _ in range(3):
+        again = space.view("demo")
+        assert again is first and again.chunks(again.chunk_ids) == texts
+    assert len(asked) == times
+    assert space.view("demo", 1) is first and len(asked) == times + 1
+
+
+def test_a_commit_is_seen_at_once_and_texts_are_read_again(space, asked, tmp_path):
+    first = space.view("demo")
+    first.chunks(first.chunk_ids)
+    (tmp_path / "doc_raw" / "demo" / "fresh.md").write_text("# Fresh\n\nThis came in later.\n")
+    space.ingest("demo")
+    second = space.view("demo")
+    assert (first.generation, second.generation) == (1, 2)
+    assert "fresh.md" in second.paths
+    assert space.view("demo", 1) is first
+    times = len(asked)
+    first.chunks(first.chunk_ids[:1])
+    assert len(asked) == times + 1
+
+
+def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(space):
+    first, path = space.view("demo"), catalog(space)
+    before = path.stat()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE generations SET digest = ?", ("0" * 64,))
     db.close()
-    forget_views()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    with pytest.raises(IntegrityError):
+        space.view("demo")
+    assert first.generation == 1
 
 
-def test_rows_are_sorted_and_aligned(filled):
-    view = filled.view()
-    assert list(view.chunk_ids) == sorted(view.chunk_ids)
-    chunks = view.chunks(view.chunk_ids)
-    assert [c.id for c in chunks] == list(view.chunk_ids)
-    assert [c.source for c in chunks] == list(view.paths)
-    expected = filled.embedder.embed_documents([c.snippet for c in chunks])
-    assert np.array_equal(view.vectors, expected)
-    assert len(view.lexical.lengths) == len(chunks)
-    with pytest.raises(ValueError):
-        view.vectors[0] = 0
+def test_beside_a_journal_the_catalog_is_asked(space, asked):
+    space.view("demo")
+    times = len(asked)
+    catalog(space).with_name(f"{CATALOG_NAME}-journal").touch()
+    space.view("demo")
+    assert len(asked) > times
 
 
-def test_chunks_come_in_the_order_asked_for_and_unknown_ids_raise(filled):
-    view = filled.view()
-    wanted = [view.chunk_ids[3], view.chunk_ids[0], view.chunk_ids[3]]
-    assert [c.id for c in view.chunks(wanted)] == wanted
-    assert view.chunks([]) == []
-    with pytest.raises(KeyError):
-        view.chunks(["nothing"])
-
-
-def test_a_view_stays_at_its_generation(filled):
-    old = filled.view()
-    before = old.vectors.copy()
-    filled.write("0.md", "other words")
-    filled.run()
-    assert filled.view().generation == 2
-    assert np.array_equal(old.vectors, before)
-    assert old.chunks(old.chunk_ids)[0].snippet.startswith("# Heading 0")
-    assert filled.fresh_view(1).digest == old.digest
-
-
-def test_views_are_shared_within_the_process(filled):
-    assert filled.view() is filled.view(1)
-
-
-def test_a_dropped_generation_says_so(filled):
-    pinned = filled.view()
-    filled.write("0.md", "other words")
-    filled.run(delete_replaced=True)
-    forget_views()
-    for ask in (lambda: filled.view(1), lambda: pinned.chunks(pinned.chunk_ids)):
-        with pytest.raises(GenerationGone) as caught:
-            ask()
-        assert "1" in caught.value.message
+def test_a_catalog_that_is_gone_is_gone(space):
+    space.view("demo")
+    catalog(space).unlink()
     with pytest.raises(GenerationGone):
-        filled.view(99)
-
-
-def test_no_index_is_no_generation(bench):
-    with pytest.raises(GenerationGone, match="no generation yet"):
-        bench.view()
-    assert not bench.index.exists()
-
-
-def test_lexical_arrays_are_equal_published_rebuilt_and_after_damage(filled):
-    published = filled.view().lexical.to_bytes()
-    path = filled.index / "lexical-latest" / "arrays.bin"
-    raw = bytearray(path.read_bytes())
-    raw[-1] ^= 1
-    path.write_bytes(raw)
-    assert filled.fresh_view().lexical.to_bytes() == published
-    path.unlink()
-    assert filled.fresh_view().lexical.to_bytes() == published
-
-
-def test_headings_are_part_of_the_lexical_text(filled):
-    from ragstream_core.lexical import bm25_scores, terms
-
-    filled.write("0.md", "# Zebra\n\n" + "filler words " * 300 + "\n\nending")
-    filled.run()
-    view = filled.view()
-    (scores,) = bm25_scores([view.lexical], terms("zebra"))
-    assert [view.paths[i] for i in np.flatnonzero(scores)].count("0.md") >= 2
-
-
-def test_a_changed_text_is_found_when_it_is_read(filled):
-    execute(filled, "UPDATE texts SET text = text || '!'")
-    view = filled.view()
-    with pytest.raises(IntegrityError):
-        view.chunks(view.chunk_ids[:1])
-    assert {f.check for f in filled.health()} == {"texts"}
-    filled.run(rebuild=True)
-    assert filled.health() == []
-
-
-def test_changed_terms_are_found_when_they_are_used(filled):
-    execute(filled, "UPDATE texts SET terms = x'00000000'")
-    (filled.index / "lexical-latest" / "arrays.bin").unlink()
-    with pytest.raises(IntegrityError):
-        _ = filled.view().lexical
-
-
-def test_arrays_of_another_generation_are_not_taken(filled):
-    before = filled.view().lexical.to_bytes()
-    filled.write("0.md", "# Other 0\n\nquite different terms")
-    filled.run()
-    assert filled.fresh_view(1).lexical.to_bytes() == before
-    assert filled.view(2).lexical.to_bytes() != before
+        space.view("demo")
