@@ -24,6 +24,7 @@ from ragstream_core.config_layers import (
     unknown,
 )
 from ragstream_core.errors import UnknownSetting
+from ragstream_core.setting_values import values_of
 from ragstream_core.settings import (
     CHAIN_SECTIONS,
     SECTIONS,
@@ -228,6 +229,23 @@ def overlay(settings: ChainSettings, changes: Mapping[str, Any]) -> ChainSetting
         raise _bad_value(error, {}) from None
 
 
+def typed(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes of chain settings as they are kept: `1`, `1.0` and ``"1"`` become one value.
+
+    Args:
+        changes: Dotted key → value, or its text; a list may be a text with commas.
+
+    Returns:
+        Dotted key → value as JSON has it.
+
+    Raises:
+        UnknownSetting: As `overlay`.
+    """
+    values = overlay(ChainSettings(), changes).model_dump(mode="json")
+    parts = {dotted: dotted.partition(".") for dotted in changes}
+    return {dotted: values[section][key] for dotted, (section, _, key) in parts.items()}
+
+
 def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSetting:
     first = error.errors()[0]
     dotted = ".".join(str(part) for part in first["loc"][:2])
@@ -235,8 +253,12 @@ def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSett
         return unknown(dotted)
     value = "" if "api_key" in dotted else f" = {first['input']!r}"
     where = origin.get(dotted, "explicit")
+    section, _, key = dotted.partition(".")
+    field = SECTIONS[section].model_fields.get(key) if section in SECTIONS else None
+    takes = f"it takes: {values_of(field)}; " if field else ""
     return UnknownSetting(
-        f"setting {dotted}{value} ({where}): {first['msg']}", hint="`ragstream config show`"
+        f"setting {dotted}{value} ({where}): {first['msg']}",
+        hint=f"{takes}`ragstream config show`",
     )
 
 

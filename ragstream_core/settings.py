@@ -119,10 +119,14 @@ class IngestionConfig(_Section):
 
 
 class RetentionConfig(_Section):
-    """How long prompts stay that nobody keeps with `ragstream keep`."""
+    """How long prompts and recorded runs stay that nobody keeps with `ragstream keep`."""
 
     prompt_days: int = Field(30, ge=1, le=36_500, description="Days until such a prompt goes.")
     prompt_count: int = Field(2_000, ge=1, description="So many of the newest of them stay.")
+    run_days: int = Field(
+        30, ge=1, le=36_500, description="Days until a recorded run or a debug log goes."
+    )
+    run_count: int = Field(2_000, ge=1, description="So many of the newest runs stay.")
 
 
 class RetrievalConfig(_Section):
@@ -190,8 +194,11 @@ class GateConfig(_Section):
     theta: float = Field(
         0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
     )
+    words: float = Field(
+        0.5, ge=0, le=1, description="Share of the best BM25 from which words stand in for `theta`."
+    )
     relative: float = Field(
-        0.6, ge=0, le=1, description="Least cosine for some piece, as a share of the best one."
+        0.42, ge=0, le=1, description="Least mean share of the best cosine and the best BM25."
     )
     keep_top: int = Field(3, ge=0, description="So many best-ranked candidates always stay.")
 
@@ -383,6 +390,39 @@ class PageConfig(_Section):
     """The prompt page."""
 
     port: int = Field(8503, ge=1, le=65535, description="Port of the page.")
+    address: str = Field(
+        "127.0.0.1", description="What the page listens on; another one needs `page.allow_remote`."
+    )
+    allow_remote: bool = Field(
+        default=False,
+        description="Let other machines reach the page, behind the password of "
+        "`ragstream password`.",
+    )
+    hosts: Names = Field(
+        (), description="Names it is reached by, with the port: `notes.example:8503`."
+    )
+
+
+class DebugConfig(_Section):
+    """The Debug Logger, for developers."""
+
+    enabled: bool = Field(
+        default=False, description="Write what each step does to `<data_dir>/logs/debug_trace_…`."
+    )
+    vars_enabled: bool = Field(
+        default=False,
+        description="Also values, to `debug_vars_…`: they show prompts and what was found.",
+    )
+    min_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Less urgent lines are not written."
+    )
+    max_chars: int = Field(
+        200, ge=10, le=100_000, description="Most characters of a message or value."
+    )
+    rotate_mb: float = Field(
+        0.0, ge=0, le=10_000, description="A file that grows beyond it is moved to `.1`; 0: never."
+    )
+    rotate_keep: int = Field(5, ge=1, le=99, description="So many moved files stay.")
 
 
 class Settings(_Section):
@@ -407,6 +447,7 @@ class Settings(_Section):
     documentation: DocumentationConfig = Field(default_factory=DocumentationConfig)
     dagster: DagsterConfig = Field(default_factory=DagsterConfig)
     page: PageConfig = Field(default_factory=PageConfig)
+    debug: DebugConfig = Field(default_factory=DebugConfig)
 
 
 SECTIONS: dict[str, type[BaseModel]] = {

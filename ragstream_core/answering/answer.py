@@ -61,6 +61,7 @@ class Answer:
         prompt_key: The prompt; empty where it is not kept.
         session: The conversation that it is kept in; empty where it is not.
         warnings: For people.
+        agents: What the agents took that asked a language model for the prompt; None: none did.
     """
 
     text: str
@@ -72,22 +73,39 @@ class Answer:
     prompt_key: str = ""
     session: str = ""
     warnings: tuple[str, ...] = ()
+    agents: ChatUsage | None = None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the answer cost, US dollars; None where nobody knows."""
+        return self.usage.cost_usd if self.usage else (0.0 if self.status == "refused" else None)
+
+    @property
+    def total_cost_usd(self) -> float | None:
+        """What answer and prompt cost together; None where one of both is unknown."""
+        costs = [self.cost_usd, self.agents.cost_usd if self.agents else 0.0]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        usage = self.usage
         return {
             "answer": self.text,
             "citations": [citation.to_json() for citation in self.citations],
-            "cost": usage.cost_usd if usage else (0.0 if self.status == "refused" else None),
-            "usage": {
-                "input_tokens": usage.input_tokens if usage else 0,
-                "output_tokens": usage.output_tokens if usage else 0,
-                "reported": bool(usage and usage.reported),
-            },
+            "cost": self.cost_usd,
+            "usage": _counted(self.usage),
+            "agents": {**_counted(self.agents), "cost": self.agents.cost_usd if self.agents else 0},
+            "total_cost": self.total_cost_usd,
             "prompt_key": self.prompt_key,
             "status": self.status,
             "model": self.model,
             "session": self.session,
             "warnings": list(self.warnings),
         }
+
+
+def _counted(usage: ChatUsage | None) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+        "reported": bool(usage and usage.reported),
+    }

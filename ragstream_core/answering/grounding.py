@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ragstream_core.prompting.compose import file_texts, history_texts, selected_texts
+from ragstream_core.prompting.reparse import is_edited, still_shown
 from ragstream_core.records import SuperPrompt
 
 Grounding = Literal["documents", "memory", "nothing"]
@@ -25,8 +26,12 @@ def grounding_of(
     Returns:
         ``documents`` where an injected file or a chunk is in the prompt; else ``memory`` where
         there is a Project Memory or a conversation; else ``nothing``: the answer is `REFUSAL`, and
-        no model is asked.
+        no model is asked. A text that a person edited is ``memory`` where it shows none of them: it
+        holds what the person put there.
     """
-    if file_texts(prompt) or selected_texts(prompt, history=False):
+    texts = [*file_texts(prompt), *selected_texts(prompt, history=False)]
+    if still_shown(prompt, (source.id for source, _ in texts)):
         return "documents"
+    if is_edited(prompt):
+        return "memory"
     return "memory" if project_memory.strip() or (history and history_texts(prompt)) else "nothing"

@@ -7,6 +7,7 @@ from typing import Any
 
 from ragstream_core.prompting.compose import file_texts, history_texts, selected_texts
 from ragstream_core.prompting.fences import Source
+from ragstream_core.prompting.reparse import still_shown
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 
@@ -36,6 +37,8 @@ def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]
     Args:
         prompt: The prompt.
         history: Whether RECENT HISTORY is shown.
+
+    Of a text that a person edited, only what it still shows is issued.
     """
     short = prompt.extras.get("short_ids", {})
     files = [str(row["id"]) for row in prompt.extras.get("files", [])]
@@ -44,7 +47,9 @@ def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]
     pages = {chunk.id: _page(chunk.meta.get("page_number")) for chunk in prompt.base_context_chunks}
     shown = [*file_texts(prompt), *selected_texts(prompt, history=False)]
     shown += history_texts(prompt) if history else []
-    return {source.id: _issued(source, text, locators, pages) for source, text in shown}
+    issued = {source.id: _issued(source, text, locators, pages) for source, text in shown}
+    left = still_shown(prompt, issued)
+    return {name: found for name, found in issued.items() if name in left}
 
 
 def _issued(

@@ -1,7 +1,8 @@
 """The messages of a finished prompt: our own blocks as System, everything that is quoted as user.
 
 No retrieved text ever stands in the System message. What is added there is said once and is part of
-the product: cite by the marker, or say the one sentence that means "not in the documents".
+the product: cite by the marker, or say the one sentence that means "not in the documents". A text
+that a person edited is sent as it stands, cut in two and nothing added: what was seen is sent.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from ragstream_core.answering.grounding import REFUSAL, Grounding
 from ragstream_core.errors import FenceBroken
 from ragstream_core.prompting.parser import owners
+from ragstream_core.prompting.reparse import is_edited, split_system
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage
 
@@ -40,7 +42,11 @@ def messages_of(prompt: SuperPrompt, grounding: Grounding) -> list[ChatMessage]:
         FenceBroken: A line of the System part is not ours or the user's.
     """
     text, system = str(prompt.extras["super_prompt"]), prompt.System_MD
-    foreign = set(owners(system, prompt.extras["fence"]["nonce"])) - set(_OURS)
+    nonce = str(prompt.extras["fence"]["nonce"])
+    if is_edited(prompt):
+        own, rest = split_system(text, nonce)
+        return [*([ChatMessage("system", own)] if own else []), ChatMessage("user", rest)]
+    foreign = set(owners(system, nonce)) - set(_OURS)
     if foreign or not text.startswith(f"{system}\n"):
         raise FenceBroken(
             f"the System message would hold lines of {', '.join(sorted(foreign)) or 'nobody'}",

@@ -24,6 +24,7 @@ from ragstream_core.errors import ChatBroken, ChatFailed, Refused
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_of
+from ragstream_core.orchestration.spending import usage_of
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records.chat import ChatReply, ChatUsage
 
@@ -169,6 +170,7 @@ def _answer(
         prepared.prompt_key,
         prepared.session,
         warnings,
+        usage_of(prepared.prompt),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.agents.a2_audit import Audit
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
@@ -19,9 +19,10 @@ from ragstream_core.agents.condensing import SAF_A1
 from ragstream_core.agents.trail import pass_number
 from ragstream_core.build import models
 from ragstream_core.build.file_sources import RecordedFiles
-from ragstream_core.errors import ChatRefused, InputUnavailable, UnknownPrompt
+from ragstream_core.errors import ChatRefused, InputUnavailable, IntegrityError, UnknownPrompt
 from ragstream_core.orchestration.exchanges import EXCHANGES, Exchange, Exchanges, exchange_from
 from ragstream_core.orchestration.inputs import inputs_from
+from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage, usage_row
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex
 
@@ -130,15 +131,15 @@ class AskingStage:
             OSError: The exchange cannot be kept.
         """
         slot = _slot(self.op, prompt)
-        others = {k: v for k, v in prompt.extras.get(EXCHANGES, {}).items() if k != slot}
         if self.fallback is None:
-            return _noted(self.stage(prompt), others)
+            return _noted(self.stage(prompt), slot)
         exchanges = self._exchanges()
         result = replace(self.stage, ask=_asking(exchanges, slot, self.fallback))(prompt)
         made = exchanges.keep(self._put(prompt))
         if isinstance(self.files, RecordedFiles):
             self.files.answers.differences.extend(exchanges.differences)
-        return _noted(result, {**others, **dict(zip([slot], made, strict=False))})
+        digest, asked = next(iter(made), ""), next(iter(exchanges.made), None)
+        return _noted(result, slot, digest, usage_row(asked) if asked else None)
 
     def _put(self, prompt: SuperPrompt) -> Callable[[bytes], str]:
         """Return what keeps bytes; a replay, and a prompt that leaves nothing behind, only name."""
@@ -174,6 +175,23 @@ def _asking(exchanges: Exchanges, slot: str, fallback: str) -> Ask:
     return ask
 
 
+def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> dict[str, Any]:
+    """Return what the exchanges of a kept prompt took, as `llm_usage`.
+
+    Args:
+        workspace: Where they are kept; of one that is gone or damaged nothing is known.
+        digests: Of its record.
+    """
+
+    def row(digest: str) -> dict[str, Any]:
+        try:
+            return usage_row(_kept(workspace, digest))
+        except (InputUnavailable, IntegrityError):
+            return usage_row(Exchange(f"exchange {digest[:12]}", "", "nobody knows whom", ""))
+
+    return llm_usage(map(row, digests))
+
+
 def _kept(workspace: Workspace, digest: str) -> Exchange:
     try:
         return exchange_from(workspace.store.blob(digest))
@@ -183,6 +201,13 @@ def _kept(workspace: Workspace, digest: str) -> Exchange:
         ) from None
 
 
-def _noted(result: SuperPrompt, exchanges: dict[str, str]) -> SuperPrompt:
-    extras = {key: value for key, value in result.extras.items() if key != EXCHANGES}
-    return evolve(result, extras={**extras, EXCHANGES: exchanges} if exchanges else extras)
+def _noted(
+    result: SuperPrompt, slot: str, digest: str = "", usage: dict[str, Any] | None = None
+) -> SuperPrompt:
+    """Return a result with the exchange of one slot and what it took, or with neither."""
+    extras = dict(result.extras)
+    for name, value in ((EXCHANGES, digest), (LLM_USAGE, usage)):
+        kept = {key: found for key, found in extras.pop(name, {}).items() if key != slot}
+        kept |= {slot: value} if value else {}
+        extras |= {name: kept} if kept else {}
+    return evolve(result, extras=extras)

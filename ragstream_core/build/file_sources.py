@@ -17,8 +17,9 @@ from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.edits import Edit
     from ragstream_core.orchestration.inputs import Pin, PromptInputs
-    from ragstream_core.orchestration.prompt_store import PromptStore
+    from ragstream_core.orchestration.prompt_store import PromptRecord, PromptStore
 
 MAX_INJECTED_BYTES = 5_000_000
 
@@ -91,17 +92,24 @@ class LiveFiles:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswers:
-    """What a language model said while a recorded prompt was made.
+    """What came from outside while a recorded prompt was made: a language model's, a person's.
 
     Attributes:
         digests: The exchanges.
         live: Ask the model again and compare, instead of reading them.
         differences: What it said otherwise, for people; filled by the stages.
+        edits: What a person changed by hand.
     """
 
     digests: Sequence[str] = ()
     live: bool = False
     differences: list[str] = field(default_factory=list)
+    edits: Sequence[Edit] = ()
+
+    @classmethod
+    def of(cls, record: PromptRecord, *, live: bool = False) -> RecordedAnswers:
+        """Return what came from outside while that prompt was made."""
+        return cls(record.exchanges, live, edits=record.edits)
 
 
 @dataclass(frozen=True, slots=True)

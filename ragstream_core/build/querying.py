@@ -112,7 +112,7 @@ def rerun(
     Args:
         workspace: The data root.
         inputs: Of the record, or changed ones.
-        answers: What a language model said then; default: nobody was asked.
+        answers: What a language model said then and a person edited; default: neither.
 
     Raises:
         GenerationGone: A pinned generation is not kept.
@@ -122,7 +122,7 @@ def rerun(
     """
     require_inputs(workspace, inputs)
     files = RecordedFiles(workspace.store, inputs, answers or RecordedAnswers())
-    return workspace.run(inputs, files=files)
+    return workspace.run(inputs, files=files, edits=files.answers.edits)
 
 
 def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:

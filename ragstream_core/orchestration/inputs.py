@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ragstream_core.config import typed
 from ragstream_core.errors import EmptyPrompt, UsageError
 from ragstream_core.history.records import checked_session
 from ragstream_core.orchestration.chain import OPS
@@ -66,8 +67,12 @@ class PromptRequest:
 
         Raises:
             EmptyPrompt: The text has no letter and no digit.
-            UsageError: No project, ``as_of`` for several, or no name of a session.
+            UsageError: No project, ``as_of`` for several, no name of a session, or bytes that are
+                no text.
         """
+        given = (self.text, self.session, *self.projects, *self.files, *self.off, *self.diffs)
+        for text in given:
+            _require_text(text)
         if not any(c.isalnum() for c in self.text):
             raise EmptyPrompt("the prompt is empty", hint='ragstream prompt "…" -p PROJECT')
         if not self.projects:
@@ -76,6 +81,22 @@ class PromptRequest:
             raise UsageError("--as-of names a generation of one project; give one -p")
         if self.session:
             checked_session(self.session)
+
+
+def _require_text(text: str) -> None:
+    """Refuse what UTF-8 cannot hold: bytes of another encoding on a command line.
+
+    Raises:
+        UsageError: There is such a byte; its position is named.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        shown = text[max(0, error.start - 20) : error.start]
+        raise UsageError(
+            f"the prompt or a name in it is not UTF-8 at character {error.start}, after {shown!r}",
+            hint="save or type it as UTF-8; `iconv -t utf-8` converts a file",
+        ) from None
 
 
 def request_from(data: Mapping[str, Any]) -> PromptRequest:
@@ -235,10 +256,19 @@ def begin(inputs: PromptInputs) -> SuperPrompt:
 
 
 def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Any]) -> SuperPrompt:
-    """Return the prompt with settings that change from ``op`` on."""
+    """Return the prompt with settings that change from ``op`` on.
+
+    Args:
+        prompt: As ``op`` reads it.
+        op: Name of an op of the chain.
+        changes: Dotted key → value or its text; both give the same prompt key.
+
+    Raises:
+        UnknownSetting: A key that no stage reads, or a value out of its range.
+    """
     if not changes:
         return prompt
-    inputs = inputs_from(prompt.extras["inputs"]).with_changes(op, changes)
+    inputs = inputs_from(prompt.extras["inputs"]).with_changes(op, typed(changes))
     return evolve(prompt, extras={**prompt.extras, "inputs": inputs_json(inputs)})
 
 

@@ -13,14 +13,16 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ragstream_core.atomic import make_private_dir, replace_bytes, replace_text
 from ragstream_core.errors import IntegrityError, UnknownPrompt
+from ragstream_core.orchestration.edits import Edit, by_reader, edits_from, edits_key, edits_of
 from ragstream_core.orchestration.exchanges import EXCHANGES
 from ragstream_core.orchestration.inputs import PromptRequest, inputs_json, inputs_of, request_from
+from ragstream_core.prompting.reparse import SUPER_PROMPT
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
 
@@ -47,6 +49,7 @@ class PromptRecord:
         timings_ms: Op → milliseconds.
         tokens: Tokens of the Super-Prompt.
         exchanges: Digests of the exchanges with a language model, by name of the stage.
+        edits: What a person changed by hand, text included; empty where nothing was.
     """
 
     prompt_key: str
@@ -59,6 +62,20 @@ class PromptRecord:
     timings_ms: Mapping[str, float]
     tokens: int
     exchanges: Sequence[str] = ()
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def parent(self) -> str:
+        """The key of the prompt whose finished text was edited; empty where it was not."""
+        text = next((edit for edit in self.edits if edit.target == SUPER_PROMPT), None)
+        if text is None:
+            return ""
+        return _key(self, [edit for edit in self.edits if edit is not text], text.before)
+
+
+def _key(record: PromptRecord, edits: Sequence[Edit], output_sha256: str) -> str:
+    inputs_key, exchanges = digest_of(record.inputs), list(record.exchanges)
+    return digest_of([inputs_key, exchanges, edits_key(edits), output_sha256])
 
 
 def make_record(
@@ -76,8 +93,8 @@ def make_record(
     inputs = inputs_of(prompt)
     output = sha256_hex(prompt.extras["super_prompt"])
     exchanges = [digest for _, digest in sorted(prompt.extras.get(EXCHANGES, {}).items())]
-    return PromptRecord(
-        prompt_key=digest_of([inputs.key, exchanges, [], output]),
+    record = PromptRecord(
+        prompt_key="",
         input_key=inputs.key,
         inputs=inputs_json(inputs),
         output_sha256=output,
@@ -87,7 +104,9 @@ def make_record(
         timings_ms={op: round(ms, 3) for op, ms in timings_ms.items()},
         tokens=int(prompt.extras.get("token_tree", {}).get("total", 0)),
         exchanges=exchanges,
+        edits=edits_of(prompt),
     )
+    return replace(record, prompt_key=_key(record, record.edits, output))
 
 
 def key_of(prompt: SuperPrompt) -> str:
@@ -183,13 +202,12 @@ class PromptStore:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             version = data.pop("version")
-            record = PromptRecord(**data)
+            record = PromptRecord(**{**data, "edits": edits_from(data.get("edits", ()))})
         except (ValueError, TypeError, KeyError):
             raise IntegrityError(
                 f"{path} is damaged", hint="ragstream prompt … makes it again"
             ) from None
-        exchanges = list(record.exchanges)
-        expected = digest_of([digest_of(record.inputs), exchanges, [], record.output_sha256])
+        expected = _key(record, record.edits, record.output_sha256)
         if version != RECORD_VERSION or record.prompt_key != expected != "":
             raise IntegrityError(f"{path} does not belong to the key {record.prompt_key[:12]}")
         return record
@@ -223,14 +241,16 @@ class PromptStore:
 
 
 def exchange_files(folder: Path) -> list[Path]:
-    """Return where the exchanges of a prompt lie; they may quote what it was made from.
+    """Return where the exchanges and edits of a prompt lie beside it; they may quote its sources.
 
     Args:
         folder: The prompt's folder; without a readable record it has none.
     """
     try:
-        named = json.loads((folder / RECORD_NAME).read_bytes()).get("exchanges", [])
-    except (OSError, ValueError, AttributeError):
+        data = json.loads((folder / RECORD_NAME).read_bytes())
+        named = [*data.get("exchanges", ())]
+        named += map(sha256_hex, by_reader(edits_from(data.get("edits", ()))).values())
+    except (OSError, ValueError, AttributeError, IntegrityError):
         return []
     return [folder.parent / "blobs" / Path(str(digest)).name for digest in named]
 

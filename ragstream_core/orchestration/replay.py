@@ -23,6 +23,7 @@ from ragstream_core.errors import (
     UnknownPrompt,
     WeightsMissing,
 )
+from ragstream_core.orchestration.edits import edits_of
 from ragstream_core.orchestration.inputs import PromptInputs, code_digest, inputs_from, inputs_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
 from ragstream_core.records import SuperPrompt
@@ -101,7 +102,8 @@ def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -
         return Verdict(kind, "; ".join([*differing, error.message]), "", "")
     output = sha256_hex(prompt.extras["super_prompt"])
     first = _first_difference(record.trail, prompt.extras["trail"])
-    if output == record.output_sha256 and inputs_of(prompt).receipts == inputs.receipts:
+    same = inputs_of(prompt).receipts == inputs.receipts and edits_of(prompt) == record.edits
+    if output == record.output_sha256 and same:
         return Verdict("identical", "", "", output)
     differing = [*_differences(record, inputs), *differences]
     kind = "environment differs" if differing else "defect"

@@ -7,18 +7,22 @@ second. What cannot be tried is named as such.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build import querying
 from ragstream_core.build.file_sources import RecordedAnswers
 from ragstream_core.errors import RagstreamError
 from ragstream_core.orchestration.compare import Output, compare_outputs, differing, swapped
+from ragstream_core.orchestration.edits import PLACES, edits_key
 from ragstream_core.orchestration.exchanges import exchange_from
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
+from ragstream_core.prompting.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.edits import Edit
     from ragstream_core.orchestration.prompt_store import PromptRecord
     from ragstream_core.stores.generations import GenerationDiff
 
@@ -59,7 +63,8 @@ def diff(workspace: Workspace, before: str, after: str) -> dict[str, Any]:
             {"input": group, "details": details, "effect": effects[group]}
             for group, details in found.items()
         ]
-        + _answers(workspace, old, new, alone=not found),
+        + _answers(workspace, old, new, alone=not found and old.edits == new.edits)
+        + _edits(workspace, old, new, alone=not found and old.exchanges == new.exchanges),
         "environment": [
             f"{name}: {old.environment.get(name, '-')} → {new.environment.get(name, '-')}"
             for name in sorted({*old.environment, *new.environment})
@@ -79,7 +84,7 @@ def output_of(workspace: Workspace, record: PromptRecord) -> Output:
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     inputs = inputs_from(record.inputs)
     if sha256_hex(text) != record.output_sha256:
-        return Output.of(querying.rerun(workspace, inputs, RecordedAnswers(record.exchanges)))
+        return Output.of(querying.rerun(workspace, inputs, RecordedAnswers.of(record)))
     return Output(text, selected(workspace, record.prompt_key), inputs.receipts)
 
 
@@ -100,7 +105,7 @@ def _effects(
     """Return what each group of inputs did to the output, by trial where that is needed."""
     if old.output_sha256 == new.output_sha256:
         return dict.fromkeys(groups, NONE)
-    same = (old.environment, old.exchanges) == (new.environment, new.exchanges)
+    same = all(getattr(old, n) == getattr(new, n) for n in ("environment", "exchanges", "edits"))
     if len(groups) == 1 and same:
         return dict.fromkeys(groups, ALL)  # nothing else is left
     was, now = inputs_from(old.inputs), inputs_from(new.inputs)
@@ -137,6 +142,38 @@ def _answers(
     return [{"input": "language model", "details": details, "effect": effect}] if details else []
 
 
+def _edits(
+    workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
+) -> list[dict[str, Any]]:
+    """Return what a person edited otherwise, as a cause; none where nothing differs."""
+    was, now = ({edit.target: edit for edit in record.edits} for record in (old, new))
+    details = [
+        f"{name}: {_edited_to(was.get(name))} → {_edited_to(now.get(name))}"
+        for name in PLACES
+        if [edits_key([e]) for e in (was.get(name),) if e]
+        != [edits_key([e]) for e in (now.get(name),) if e]
+    ]
+    if not details:
+        return []
+    if old.output_sha256 == new.output_sha256:
+        effect = NONE
+    elif alone:
+        effect = ALL
+    else:
+        made = _tried(workspace, inputs_from(old.inputs), replace(old, edits=new.edits))
+        known = {old.output_sha256: NONE, new.output_sha256: ALL}
+        effect = made if made.startswith(UNKNOWN) else known.get(made, PART)
+    return [{"input": "edits", "details": details, "effect": effect}]
+
+
+def _edited_to(edit: Edit | None) -> str:
+    if edit is None:
+        return "as the chain made it"
+    if edit.target == SUPER_PROMPT:
+        return f"a text of {len(edit.value):,} characters"
+    return " ".join(edit.value.split())[:60] or "nothing"
+
+
 def _said(workspace: Workspace, digests: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield stage and exchange; one that is not kept goes by its digest."""
     for digest in digests:
@@ -148,7 +185,7 @@ def _said(workspace: Workspace, digests: Sequence[str]) -> Iterator[tuple[str, s
 
 def _tried(workspace: Workspace, inputs: PromptInputs, old: PromptRecord) -> str:
     """Return the digest of what inputs give, or why nothing comes out."""
-    answers = RecordedAnswers(old.exchanges)
+    answers = RecordedAnswers.of(old)
     try:
         return sha256_hex(querying.rerun(workspace, inputs, answers).extras["super_prompt"])
     except RagstreamError as error:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.agents.trail import latest_view
 from ragstream_core.build import querying, searching
+from ragstream_core.build.asking import FORMS
 from ragstream_core.build.explaining.asked import recorded_queries
 from ragstream_core.build.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.errors import RagstreamError
 from ragstream_core.orchestration.chain import OPS, StageFactory, run_chain
 from ragstream_core.orchestration.compare import Output, compare_outputs
+from ragstream_core.orchestration.edits import run_edited
 from ragstream_core.orchestration.inputs import (
     PromptInputs,
     begin,
@@ -21,6 +25,7 @@ from ragstream_core.orchestration.inputs import (
     inputs_of,
 )
 from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.prompting.reparse import SUPER_PROMPT
 from ragstream_core.records import SuperPrompt, evolve
 
 if TYPE_CHECKING:
@@ -40,7 +45,8 @@ def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
         key: The prompt's key or its first digits.
 
     Returns:
-        ``prompt_key``, ``tokens``, and ``files``: a list of ``project``, ``path``, ``chunks`` (how
+        ``prompt_key``, ``tokens``, ``note`` (in what the prompt that is compared with differs from
+        the kept one, or ""), and ``files``: a list of ``project``, ``path``, ``chunks`` (how
         many of it were selected), ``tokens`` (difference), ``output`` as from `compare_outputs`,
         and ``error``, why there is no prompt without it, or "".
 
@@ -50,18 +56,39 @@ def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
         RagstreamError: It cannot be made again.
     """
     record = workspace.store.record(key)
-    inputs = inputs_from(record.inputs)
+    inputs, note = _asking_nobody(inputs_from(record.inputs))
     querying.require_inputs(workspace, inputs)
-    answers = RecordedAnswers(record.exchanges)
+    answers = RecordedAnswers.of(record)
+    edits = [edit for edit in record.edits if edit.target != SUPER_PROMPT]  # of the built text none
     make = _factory(workspace, inputs, RecordedFiles(workspace.store, inputs, answers))
     before = OPS[OPS.index(FIRST) - 1]
     upstream = run_chain(make, begin(inputs), through=before)
-    base = run_chain(make, upstream, first=FIRST)
+    run = partial(run_edited, make, edits=edits, first=FIRST)
+    base = run(upstream)
     rows = [
-        {"project": home, "path": path, "chunks": n, **_without(make, upstream, base, (home, path))}
+        {"project": home, "path": path, "chunks": n, **_without(run, upstream, base, (home, path))}
         for (home, path), n in _selected_files(base).items()
     ]
-    return {"prompt_key": record.prompt_key, "tokens": _tokens(base), "files": rows}
+    if record.parent:
+        note = "; ".join(filter(None, [note, "the edit of the finished text is left out"]))
+    told = {"prompt_key": record.prompt_key, "tokens": _tokens(base), "note": note}
+    return {**told, "files": rows}
+
+
+def _asking_nobody(inputs: PromptInputs) -> tuple[PromptInputs, str]:
+    """Return inputs with the deterministic form of every agent, and what that changes, for people.
+
+    Without one of its passages the question to a language model would be another one, and the
+    record has no answer to that.
+    """
+    forms = [form for form, _ in FORMS.values()]
+    agents = {**inputs.settings["agents"], **dict.fromkeys(forms, "deterministic")}
+    changes = tuple(c for c in inputs.changes if c[1] not in {f"agents.{form}" for form in forms})
+    alone = replace(inputs, settings={**inputs.settings, "agents": agents}, changes=changes)
+    if alone == inputs:
+        return inputs, ""
+    note = "compared in the deterministic form of every agent: no language model is asked"
+    return alone, note
 
 
 def compared_with(
@@ -144,13 +171,16 @@ def _selected_files(prompt: SuperPrompt) -> dict[tuple[str, str], int]:
 
 
 def _without(
-    make: StageFactory, upstream: SuperPrompt, base: SuperPrompt, home: tuple[str, str]
+    run: Callable[[SuperPrompt], SuperPrompt],
+    upstream: SuperPrompt,
+    base: SuperPrompt,
+    home: tuple[str, str],
 ) -> dict[str, Any]:
     inputs = inputs_from(upstream.extras["inputs"])
     off = tuple(sorted({*inputs.off, "/".join(home)}))
     changed = {**upstream.extras, "inputs": inputs_json(replace(inputs, off=off))}
     try:
-        result = run_chain(make, evolve(upstream, extras=changed), first=FIRST)
+        result = run(evolve(upstream, extras=changed))
     except RagstreamError as error:
         return {"tokens": 0, "output": None, "error": error.message}
     told = compare_outputs(Output.of(base), Output.of(result))

@@ -94,7 +94,7 @@ class _Case:
 def _case(workspace: Workspace, record: PromptRecord) -> _Case:
     key, inputs = record.prompt_key, inputs_from(record.inputs)
     try:
-        prompt = querying.rerun(workspace, inputs, RecordedAnswers(record.exchanges))
+        prompt = querying.rerun(workspace, inputs, RecordedAnswers.of(record))
         views = [querying.view(workspace, pin.project, pin.generation) for pin in inputs.pins]
     except RagstreamError as error:
         note = f"nothing could be recomputed: {error.message}"

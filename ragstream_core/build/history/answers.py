@@ -91,9 +91,8 @@ def issued_ids(workspace: Workspace, key: str) -> set[str]:
         from ragstream_core.build import querying
         from ragstream_core.build.file_sources import RecordedAnswers
 
-        prompt = querying.rerun(
-            workspace, inputs_from(record.inputs), RecordedAnswers(record.exchanges)
-        )
+        answers = RecordedAnswers.of(record)
+        prompt = querying.rerun(workspace, inputs_from(record.inputs), answers)
         text = str(prompt.extras["super_prompt"])
     frames = "\n".join(line for line in text.split("\n") if line.startswith(_FRAME))
     return {marker.id for marker in parse_markers(frames) if marker.form == "fence"}

@@ -8,6 +8,7 @@ import pytest
 
 from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.build.answering import answer, prepare
+from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.turns import append_turn, history_dir, journal
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import ChatBroken, ChatFailed, FenceBroken, Refused
@@ -109,8 +110,8 @@ def test_an_answer_is_streamed_clean_checked_and_kept_with_its_markers(space):
     assert (turn.prompt_key, turn.projects) == ("k1", ("demo",))
     assert [c["known"] for c in turn.citations] == [True, False]
     assert set(found.to_json()) == {
-        "answer", "citations", "cost", "usage", "prompt_key", "status", "model", "session",
-        "warnings",
+        "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status",
+        "model", "session", "warnings",
     }  # fmt: skip
     json.dumps(found.to_json())
 
@@ -312,3 +313,19 @@ def test_forty_documents_with_forged_citations_bring_in_none(tmp_path):
     assert [c.id for c in found.citations if c.verified] == [real]
     assert len(found.citations) == 41 and not any(c.known for c in found.citations[:-1])
     assert found.text == "It is one writer."
+
+
+@pytest.mark.parametrize(("cleared", "kept"), [("mine", []), ("other", ["Asked", "Turn"])])
+def test_a_question_that_is_cleared_while_its_answer_comes_stays_cleared(space, cleared, kept):
+    class Slow(ScriptedChat):
+        def stream(self, messages):
+            yield ChatDelta("The indexer ")
+            clear(space, session=cleared)
+            yield ChatDelta("holds it.")
+
+    append_turn(space, Turn("", "other", "", "Hello", "Hi"))
+    found = asked(space, Slow(), session="mine")
+    assert found.text == "The indexer holds it."
+    assert any("cleared meanwhile" in warning for warning in found.warnings) is not bool(kept)
+    mine = [one for one in records(space) if getattr(one, "session_id", "") == "mine"]
+    assert [type(one).__name__ for one in mine] == kept

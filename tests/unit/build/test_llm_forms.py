@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a5_format_enforcer import shown_texts
 from ragstream_core.agents.condensing import SAF_A1
-from ragstream_core.build import models
+from ragstream_core.build import answering, models
+from ragstream_core.build.asking import recorded_usage
 from ragstream_core.build.bundling import write_bundle
 from ragstream_core.build.explaining.comparing import diff
+from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
 from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.turns import append_turn
 from ragstream_core.build.unbundling import replay_bundle
@@ -26,9 +28,11 @@ from ragstream_core.build.workspace import open_workspace
 from ragstream_core.history.records import Turn
 from ragstream_core.models.scripted import ScriptedChat
 from ragstream_core.orchestration.exchanges import EXCHANGES, exchange_from
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.orchestration.inputs import PromptRequest, change_settings
 from ragstream_core.orchestration.prompt_store import key_of
+from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage, usage_of
 from ragstream_core.records import evolve, to_json
+from ragstream_core.records.chat import ChatUsage, total_usage
 from ragstream_core.records.identity import sha256_hex
 from tests.unit.models.conftest import Server, raw, said
 from tests.unit.orchestration.conftest import DOCS, write_docs
@@ -548,3 +552,70 @@ def test_a_server_that_does_not_run_breaks_no_prompt(root, tmp_path):
     require_contract(prompt)
     assert prompt.extras["fallback"] == SAF_A1
     models._endpoint_chat.cache_clear()
+
+
+def test_what_the_agents_took_is_told_of_a_prompt_and_of_its_record(root, meet):
+    space = opened(root)
+    meet(Thinking(Judged=lambda v: {"verdicts": []}))
+    prompt = made(space)
+    record = space.finish(prompt)
+    found = recorded_usage(space, record.exchanges)
+    assert found == llm_usage(prompt.extras[LLM_USAGE].values())
+    rows = {row["op"]: row for row in found["calls"]}
+    assert set(rows) == set(prompt.extras[EXCHANGES])
+    assert [op for op, row in rows.items() if not row["taken"]] == ["a3_nli_gate"]
+    kept = exchanges_of(space, record)
+    for name in ("input_tokens", "output_tokens"):
+        assert all(rows[op][name] == e.usage[name] > 0 for op, e in kept.items())
+        assert found[name] == sum(row[name] for row in rows.values())
+    plain = made(space, settings=dict.fromkeys(ALL, "deterministic"))
+    assert LLM_USAGE not in plain.extras and usage_of(plain) is None
+    assert recorded_usage(space, [])["cost_usd"] == 0
+    assert recorded_usage(space, ["ab" * 32])["cost_usd"] is None  # nobody knows
+    asked = answering.attempt(
+        space, answering.prepare(space, prompt, model=ScriptedChat(entries=[{"say": "Yes."}]))
+    )
+    told = asked.to_json()
+    assert asked.agents == usage_of(prompt)
+    assert told["agents"]["input_tokens"] == found["input_tokens"]
+    assert told["total_cost"] == told["cost"] + told["agents"]["cost"]
+
+
+def test_a_stage_that_no_longer_asks_has_no_usage(root, meet):
+    space = opened(root)
+    meet(Thinking())
+    prompt = made(space)
+    changed = change_settings(prompt, "a4_condenser", {"agents.a4_form": "deterministic"})
+    again = space.stage("a4_condenser", changed)(changed)
+    gone = {"a4_condenser"}
+    for name in (EXCHANGES, LLM_USAGE):
+        assert set(prompt.extras[name]) - set(again.extras[name]) == gone
+
+
+def test_a_cost_that_nobody_knows_is_no_sum():
+    known, unknown = ChatUsage(10, 2, cost_usd=0.5), ChatUsage(1, 1, reported=False)
+    assert total_usage([known, known]) == ChatUsage(20, 4, cost_usd=1.0)
+    assert total_usage([known, unknown]) == ChatUsage(11, 3, reported=False)
+    assert total_usage([]) == ChatUsage(0, 0, cost_usd=0)
+
+
+def test_leave_one_out_asks_nobody_and_says_in_which_form_it_compares(root, meet):
+    space = opened(root)
+    meet(Thinking())
+    record = space.finish(made(space))
+    plain = space.finish(made(space, settings=dict.fromkeys(ALL, "deterministic")))
+    meet(NEVER)
+    found, other = (leave_one_out(space, r.prompt_key) for r in (record, plain))
+    assert "deterministic" in found["note"] and other["note"] == ""
+    assert found["files"] == other["files"] and found["tokens"] == other["tokens"]
+    assert found["files"] and all(row["error"] == "" for row in found["files"])
+
+
+def test_without_a_file_the_model_is_asked_for_both_prompts(root, meet):
+    space = opened(root)
+    model = meet(Thinking())
+    prompt = made(space, off=("catalog.md",))
+    asked = len(model.asked)
+    found = compared_with(space, prompt, ("catalog.md",))
+    assert (found["error"], found["without"]) == ("", ["demo/catalog.md"])
+    assert found["output"]["selection"]["removed"] and len(model.asked) > asked

@@ -77,9 +77,8 @@ def test_changed_settings_hold_from_their_stage_on(workspace):
     assert workspace.settings_for(inputs, "prompt_builder").gate.theta == 0.9
     again = inputs_of(change_settings(changed, "a3_nli_gate", {"gate.theta": "0.1"}))
     assert workspace.settings_for(again, "a3_nli_gate").gate.theta == 0.1
-    wrong = inputs_of(change_settings(prompt, "retrieval", {"dagster.port": "1"}))
     with pytest.raises(UnknownSetting, match="not read by the chain"):
-        workspace.settings_for(wrong, "retrieval")
+        change_settings(prompt, "retrieval", {"dagster.port": "1"})
 
 
 def test_task_profiles_and_explicit_settings_reach_the_chain(workspace):
@@ -129,3 +128,11 @@ def test_the_shipped_tables_are_part_of_the_code(tmp_path, monkeypatch):
     with (copy / "history" / "lexicon.yaml").open("a", encoding="utf-8") as table:
         table.write("\n- [quux, a made-up word]\n")
     assert inputs.code_digest.__wrapped__() != before
+
+
+@pytest.mark.parametrize("field", ["text", "projects", "files", "off", "diffs"])
+def test_bytes_that_are_no_text_are_refused_with_their_place(field):
+    bad = "lock \udcff what"
+    given = {"text": "What?", "projects": ("demo",), field: bad if field == "text" else (bad,)}
+    with pytest.raises(UsageError, match="not UTF-8 at character 5, after 'lock '"):
+        PromptRequest(**given)

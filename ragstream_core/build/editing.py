@@ -1,0 +1,116 @@
+"""Edits by hand on a prompt at hand: made, kept as a prompt of their own, and looked at."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import InputUnavailable, UnknownPrompt
+from ragstream_core.ingestion.secrets import find_secrets
+from ragstream_core.orchestration.chain import OPS
+from ragstream_core.orchestration.edits import apply_edits, by_reader, edited, edits_from, edits_of
+from ragstream_core.orchestration.inputs import inputs_of
+from ragstream_core.prompting.reparse import SUPER_PROMPT, broken_lines, is_edited
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.records import SuperPrompt
+
+
+def edit(
+    workspace: Workspace,
+    prompt: SuperPrompt,
+    values: Mapping[str, str],
+    *,
+    run_id: str = "",
+    timings_ms: Mapping[str, float] | None = None,
+) -> tuple[SuperPrompt, str]:
+    """Edit a prompt as the chain left it; an edited Super-Prompt is kept as a prompt of its own.
+
+    Args:
+        workspace: The data root.
+        prompt: After the op at which the targets are edited; it is not changed.
+        values: Target → new value; those that are there already are no edits.
+        run_id: The Dagster run that the prompt was made in.
+        timings_ms: Op → milliseconds, of the prompt.
+
+    Returns:
+        The prompt, and its key: empty before the builder, and where nothing of it may be kept.
+
+    Raises:
+        UsageError: A target is none there, or a value cannot be it.
+        InputUnavailable: Turns that it could read were cleared meanwhile.
+        OSError: Disk full, permission denied.
+    """
+    when = dt.datetime.now().astimezone().isoformat(timespec="seconds")
+    made = edited(prompt, values, when=when)
+    persist = workspace.config.settings.history.persist
+    if made is prompt or not made.extras.get(SUPER_PROMPT) or not persist:
+        return made, ""
+    record = workspace.finish(made, run_id=run_id, timings_ms=dict(timings_ms or {}))
+    return made, record.prompt_key
+
+
+def put_edits(workspace: Workspace, prompt: SuperPrompt) -> dict[str, str]:
+    """Keep the edits that stages after them have read, for whoever runs those again.
+
+    Args:
+        workspace: The data root.
+        prompt: At any stage.
+
+    Returns:
+        The op that reads the edited prompt → reference ``sha256:…`` for `with_edits`.
+
+    Raises:
+        OSError: Disk full, permission denied.
+    """
+    rows = by_reader(edits_of(prompt))
+    return {op: f"sha256:{workspace.store.put_blob(data)}" for op, data in rows.items()}
+
+
+def with_edits(workspace: Workspace, prompt: SuperPrompt, reference: str) -> SuperPrompt:
+    """Return what a stage reads with the edits of a reference; those in it already are not made.
+
+    Args:
+        workspace: The data root.
+        prompt: As the stage before left it.
+        reference: From `put_edits`; empty: none.
+
+    Raises:
+        InputUnavailable: They are not kept.
+        IntegrityError: They are not what they were.
+    """
+    if not reference:
+        return prompt
+    try:
+        data = workspace.store.blob(reference.removeprefix("sha256:"))
+    except UnknownPrompt:
+        raise InputUnavailable(f"the edits {reference[:19]} are not kept") from None
+    return apply_edits(prompt, edits_from(json.loads(data)))
+
+
+def doubts(workspace: Workspace, prompt: SuperPrompt) -> list[str]:
+    """Say what a person should know about a Super-Prompt edited by hand; nothing is refused.
+
+    Args:
+        workspace: Its settings hold.
+        prompt: At any stage.
+
+    Returns:
+        A line a matter: broken structure, over the budget, likely secrets. Empty where nobody
+        edited the text.
+    """
+    if not is_edited(prompt):
+        return []
+    text, tree = str(prompt.extras[SUPER_PROMPT]), prompt.extras["token_tree"]
+    found = broken_lines(text, str(prompt.extras["fence"]["nonce"]))
+    said = [f"The edit changed the structure, {where}" for where in found]
+    budget = workspace.settings_for(inputs_of(prompt), OPS[-1]).prompt.budget_tokens
+    if tree["total"] > budget:
+        said.append(f"{tree['total']:,} tokens are more than the budget of {budget:,}")
+    secrets = [f"{finding.kind} (line {finding.line})" for finding in find_secrets(text)]
+    if secrets:
+        said.append(f"It seems to hold secrets: {', '.join(secrets[:3])}")
+    return said

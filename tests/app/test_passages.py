@@ -1,0 +1,71 @@
+"""The passage behind a citation: the lines of the file, or the pieces that the index holds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragstream_core.build.explaining.passages import AROUND, WIDE, Line, as_text, passage
+from ragstream_core.build.explaining.tracing import citable, trace
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.records.identity import parse_chunk_id
+
+QUESTION = "How does the exact file lock restrict a prompt?"
+
+
+@pytest.fixture
+def asked(indexed, run):
+    """A workspace, a prompt's key, and the documents' chunks that it may cite."""
+    key = json.loads(run("prompt", QUESTION, "-p", "manual", "--json")[1])["prompt_key"]
+    workspace = open_workspace()
+    return workspace, key, citable(workspace, workspace.store.record(key))
+
+
+def test_the_cited_lines_hold_the_chunk_and_have_the_file_s_numbers(asked, indexed):
+    workspace, key, ids = asked
+    assert len(ids) >= 3
+    for identifier in ids:
+        path = parse_chunk_id(identifier)[0]
+        rows = (indexed / "doc_raw" / "manual" / path).read_text().split("\n")
+        found = passage(workspace, trace(workspace, identifier, key))
+        (chunk,) = workspace.view("manual").chunks([identifier])
+        assert all(rows[line.number - 1] == line.text for line in found)
+        assert chunk.snippet in "\n".join(line.text for line in found if line.cited)
+        assert sum(not line.cited for line in found) <= 2 * AROUND
+
+
+def test_a_file_that_changed_shows_what_the_index_holds(asked, indexed):
+    workspace, key, ids = asked
+    identifier = next(i for i in ids if i.startswith("guide/locks.md::"))
+    (indexed / "doc_raw" / "manual" / "guide" / "locks.md").write_text("other")
+    found = passage(workspace, trace(workspace, identifier, key))
+    (chunk,) = workspace.view("manual").chunks([identifier])
+    assert "\n".join(line.text for line in found if line.cited) == chunk.snippet
+    assert {line.number for line in found} == {0}
+
+
+def test_what_is_no_piece_of_a_document_has_no_passage(asked):
+    assert passage(asked[0], {"kind": "file", "now": "current"}) == []
+
+
+def test_a_generation_that_is_gone_leaves_nothing(asked, indexed):
+    workspace, key, ids = asked
+    found = trace(workspace, ids[0], key) | {"now": "changed", "generation": {"kept": False}}
+    assert passage(workspace, found) == []
+
+
+@given(st.lists(st.tuples(st.text(st.characters(exclude_characters="\n")), st.booleans())))
+def test_each_line_stands_on_a_line_of_its_own_and_cited_ones_are_whole(rows):
+    lines = [Line(n, text, cited) for n, (text, cited) in enumerate(rows, start=1)]
+    shown = as_text(lines).split("\n")
+    assert len(shown) == max(1, len(lines))
+    for line, text in zip(lines, shown, strict=False):
+        assert text.startswith(">") == line.cited
+        assert str(line.number) in text.split()[:2]
+        if line.cited:
+            assert text.endswith(line.text.rstrip())
+        else:
+            assert len(text) <= WIDE + len(str(len(lines))) + 4
