@@ -228,6 +228,31 @@ def _sync_tree(folder: Path) -> None:
         sync_dir(Path(parent))
 
 
+def open_append(path: Path) -> int:
+    """Make a private file that is only appended to; return its descriptor.
+
+    Raises:
+        FileExistsError: Something has that name already.
+        OSError: Disk full, permission denied.
+    """
+    make_private_dir(path.parent)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    sync_dir(path.parent)
+    return fd
+
+
+def append_line(fd: int, line: bytes) -> None:
+    """Write a line at the end of a file and sync it.
+
+    Raises:
+        OSError: Disk full or I/O error; a part of the line may be there.
+    """
+    view = memoryview(line)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.fsync(fd)
+
+
 def copy_durable(source: Path, to: Path) -> None:
     """Copy a file so that ``to`` is the old file or the whole copy.
 

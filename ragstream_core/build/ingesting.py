@@ -100,7 +100,11 @@ def ingest(
         rebuild=rebuild,
         provenance=provenance or {},
     )
-    return manager.run(project, config)
+    if not workspace.config.settings.debug.enabled:
+        return manager.run(project, config)
+    from ragstream_core.build.debugging import logged_ingest
+
+    return logged_ingest(workspace, project, lambda: manager.run(project, config))
 
 
 def status(workspace: Workspace, project: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from ragstream_core.config import AppConfig, overlay
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.orchestration.chain import Observer, Stage
+    from ragstream_core.orchestration.edits import Edit
     from ragstream_core.orchestration.inputs import PromptInputs, PromptRequest
     from ragstream_core.orchestration.prompt_store import PromptRecord, PromptStore
     from ragstream_core.orchestration.replay import Verdict
@@ -207,7 +208,12 @@ class Workspace:
         """
         from ragstream_core.build import stages
 
-        return stages.make(self, op, prompt, files=files)
+        stage = stages.make(self, op, prompt, files=files)
+        if not self.config.settings.debug.enabled:
+            return stage
+        from ragstream_core.build.debugging import logged_stage
+
+        return logged_stage(self, op, prompt, stage)
 
     def run(
         self,
@@ -216,18 +222,20 @@ class Workspace:
         through: str = "prompt_builder",
         observe: Observer | None = None,
         files: FileSource | None = None,
+        edits: Sequence[Edit] = (),
     ) -> SuperPrompt:
-        """Run the chain in this process, unrecorded.
+        """Run the chain in this process, unrecorded, with the edits that a person made.
 
         Raises:
             RagstreamError: A stage refused or failed.
         """
-        from ragstream_core.orchestration.chain import run_chain
+        from ragstream_core.orchestration.edits import run_edited
         from ragstream_core.orchestration.inputs import begin
 
-        return run_chain(
+        return run_edited(
             lambda op, prompt: self.stage(op, prompt, files=files),
             begin(inputs),
+            edits,
             through=through,
             observe=observe,
         )
@@ -304,7 +312,7 @@ class Workspace:
         from ragstream_core.orchestration.replay import replay
 
         record = self.store.record(key)
-        answers = RecordedAnswers(record.exchanges, live)
+        answers = RecordedAnswers.of(record, live=live)
         run = functools.partial(querying.rerun, self, answers=answers)
         return replay(record, run, answers.differences)
 
@@ -325,7 +333,7 @@ class Workspace:
         if found is not None:
             return found
         record = self.store.record(key)
-        answers = RecordedAnswers(record.exchanges)
+        answers = RecordedAnswers.of(record)
         prompt = querying.rerun(self, inputs_from(record.inputs), answers)
         return [decision_from(row) for row in prompt.extras["decisions"]]
 
