@@ -181,6 +181,7 @@ def _gate(
         gate.theta,
         gate.keep_top,
         gate.relative,
+        gate.words,
         enabled=settings.agents.a3,
         nli_theta=gate.nli_theta,
     )

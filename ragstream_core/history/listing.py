@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ragstream_core.history.fold import fold
@@ -42,8 +42,17 @@ def session_rows(log: Journal) -> list[dict[str, Any]]:
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
+    return sessions_of(turn_rows(log))
+
+
+def sessions_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the conversations of some turns; see `session_rows`.
+
+    Args:
+        rows: Of `turn_rows`, in their order.
+    """
     found: dict[str, dict[str, Any]] = {}
-    for row in turn_rows(log):
+    for row in rows:
         name = row["session_id"]
         known = found.pop(name, {"session_id": name, "turns": 0, "first": row["timestamp"]})
         counts = dict(known.get("tags", {}))

@@ -14,8 +14,10 @@ from ragstream_core.build.upkeep.forgetting import forget
 from ragstream_core.build.upkeep.restoring import restore
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
+from ragstream_core.orchestration.stage_files import packed
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
+from tests.copies import said
 from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
 
 KILLS = 100 if FULL else 12
@@ -44,7 +46,8 @@ def template(tmp_path_factory):
     (docs / "secret.md").unlink()
     runs = root / "prompts" / "runs" / "r"
     runs.mkdir(parents=True)
-    (runs / "a.json").write_text(f'"The phrase of the vault is {CANARY}, says he."')
+    text = f"The phrase of the vault is {CANARY}, says he."
+    (runs / "a.json.gz").write_bytes(packed({"chunks": [text]}))
     forget_views()
     return root
 
@@ -150,7 +153,7 @@ def hindered(space, task, injection, tmp_path):
 
 def grep(root):
     needle = CANARY.encode()
-    return [p for p in root.rglob("*") if p.is_file() and needle in p.read_bytes()]
+    return [p for p in root.rglob("*") if p.is_file() and needle in said(p)]
 
 
 def test_backup_and_restore(template, tmp_path):

@@ -16,8 +16,10 @@ from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import Cleared, Turn
 from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.orchestration.stage_files import packed
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
+from tests.copies import said
 from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
 
 KILLS = 100 if FULL else 8
@@ -51,7 +53,8 @@ def template(tmp_path_factory):
     space.finish(prompt)
     run = root / "prompts" / "runs" / "r"
     run.mkdir(parents=True)
-    (run / "a.json").write_text(f'"The phrase of the vault, says he, is {CANARY} number 4."')
+    text = f"The phrase of the vault, says he, is {CANARY} number 4."
+    (run / "a.json.gz").write_bytes(packed({"chunks": [text]}))
     forget_views()
     assert len(grep(root)) > 6
     return root
@@ -61,7 +64,7 @@ def grep(root):
     return [
         path.relative_to(root).as_posix()
         for path in root.rglob("*")
-        if path.is_file() and CANARY.encode() in path.read_bytes()
+        if path.is_file() and CANARY.encode() in said(path)
     ]
 
 

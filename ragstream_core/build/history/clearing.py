@@ -25,7 +25,7 @@ from ragstream_core.records.identity import sha256_hex
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.build.workspace import IngestProgress, Workspace
     from ragstream_core.history.clearing import Choice
 
 
@@ -38,6 +38,7 @@ def clear(
     everything: bool = False,
     archive: bool = False,
     dry_run: bool = False,
+    progress: IngestProgress | None = None,
 ) -> dict[str, Any]:
     """Clear conversations; also finishes what an earlier clearing was killed at.
 
@@ -49,6 +50,7 @@ def clear(
         everything: All conversations.
         archive: First put a copy aside that only its owner may read and nothing retrieves.
         dry_run: Only say what would go.
+        progress: Called with (phase, done, total); the phases are `erasing.PHASES`.
 
     Returns:
         ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an
@@ -95,15 +97,20 @@ def clear(
             turns=turns,
         )
         log.append([notice])
-    return {**told, **finish(workspace, choice)}
+    return {**told, **finish(workspace, choice, progress)}
 
 
-def finish(workspace: Workspace, choice: Choice | None = None) -> dict[str, Any]:
+def finish(
+    workspace: Workspace,
+    choice: Choice | None = None,
+    progress: IngestProgress | None = None,
+) -> dict[str, Any]:
     """Finish every clearing that was begun, whoever began it; nothing to do is quick.
 
     Args:
         workspace: The data root.
         choice: What is being cleared: also remove its fragments that crashes left.
+        progress: As for `clear`.
 
     Returns:
         ``segments, rows, texts, removed, left, searched, unreachable, warnings`` as `clear`.
@@ -117,7 +124,7 @@ def finish(workspace: Workspace, choice: Choice | None = None) -> dict[str, Any]
     log = journal(workspace)
     todo = pending(workspace, log)
     if todo is not None:
-        return todo.run(choice)
+        return todo.run(choice, progress)
     return report(removed=drop_fragments(log, choice) if log.folder.is_dir() else [])
 
 

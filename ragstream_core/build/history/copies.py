@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build.debugging import vars_files
 from ragstream_core.build.upkeep.purging import Finder, purge, remove
 from ragstream_core.build.upkeep.traces import Traces
 from ragstream_core.history.records import Asked, Entry, Turn
@@ -23,6 +24,7 @@ from ragstream_core.orchestration.prompt_store import (
     RECORD_NAME,
     exchange_files,
 )
+from ragstream_core.orchestration.stage_files import SUFFIX, unpacked
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -190,6 +192,15 @@ class Copies:
                 if path.name.partition(".")[0].lstrip(".") in hashes:
                     self._remove(path)
 
+    def drop_debug_vars(self) -> None:
+        """Remove the variables of the Debug Logger: cut texts, not all of which a search knows.
+
+        Raises:
+            OSError: Something cannot be removed.
+        """
+        for path in vars_files(self._workspace):
+            self._remove(path)
+
     def drop_foreign_stores(self) -> None:
         """Remove the Chroma collection of the history: deleting in it would leave the text.
 
@@ -209,9 +220,10 @@ class Copies:
         """Return the folders of stage JSON whose prompts asked or showed a turn."""
         found = []
         for folder in sorted(self._root.glob("runs/*")):
-            stage = next(iter(sorted(folder.glob("*.json"))), None)
-            if stage is not None and self._shown.is_in(_inputs_in(_json(stage)), ""):
-                found.append(folder)
+            stage = next(iter(sorted(folder.glob(f"*{SUFFIX}"))), None)
+            with contextlib.suppress(OSError, ValueError, RecursionError):  # damaged: searched
+                if stage is not None and self._shown.is_in(_inputs_in(unpacked(stage)), ""):
+                    found.append(folder)
         return found
 
     def _runs_to_go(self) -> set[str]:

@@ -9,6 +9,7 @@ the next call what is to be done.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.build.workspace import IngestProgress, Workspace
     from ragstream_core.history.clearing import Choice
     from ragstream_core.history.fold import Folded
     from ragstream_core.history.journal import Journal
@@ -45,6 +46,7 @@ TOMBSTONE = "~cleared"
 WAIT_S = 60.0
 """How long another writer of the history catalog is waited for."""
 ROUNDS = 3
+PHASES = ("index", "copies", "journal", "texts", "search")
 UNREACHABLE = (
     "backups, archives and exports that you made, and copies on other machines",
     "what was sent to a language model or an embedding endpoint",
@@ -102,6 +104,11 @@ def report(**known: Any) -> dict[str, Any]:
     return {**empty, "warnings": [], "unreachable": list(UNREACHABLE), **known}
 
 
+def _begin(progress: IngestProgress | None, phase: str) -> None:
+    if progress is not None:
+        progress(phase, PHASES.index(phase), len(PHASES))
+
+
 class Erasing:
     """One pass over all places, with what is cleared in hand."""
 
@@ -119,25 +126,36 @@ class Erasing:
         self.ranges = ranges
         self.folded = folded
 
-    def run(self, choice: Choice | None) -> dict[str, Any]:
+    def run(self, choice: Choice | None, progress: IngestProgress | None = None) -> dict[str, Any]:
         """Do it, in the order that is law.
+
+        Args:
+            choice: As for `clearing.finish`.
+            progress: Called with each of `PHASES` as it begins, its position and their number.
 
         Raises:
             OperationFailed: Something still holds the text.
         """
+        begin = functools.partial(_begin, progress)
+        begin("index")
         buried = self._bury()
         self._derive()
+        begin("copies")
         copies = Copies(self.workspace, self.log.entries(), self.gone, buried.chunk_ids)
         copies.drop_prompts()
         copies.drop_token_vectors(buried.hashes)
         copies.drop_foreign_stores()
+        copies.drop_debug_vars()
         for _ in range(ROUNDS):
             if copies.purge(self._staying):
                 break
+        begin("journal")
         segments = self._purge_journal()
+        begin("texts")
         erased = self._shred(buried)
         removed = [*copies.removed, *drop_fragments(self.log, choice)]
         self._derive()
+        begin("search")
         mine, left = copies.left(self._staying)
         if mine:
             raise OperationFailed(

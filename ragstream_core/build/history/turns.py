@@ -107,9 +107,8 @@ def append_external(
 
     Args:
         workspace: The data root.
-        turn: With the reply; without a question the text of the prompt is taken, without
-            versions those of the files that it injected.
-        answers: Key of the prompt that it answers, or its first 6 digits; "": none.
+        turn: As for `external_turn`, which completes it.
+        answers: As there.
 
     Returns:
         The entry, and the markers that the prompt did not issue, as written.
@@ -121,13 +120,34 @@ def append_external(
         Refused: `history.persist` is off: nothing is written.
         OperationFailed: Disk full or failing; the turn is not kept.
     """
+    require_persist(workspace)
+    whole, unknown = external_turn(workspace, turn, answers=answers)
+    return append_turn(workspace, whole), unknown
+
+
+def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tuple[Turn, list[str]]:
+    """Complete a reply from outside by what its prompt knows, and check it; nothing is written.
+
+    Args:
+        workspace: The data root.
+        turn: With the reply; without a question the text of the prompt is taken, without
+            versions those of the files that it injected.
+        answers: Key of the prompt that it answers, or its first 6 digits; "": none.
+
+    Returns:
+        The turn, and the markers that the prompt did not issue, as written.
+
+    Raises:
+        UsageError: No question, or no reply.
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: The prompt's record is damaged.
+    """
     from ragstream_core.build.history.answers import (
         checked_citations,
         prompt_text,
         prompt_versions,
     )
 
-    require_persist(workspace)
     if not turn.assistant_text.strip():
         raise UsageError("an external reply without its text", hint="--assistant-file FILE")
     key = workspace.store.find(answers) if answers else ""
@@ -140,9 +160,8 @@ def append_external(
     citations = checked_citations(workspace, key, turn.assistant_text)
     versions = turn.versions or (prompt_versions(workspace, key) if key else ())
     whole = replace(turn, user_text=question, source="external", versions=versions)
-    entry = append_turn(workspace, replace(whole, prompt_key=key, citations=citations))
     unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
-    return entry, unknown
+    return replace(whole, prompt_key=key, citations=citations), unknown
 
 
 def tag(

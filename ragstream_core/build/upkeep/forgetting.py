@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import sync_dir
+from ragstream_core.build.debugging import vars_files
 from ragstream_core.build.upkeep.purging import Finder, purge, remove
 from ragstream_core.build.upkeep.traces import Traces
 from ragstream_core.errors import OperationFailed, Refused, UsageError
@@ -138,6 +139,7 @@ class _Forgetting:
             for token in index_dir.glob(f"tokens-*/*/{text_hash}.*")
         ]
         gone += [path for path in index_dir.glob("stores/**/*") if path.is_file()]
+        gone += vars_files(self.workspace)  # cut texts: a search would not know all of them
         chroma = self.workspace.data_dir / "chroma_db" / self.project
         if chroma.is_dir():
             shutil.rmtree(chroma)

@@ -13,6 +13,7 @@ from typing import Any
 from ragstream_core.build.upkeep.traces import Traces, common
 from ragstream_core.errors import OperationFailed
 from ragstream_core.orchestration.prompt_store import exchange_files
+from ragstream_core.orchestration.stage_files import SUFFIX, text_of
 from ragstream_core.stores.schema import CATALOG_NAME
 
 _YOURS = ("doc_raw", "projects", "models", "history")
@@ -113,6 +114,9 @@ class Finder:
         citations = self.area_of(path) == "prompts"
         if path.suffix == ".parquet":
             return traces.found_in(_parquet_text(path), citations=citations)
+        if path.name.endswith(SUFFIX):
+            with contextlib.suppress(OSError):  # a damaged one is searched as it is
+                return traces.found_in(text_of(path), citations=citations)
         return traces.found_in_file(path, citations=citations)
 
 

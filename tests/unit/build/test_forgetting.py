@@ -15,10 +15,12 @@ from ragstream_core.build.upkeep.traces import LEAST, RUN, Traces, common, reduc
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.orchestration.stage_files import packed
 from ragstream_core.stores import erasing
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.rows_file import ROWS_FILE
 from ragstream_core.stores.view import forget_views
+from tests.copies import said
 from tests.unit.orchestration.conftest import write_docs
 
 SECRET = (
@@ -52,7 +54,7 @@ def grep(root, *, but=()):
     found = []
     for path in root.rglob("*"):
         if path.is_file() and path not in but:
-            raw = path.read_bytes().lower()
+            raw = said(path).lower()
             if any(c.lower().encode() in raw for c in CANARIES):
                 found.append(path.relative_to(root).as_posix())
     return found
@@ -77,7 +79,7 @@ def scatter(space):
     other = ask(space, "Which file may hold the lock of the project?", off=("secret.md",))
     run = root / "prompts" / "runs" / "r1"
     run.mkdir(parents=True)
-    (run / "retrieval.json").write_text(json.dumps({"chunks": [SECRET]}))
+    (run / "retrieval.json.gz").write_bytes(packed({"chunks": [SECRET]}))
     home = root / "dagster_home" / "storage"
     home.mkdir(parents=True)
     db = sqlite3.connect(home / "runs.db")

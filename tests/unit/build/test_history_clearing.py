@@ -34,11 +34,13 @@ from ragstream_core.history.history_store import EmbeddedText
 from ragstream_core.history.journal import Journal
 from ragstream_core.history.records import Asked, Cleared, Turn
 from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.orchestration.stage_files import packed
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.stores import history_rows
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.history_catalog import open_history_catalog
 from ragstream_core.stores.history_snapshot import open_snapshot
+from tests.copies import said
 from tests.unit.orchestration.conftest import write_docs
 
 SECRET = (
@@ -74,7 +76,7 @@ def grep(root, canaries=CANARIES):
     found = []
     for path in root.rglob("*"):
         if path.is_file() and "archive" not in path.parts:
-            raw = path.read_bytes().lower()
+            raw = said(path).lower()
             if any(c.lower().encode() in raw for c in canaries):
                 found.append(path.relative_to(root).as_posix())
     return found
@@ -141,7 +143,7 @@ def scatter(space):
     root = space.data_dir
     run = root / "prompts" / "runs" / "r1"
     run.mkdir(parents=True)
-    (run / "retrieval.json").write_text(json.dumps({"chunks": list(SECRET)}))
+    (run / "retrieval.json.gz").write_bytes(packed({"chunks": list(SECRET)}))
     home = root / "dagster_home" / "storage"
     home.mkdir(parents=True)
     db = sqlite3.connect(home / "runs.db")
