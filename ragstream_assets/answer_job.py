@@ -7,16 +7,24 @@ succeeds and says so (R-212). What the answer says is shown as plain text, never
 import dagster as dg
 from pydantic import Field
 
+from ragstream_assets.answer_record import ANSWERS
 from ragstream_assets.failures import short_errors
-from ragstream_assets.previews import PREVIEW_CHARS, Metadata, table
+from ragstream_assets.previews import PREVIEW_CHARS, Metadata, table, usd
 from ragstream_assets.query_job import through_chain
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import asset_spec
 from ragstream_core.answering.answer import Answer
 from ragstream_core.build.answering import attempt, prepare
 from ragstream_core.orchestration.prompt_store import key_of
 from ragstream_core.records import SuperPrompt
 
 JOB = "answer_question"
+ANSWERS_SPEC = asset_spec(
+    ANSWERS,
+    "The answers of `ragstream ask` and the page: which prompt, model, tokens, cost and citations. "
+    "Their words are in the conversation only.",
+    "text",
+)
 
 
 class AnswerConfig(dg.Config):
@@ -61,9 +69,8 @@ def answer_metadata(found: Answer) -> Metadata:
         "model": found.model or "none was asked",
         "input_tokens": usage.input_tokens if usage else 0,
         "output_tokens": usage.output_tokens if usage else 0,
-        "cost_usd": dg.MetadataValue.text(
-            "unknown" if usage is None or usage.cost_usd is None else f"{usage.cost_usd:.6f}"
-        ),
+        "cost_usd": usd(usage.cost_usd if usage else None),
+        "total_cost_usd": usd(found.total_cost_usd),
         "session": found.session,
         "warnings": dg.MetadataValue.text("; ".join(found.warnings) or "-"),
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from ragstream_assets.answer_job import answer_question
+from ragstream_assets.answer_job import ANSWERS_SPEC, answer_question
 from ragstream_assets.checks import index_checks
 from ragstream_assets.chroma import chroma_check, chroma_collection
 from ragstream_assets.documents import ingest, ingest_documents
@@ -37,6 +37,7 @@ defs = dg.Definitions(
         roll_up,
         sweep_thresholds,
         draw_heat_map,
+        ANSWERS_SPEC,
     ],
     asset_checks=[index_checks, chroma_check, history_checks],
     jobs=[

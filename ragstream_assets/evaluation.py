@@ -49,10 +49,16 @@ class SweepConfig(dg.Config):
 
 
 SWEEP = asset_spec(
-    (GROUP, "threshold_sweep"), "What the gate keeps of what gold questions need.", "numpy"
+    (GROUP, "threshold_sweep"),
+    "How much of what the gold questions need the gate keeps, for each pair of θ and relative: "
+    "start a backfill of all partitions, then `heat_map`.",
+    "json",
 )
 HEAT_MAP = asset_spec(
-    (GROUP, "heat_map"), "The same as pictures.", "image", after="threshold_sweep"
+    (GROUP, "heat_map"),
+    "The figures of `threshold_sweep` as pictures: θ to the right, relative downwards.",
+    "image",
+    after="threshold_sweep",
 )
 
 with warnings.catch_warnings():

@@ -230,10 +230,10 @@ _ALL = dg.AssetSelection.assets(
 embed_history = dg.define_asset_job(
     EMBED_JOB,
     selection=_ALL.without_checks(),
-    description="Embed the turns behind the mark and bring everything that is derived up to date.",
+    description="Embed the turns added since the last run, and make all that derives from them.",
 )
 reconcile_history = dg.define_asset_job(
     RECONCILE_JOB,
     selection=_ALL | dg.AssetSelection.checks_for_assets(EMBEDDINGS.key),
-    description="The same, and verify journal, catalog and snapshot.",
+    description="As embed_history, and verify journal, catalog and snapshot; every night.",
 )

@@ -1,20 +1,21 @@
 """Stage JSON: each op's SuperPrompt as a file of its run, from which any stage can go on.
 
-    <data>/prompts/runs/<run>/<step>.<output>.json
+    <data>/prompts/runs/<run>/<step>.<output>.json.gz
     <data>/prompts/runs/<run>/from-<run>                where it read another run's files
 
 Derived: replay never reads it. A re-execution loads from the run that really produced an input.
 """
 
-import json
 import re
 from pathlib import Path
 
 import dagster as dg
 
+from ragstream_assets.outcomes import outcome
 from ragstream_core.atomic import replace_bytes
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.prompt_store import PARENT_PREFIX
+from ragstream_core.orchestration.stage_files import SUFFIX, packed, unpacked
 from ragstream_core.records import SuperPrompt, from_json, to_json
 from ragstream_core.records.identity import sha256_hex
 
@@ -35,15 +36,13 @@ class StageJsonIOManager(dg.IOManager):
         Raises:
             OSError: Disk full, permission denied.
         """
-        data = json.dumps(
-            {"version": STAGE_JSON_VERSION, "step": context.step_key, "prompt": to_json(obj)},
-            ensure_ascii=False,
-        ).encode("utf-8")
+        value = {"version": STAGE_JSON_VERSION, "step": context.step_key, "prompt": to_json(obj)}
+        data = packed(value)
         replace_bytes(self._path(context), data, durable=False)
         context.add_output_metadata({"bytes": len(data), "sha256": sha256_hex(data)})
 
     def load_input(self, context: dg.InputContext) -> SuperPrompt:
-        """Load a prompt from the run that produced it.
+        """Load a prompt from the run that produced it, or as it is at hand where it just was.
 
         Raises:
             Failure: The file is gone or of another version; the message says where to start.
@@ -52,10 +51,13 @@ class StageJsonIOManager(dg.IOManager):
         upstream = context.upstream_output
         if upstream is None:
             raise dg.Failure("this input comes from no step", allow_retries=False)
-        path = self._path(upstream)
         self._note_parent(context, upstream)
+        made = outcome(context.step_context.run_id).read(upstream.step_key)
+        if made is not None:
+            return made
+        path = self._path(upstream)
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = unpacked(path)
             if data["version"] == STAGE_JSON_VERSION:
                 return from_json(data["prompt"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -74,7 +76,7 @@ class StageJsonIOManager(dg.IOManager):
             replace_bytes(note, b"", durable=False)
 
     def _path(self, context: dg.OutputContext) -> Path:
-        name = _UNSAFE.sub("_", f"{context.step_key}.{context.name}.json")
+        name = _UNSAFE.sub("_", f"{context.step_key}.{context.name}{SUFFIX}")
         return self._runs / context.run_id / name
 
 

@@ -1,12 +1,12 @@
-"""What a run leaves in its own process for whoever started it there; nothing of it is stored.
+"""What a run and whoever started it share within a process; nothing of it is stored.
 
-Dagster keeps events, the prompt store keeps prompts. This holds the objects themselves, the error
-a stage raised before Dagster wrapped it, and the timings of the stages so far.
+Dagster keeps events, the prompt store keeps prompts. This holds the objects themselves: what a
+chain that has run already left for the run that is written of it, the error a stage raised before
+Dagster wrapped it, the timings of the stages so far.
 """
 
-import uuid
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -20,24 +20,35 @@ if TYPE_CHECKING:
 KEPT_RUNS = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What an op made, and how long it took."""
+
+    prompt: "SuperPrompt"
+    seconds: float
+
+
 @dataclass
 class Outcome:
     """One run of this process.
 
     Attributes:
         inputs: Inputs that were pinned before the run; None where the run pins them.
+        passed: Step → what it made, where the chain ran before the run is written of it; the run
+            then computes nothing. None where the run itself is the work.
+        before: What the first of these steps read.
         progress: Told (phase, done, total) while the run ingests.
         stats: What the ingest did.
-        prompt: The prompt after the last stage that ran.
         record: The record of the finished prompt.
         timings_ms: Op → milliseconds, both passes together.
         error: What a stage raised.
     """
 
     inputs: "PromptInputs | None" = None
+    passed: Mapping[str, Passed] | None = None
+    before: "SuperPrompt | None" = None
     progress: Callable[[str, int, int], None] | None = None
     stats: "IngestionStats | None" = None
-    prompt: "SuperPrompt | None" = None
     record: "PromptRecord | None" = None
     timings_ms: dict[str, float] = field(default_factory=dict)
     error: Exception | None = None
@@ -45,6 +56,24 @@ class Outcome:
     def took(self, op: str, seconds: float) -> None:
         """Add the time that an op took."""
         self.timings_ms[op] = self.timings_ms.get(op, 0.0) + seconds * 1000
+
+    def made(self, step: str) -> Passed | None:
+        """Return what a step of the chain made before the run was written, None in any other run.
+
+        Raises:
+            Exception: What the chain raised there.
+        """
+        if self.passed is None:
+            return None
+        if step not in self.passed:
+            raise self.error or LookupError(f"{step} did not run")
+        return self.passed[step]
+
+    def read(self, step: str) -> "SuperPrompt | None":
+        """Return what a step left for the one after it, None in a run that reads stage files."""
+        if self.passed is None:
+            return None
+        return self.passed[step].prompt if step in self.passed else self.before
 
 
 _outcomes: OrderedDict[str, Outcome] = OrderedDict()
@@ -60,12 +89,10 @@ def outcome(run_id: str) -> Outcome:
         return found
 
 
-def start(given: Outcome) -> str:
-    """Give a run that is about to be made its id and what it is to find here; return the id."""
-    run_id = str(uuid.uuid4())
+def start(run_id: str, given: Outcome) -> None:
+    """Say what a run that is about to be made is to find here."""
     with _guard:
         _outcomes[run_id] = given
-    return run_id
 
 
 def forget(run_id: str) -> None:

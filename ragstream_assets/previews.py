@@ -12,13 +12,16 @@ from ragstream_assets.charts import candidate_flow, stage_times, token_shares
 from ragstream_assets.verbatim import block, bullets, passage
 from ragstream_core.agents.trail import pass_number
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
+from ragstream_core.orchestration.edits import edits_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
+from ragstream_core.orchestration.spending import LLM_USAGE, usage_of
 from ragstream_core.records import Chunk, SuperPrompt
 
 ROWS = 50
 PREVIEW_CHARS = 8_000
 CHUNK_CHARS = 600
 CHUNKS = 5
+USAGE = ("stage", "model", "input_tokens", "output_tokens", "cost_usd", "taken")
 
 Metadata = dict[str, Any]
 
@@ -26,7 +29,7 @@ Metadata = dict[str, Any]
 def table(rows: Sequence[Mapping[str, str | int | float]], *columns: str) -> dg.TableMetadataValue:
     """Return the first rows as a table; the columns hold even where there are none."""
     return dg.MetadataValue.table(
-        records=[dg.TableRecord(dict(row)) for row in rows[:ROWS]],
+        records=[dg.TableRecord({name: row[name] for name in columns}) for row in rows[:ROWS]],
         schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
     )
 
@@ -92,14 +95,22 @@ def index_metadata(stats: IngestionStats) -> Metadata:
 
 
 def stage_metadata(prompt: SuperPrompt, seconds: float) -> Metadata:
-    """Return what a stage made of a prompt: its view's size, its decisions, its time."""
-    decided = decision_rows(prompt, prompt.stage)
+    """Return what a stage made of a prompt: its view's size, its decisions, its time.
+
+    What a language model was asked and what people changed by hand are there where they happened.
+    """
+    decided = [row for row in decision_rows(prompt) if row["stage"] == prompt.stage]
+    asked = [row for row in usage_rows(prompt) if row["stage"] == prompt.extras["trail"][-1][0]]
+    edits = [f"{edit.target} (after {edit.after})" for edit in edits_of(prompt)]
     return {
         "stage": prompt.stage,
         "milliseconds": round(seconds * 1000, 1),
         "candidates": len(prompt.base_context_chunks),
         "view": len(prompt.views_by_stage.get(prompt.stage, [])),
-        "decisions": table(decided, "pass", "rank", "chunk", "score", "kept", "rule", "reason"),
+        "pass": pass_number(prompt),
+        "decisions": table(decided, "rank", "chunk", "score", "kept", "rule", "reason"),
+        **({"language_model": table(asked[-1:], *USAGE)} if asked else {}),
+        **({"edited_by_hand": ", ".join(edits)} if edits else {}),
     }
 
 
@@ -111,32 +122,71 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
         "prompt_key": record.prompt_key,
         "tokens": record.tokens,
         "selected": len(prompt.final_selection_ids),
+        **_model_totals(prompt),
         "milliseconds_by_stage": dg.MetadataValue.md(stage_times(record.timings_ms)),
         "candidates_by_stage": dg.MetadataValue.md(candidate_flow(prompt)),
         "tokens_by_block": dg.MetadataValue.md(token_shares(prompt)),
         "super_prompt": dg.MetadataValue.md(block(shown)),
-        "ledger": table(
-            decision_rows(prompt), "pass", "stage", "rank", "chunk", "score", "kept", "reason"
-        ),
+        "ledger": table(last_words(prompt), "chunk", "stage", "rank", "score", "kept", "reason"),
     }
 
 
-def decision_rows(prompt: SuperPrompt, stage: str = "") -> list[dict[str, Any]]:
-    """Return the ledger rows of the present pass, of one stage or of all, as table rows."""
+def usage_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return what each question of an agent to a language model took."""
+    return [
+        {
+            "stage": str(row["op"]).partition("#")[0],
+            "model": row["model"],
+            "input_tokens": row["input_tokens"],
+            "output_tokens": row["output_tokens"],
+            "cost_usd": usd(row["cost_usd"]),
+            "taken": row["taken"],
+        }
+        for row in prompt.extras.get(LLM_USAGE, {}).values()
+    ]
+
+
+def _model_totals(prompt: SuperPrompt) -> Metadata:
+    usage = usage_of(prompt)
+    if usage is None:
+        return {}
+    return {
+        "language_model": table(usage_rows(prompt), *USAGE),
+        "language_model_input_tokens": usage.input_tokens,
+        "language_model_output_tokens": usage.output_tokens,
+        "language_model_cost_usd": usd(usage.cost_usd),
+    }
+
+
+def usd(cost: float | None) -> str:
+    """Return a cost in US dollars as text; None is unknown."""
+    return "unknown" if cost is None else f"{cost:.6f}"
+
+
+def last_words(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return the last decision on every candidate of the present pass; who came furthest first."""
+    rows = decision_rows(prompt)
+    last = {row["id"]: row for row in rows}
+    stages = list(dict.fromkeys(row["stage"] for row in rows))
+    return sorted(last.values(), key=lambda row: (-stages.index(row["stage"]), row["rank"]))
+
+
+def decision_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return the decisions of the present pass as table rows, in the order of the stages."""
     now = pass_number(prompt)
     return [
         {
-            "pass": row["pass_no"],
+            "id": row["chunk_id"],
             "stage": row["stage"],
             "rank": row["rank"],
             "chunk": _short(row["chunk_id"]),
-            "score": row["score"],
-            "kept": row["kept"],
+            "score": round(row["score"], 4),
+            "kept": "yes" if row["kept"] else "no",
             "rule": row["rule"],
             "reason": row["reason"],
         }
         for row in prompt.extras.get("decisions", [])
-        if row["pass_no"] == now and stage in ("", row["stage"])
+        if row["pass_no"] == now
     ]
 
 

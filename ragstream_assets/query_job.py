@@ -9,75 +9,66 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
-from ragstream_assets.example import EXAMPLE, resolve
+from ragstream_assets.example import resolve
 from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON
 from ragstream_assets.outcomes import outcome
 from ragstream_assets.previews import Metadata, prompt_metadata, stage_metadata
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.stage_settings import request_config, stage_config
+from ragstream_assets.steps import AFTER_AUDIT, AGAIN, AUDIT
+from ragstream_core.build.editing import with_edits
 from ragstream_core.build.workspace import Workspace
-from ragstream_core.errors import Refused
+from ragstream_core.errors import Refused, UsageError
 from ragstream_core.orchestration.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
 from ragstream_core.orchestration.inputs import PromptInputs, begin, change_settings, inputs_of
 from ragstream_core.records import SuperPrompt
-from ragstream_core.settings import chain_keys
 
 JOB = "build_prompt"
-AGAIN = "rerun"
-AUDIT = "a2_audit"
-AFTER_AUDIT = OPS[OPS.index(AUDIT) + 1]
 UNKEPT = "ragstream prompt … --no-persist runs it without a trace"
 OUT = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON)
 
 
-class StageConfig(dg.Config):
-    """Settings of one stage."""
+def moment(config: Mapping[str, str]) -> dt.datetime | None:
+    """Return the time of a request with its zone, None for the present.
 
-    settings: dict[str, str] = Field(
-        default={},
-        description="Settings that change from this stage on, e.g. `gate.theta: '0.1'`. "
-        f"Names: {', '.join(chain_keys())}.",
-    )
-
-
-class RequestConfig(StageConfig):
-    """What the first stage reads; the prompt itself never stands in run config."""
-
-    prompt_ref: str = Field(
-        default=EXAMPLE, description="`sha256:…` of a request in the inbox, or `example`."
-    )
-    now: str = Field(default="", description="Time of the request, ISO 8601; empty: the present.")
-    time_zone: str = Field(default="", description="Name of the zone that `now` is in.")
-
-    def moment(self) -> dt.datetime | None:
-        """Return the time of the request with its zone, None for the present."""
-        if not self.now:
-            return None
-        now = dt.datetime.fromisoformat(self.now)
-        offset = now.utcoffset()
-        return (
-            now.replace(tzinfo=dt.timezone(offset, self.time_zone)) if offset is not None else now
-        )
-
-
-def steps_of(ops: tuple[str, ...]) -> list[str]:
-    """Return the step keys that ops of the chain stand for: the audit brings its re-run along."""
-    again = [f"{AGAIN}.{op}" for op in RERUN] if AUDIT in ops else []
-    return [*ops, *again]
-
-
-def pinned(workspace: Workspace, run_id: str, config: RequestConfig) -> PromptInputs:
-    """Return the inputs that were pinned for this run, or pin what its reference asks for.
+    Args:
+        config: Perhaps with ``now``, ISO 8601 or empty, and ``time_zone``.
 
     Raises:
-        RagstreamError: Unknown reference, project, setting or generation.
+        UsageError: That is no time.
+    """
+    given = config.get("now", "")
+    if not given:
+        return None
+    try:
+        now = dt.datetime.fromisoformat(given)
+    except ValueError:
+        raise UsageError(
+            f"now = {given!r} is no time", hint="e.g. 2026-03-01T12:30:00+01:00"
+        ) from None
+    offset = now.utcoffset()
+    if offset is None:
+        return now
+    return now.replace(tzinfo=dt.timezone(offset, config.get("time_zone", "")))
+
+
+def pinned(workspace: Workspace, run_id: str, config: Mapping[str, Any]) -> PromptInputs:
+    """Return the inputs that were pinned for this run, or pin what its reference asks for.
+
+    Args:
+        workspace: The data root.
+        run_id: The run.
+        config: Of the first op.
+
+    Raises:
+        RagstreamError: Unknown reference, project, setting or generation, or no time.
     """
     given = outcome(run_id).inputs
     if given is not None:
         return given
-    return workspace.pin(resolve(workspace, config.prompt_ref), config.moment())
+    return workspace.pin(resolve(workspace, config["prompt_ref"]), moment(config))
 
 
 def staged(
@@ -86,53 +77,56 @@ def staged(
     *,
     op: str,
     prompt: SuperPrompt,
-    settings: Mapping[str, str],
 ) -> tuple[SuperPrompt, Metadata]:
     """Run one stage; return its prompt and what to show of it.
+
+    Where the chain has run already, its result is taken and nothing is computed.
 
     Raises:
         Failure: The stage refused or failed, or nothing may be kept of the prompt, and a run keeps
             everything; said in our own words.
     """
-    left = outcome(context.run_id)
+    left, config = outcome(context.run_id), context.op_config
     with short_errors(context.run_id):
+        made = left.made(str(context.op_handle))
+        if made is not None:
+            workspace.require_uncleared(inputs_of(made.prompt))
+            return made.prompt, stage_metadata(made.prompt, made.seconds)
         started = time.perf_counter()
-        given = change_settings(prompt, op, settings)
+        given = change_settings(
+            with_edits(workspace, prompt, config.get("edits", "")), op, config.get("settings", {})
+        )
         if not workspace.persists(inputs_of(given)):
             raise Refused("history.persist is off, and a run would keep the prompt", hint=UNKEPT)
         result = step(workspace.stage, op, given)
         workspace.require_uncleared(inputs_of(given))
         seconds = time.perf_counter() - started
-        left.prompt = result
         left.took(op, seconds)
         return result, stage_metadata(result, seconds)
 
 
 def _first_op(spec: StageSpec) -> dg.OpDefinition:
-    @dg.op(name=spec.op, description=spec.summary, out=OUT)
+    @dg.op(name=spec.op, description=spec.summary, out=OUT, config_schema=request_config())
     def first(
-        context: dg.OpExecutionContext, config: RequestConfig, workspace: WorkspaceResource
+        context: dg.OpExecutionContext, workspace: WorkspaceResource
     ) -> dg.Output[SuperPrompt]:
         space = workspace.open()
         with short_errors(context.run_id):
-            raw = begin(pinned(space, context.run_id, config))
-        result, metadata = staged(context, space, op=spec.op, prompt=raw, settings=config.settings)
+            raw = begin(pinned(space, context.run_id, context.op_config))
+        result, metadata = staged(context, space, op=spec.op, prompt=raw)
         return dg.Output(result, metadata=metadata)
 
     return first
 
 
 def _stage_op(spec: StageSpec) -> dg.OpDefinition:
-    @dg.op(name=spec.op, description=spec.summary, out=OUT)
+    @dg.op(name=spec.op, description=spec.summary, out=OUT, config_schema=stage_config(spec.op))
     def stage(
         context: dg.OpExecutionContext,
-        config: StageConfig,
         workspace: WorkspaceResource,
         prompt: SuperPrompt,
     ) -> dg.Output[SuperPrompt]:
-        result, metadata = staged(
-            context, workspace.open(), op=spec.op, prompt=prompt, settings=config.settings
-        )
+        result, metadata = staged(context, workspace.open(), op=spec.op, prompt=prompt)
         return dg.Output(result, metadata=metadata)
 
     return stage
@@ -140,53 +134,47 @@ def _stage_op(spec: StageSpec) -> dg.OpDefinition:
 
 def _audit_op(spec: StageSpec) -> dg.OpDefinition:
     way = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON, is_required=False)
+    ways = {"settled": way, "rescoped": way}
 
-    @dg.op(name=spec.op, description=spec.summary, out={"settled": way, "rescoped": way})
+    @dg.op(name=spec.op, description=spec.summary, out=ways, config_schema=stage_config(spec.op))
     def audit(
         context: dg.OpExecutionContext,
-        config: StageConfig,
         workspace: WorkspaceResource,
         prompt: SuperPrompt,
     ) -> Iterator[dg.Output[SuperPrompt]]:
-        result, metadata = staged(
-            context, workspace.open(), op=spec.op, prompt=prompt, settings=config.settings
-        )
+        result, metadata = staged(context, workspace.open(), op=spec.op, prompt=prompt)
         yield dg.Output(result, "rescoped" if rescoped(result) else "settled", metadata=metadata)
 
     return audit
 
 
 def _fan_in_op(spec: StageSpec) -> dg.OpDefinition:
-    @dg.op(name=spec.op, description=spec.summary, out=OUT)
+    @dg.op(name=spec.op, description=spec.summary, out=OUT, config_schema=stage_config(spec.op))
     def fan_in(
         context: dg.OpExecutionContext,
-        config: StageConfig,
         workspace: WorkspaceResource,
         prompts: list[SuperPrompt],
     ) -> dg.Output[SuperPrompt]:
-        result, metadata = staged(
-            context, workspace.open(), op=spec.op, prompt=prompts[-1], settings=config.settings
-        )
+        result, metadata = staged(context, workspace.open(), op=spec.op, prompt=prompts[-1])
         return dg.Output(result, metadata=metadata)
 
     return fan_in
 
 
 def _last_op(spec: StageSpec) -> dg.OpDefinition:
-    @dg.op(name=spec.op, description=spec.summary, out=OUT)
+    @dg.op(name=spec.op, description=spec.summary, out=OUT, config_schema=stage_config(spec.op))
     def last(
         context: dg.OpExecutionContext,
-        config: StageConfig,
         workspace: WorkspaceResource,
         prompt: SuperPrompt,
     ) -> dg.Output[SuperPrompt]:
         space, left = workspace.open(), outcome(context.run_id)
-        result, metadata = staged(
-            context, space, op=spec.op, prompt=prompt, settings=config.settings
-        )
+        result, metadata = staged(context, space, op=spec.op, prompt=prompt)
         with short_errors(context.run_id):
-            left.record = space.finish(result, run_id=context.run_id, timings_ms=left.timings_ms)
-            metadata.update(prompt_metadata(result, left.record))
+            record = left.record or space.finish(
+                result, run_id=context.run_id, timings_ms=left.timings_ms
+            )
+            metadata.update(prompt_metadata(result, record))
         return dg.Output(result, metadata=metadata)
 
     return last

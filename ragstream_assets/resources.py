@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from ragstream_assets.upkeep import process_tags
 from ragstream_core.build.workspace import Workspace, open_workspace
 from ragstream_core.config import AppConfig, quiet_environment
 
@@ -25,6 +26,19 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     settings: dict[str, str] = Field(
         default={}, description="Settings over those of ragstream.yaml, e.g. `chunking.profile`."
     )
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Name the process of a run, so that its death is noticed where nobody reports it.
+
+        A run that is repeated in Dagster's pages has the names of the run before it until then.
+        """
+        run, names = context.run, process_tags()
+        if (
+            run is not None
+            and context.instance is not None
+            and not names.items() <= run.tags.items()
+        ):
+            context.instance.add_run_tags(run.run_id, names)
 
     def open(self) -> Workspace:
         """Return the workspace; environment and files are read here, at run time.

@@ -4,10 +4,11 @@ Both run by default: they read, heal what is derived, and drop only what the set
 keep. A project that somebody is writing is left for the next time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from ragstream_assets.documents import ingest_documents
 from ragstream_assets.failures import short_errors
@@ -20,7 +21,7 @@ from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
 
 WEEKLY_VERIFY = "30 3 * * 0"
 WEEKLY_RETENTION = "30 4 * * 0"
-RETENTION_JOB = "drop_old_generations"
+RETENTION_JOB = "retention"
 REASON_TAG = "ragstream/reason"
 COLUMNS = ("project", "generations", "chunks", "vectors", "bytes", "note")
 
@@ -49,32 +50,58 @@ def weekly_verify(
         yield dg.SkipReason("no project is a partition yet")
 
 
-@dg.op(description="Drop old generations and prompts that neither the settings nor anybody keeps.")
-def drop_generations(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
-    """Collect the garbage of every project; one that is locked or damaged is said and passed by."""
+class RetentionConfig(dg.Config):
+    """What a retention does."""
+
+    dry_run: bool = Field(default=False, description="Only say what would go; nothing is removed.")
+
+
+@dg.op(description="Drop what neither the settings nor anybody keeps; say how many bytes it freed.")
+def drop_unneeded(
+    context: dg.OpExecutionContext, config: RetentionConfig, workspace: WorkspaceResource
+) -> None:
+    """Collect all garbage; a project that is locked or damaged is said and passed by."""
+    from ragstream_assets import retention
     from ragstream_core.build.upkeep import expiring
 
-    space = workspace.open()
+    space, dry_run = workspace.open(), config.dry_run
     with short_errors(context.run_id):
-        prompts = expiring.gc(space)
-        rows = [collected(space, name) for name in space.projects()]
-    context.add_output_metadata(
-        {
-            "projects": len(rows),
-            "prompts": len(prompts["prompts"]),
-            "bytes": prompts["bytes"] + sum(row["bytes"] for row in rows),
-            "dropped": table(rows, *COLUMNS),
-        }
-    )
+        prompts = expiring.gc(space, dry_run=dry_run)
+        runs = retention.gc(space, instance=context.instance, dry_run=dry_run)
+        rows = [collected(space, name, dry_run=dry_run) for name in space.projects()]
+    context.add_output_metadata(_figures(prompts, runs, rows) | {"dry_run": dry_run})
 
 
-def collected(workspace: Workspace, project: str) -> dict[str, Any]:
+def _figures(
+    prompts: Mapping[str, Any], runs: Mapping[str, Any], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what went, in numbers and as two tables: by kind, and by project."""
+    kinds: list[dict[str, Any]] = [
+        {"what": "prompts", "went": len(prompts["prompts"]), "bytes": prompts["bytes"],
+         "note": f"stage files of {prompts['runs']} runs, {prompts['files']} other files"},
+        {"what": "recorded runs", "went": len(runs["runs"]), "bytes": runs["bytes"],
+         "note": runs["note"] or f"{runs['orphans']} event files without a run, "
+         f"{runs['logs']} debug logs"},
+        {"what": "generations", "went": sum(row["generations"] for row in rows),
+         "bytes": sum(row["bytes"] for row in rows), "note": f"{len(rows)} projects"},
+    ]  # fmt: skip
+    return {
+        "projects": len(rows),
+        "prompts": len(prompts["prompts"]),
+        "runs": len(runs["runs"]),
+        "bytes": sum(kind["bytes"] for kind in kinds),
+        "freed": table(kinds, "what", "went", "bytes", "note"),
+        "dropped": table(rows, *COLUMNS),
+    }
+
+
+def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
     """Drop what one project no longer needs; return the row that says what went."""
     from ragstream_core.build.upkeep import care
 
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0) | {"project": project, "note": ""}
     try:
-        went = care.gc(workspace, project)
+        went = care.gc(workspace, project, dry_run=dry_run)
     except GenerationGone:
         return row | {"note": "never ingested"}
     except ProjectLocked:
@@ -85,17 +112,17 @@ def collected(workspace: Workspace, project: str) -> dict[str, Any]:
     return row | numbers | {"generations": len(went["generations"])}
 
 
-@dg.job(name=RETENTION_JOB, description="Drop the generations and prompts nobody needs.")
+@dg.job(name=RETENTION_JOB, description="Drop what nobody needs: generations, prompts, runs, logs.")
 def retention_job() -> None:
     """One op over all projects."""
-    drop_generations()
+    drop_unneeded()
 
 
 @dg.schedule(
     job=retention_job,
     cron_schedule=WEEKLY_RETENTION,
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Drop the generations and prompts nobody needs, Sundays after the verification.",
+    description="Drop the generations, prompts, recorded runs and logs nobody needs, on Sundays.",
 )
 def weekly_retention(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """Request one run a week."""

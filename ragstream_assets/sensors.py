@@ -13,7 +13,7 @@ from ragstream_assets.folder_state import (
     write_cursor,
 )
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.upkeep import PROJECT_TAG
+from ragstream_assets.upkeep import PROJECT_TAG, mark_stale_runs
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import RagstreamError
 
@@ -38,7 +38,11 @@ def folder_sensor(
 
 
 def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None) -> dg.SensorResult:
-    """Look once; at most five requests, the rest stay for the next tick."""
+    """Look once; at most five requests, the rest stay for the next tick.
+
+    Runs of dead processes are closed first: an open one would keep its project from being ingested.
+    """
+    mark_stale_runs(instance)
     seen, names = read_cursor(cursor), workspace.projects()
     failed = failed_states(instance)
     after: dict[str, str] = {}
@@ -55,7 +59,7 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
             after[name] = known if wanted else digest
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else dg.SkipReason(f"{len(names)} projects, none changed"),
+        skip_reason=None if requests else dg.SkipReason(f"no folder changed, of {len(names)}"),
         cursor=write_cursor(after),
         dynamic_partitions_requests=_new_partitions(instance, names),
     )

@@ -34,13 +34,13 @@ def process_tags() -> dict[str, str]:
 def mark_stale_runs(instance: "DagsterInstance") -> list[str]:
     """Fail the unfinished runs whose process is gone; return their ids.
 
-    Runs of another host, or of a process whose start time is unknown, are left alone.
+    Runs of another host, or of a process whose start time is unknown, are left alone; so are runs
+    that are being launched, which may still carry the names of a run before them.
     """
     from dagster import DagsterRunStatus, RunsFilter
 
     unfinished = [
         DagsterRunStatus.NOT_STARTED,
-        DagsterRunStatus.STARTING,
         DagsterRunStatus.STARTED,
         DagsterRunStatus.CANCELING,
     ]

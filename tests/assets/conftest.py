@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_assets import instance, recorder
+from ragstream_assets.writer import writer
 from ragstream_core.build.history.turns import append_records
 from ragstream_core.build.workspace import Workspace, open_workspace
 from ragstream_core.history.records import Turn
@@ -39,6 +40,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DAGSTER_HOME", "")  # restored afterwards: dagster_home() sets it
     yield _make_project(tmp_path / "data", "demo")
+    assert writer.flush(240)
     instance.drop_instances()
 
 

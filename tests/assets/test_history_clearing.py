@@ -2,15 +2,17 @@
 
 import pytest
 
-from ragstream_assets import recorder
 from ragstream_core.build.history import collection as history_collection
 from ragstream_core.build.history.check import check_history
 from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.turns import append_turn
 from ragstream_core.errors import InputUnavailable
 from ragstream_core.history.records import Turn
+from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.stores.deep_check import Part
+from tests.copies import said
+from tests.recorded import record_prompt, record_stage
 
 CANARIES = (b"quatermain", b"marzipan")
 ASKED = "What is the canary of Zebulon Quatermain worth to the treasury of the town?"
@@ -21,7 +23,7 @@ def holders(root):
     found = []
     for path in root.rglob("*"):
         if path.is_file():
-            raw = path.read_bytes().lower()
+            raw = said(path).lower()
             if any(canary in raw for canary in CANARIES):
                 found.append(path.relative_to(root).parts)
     return found
@@ -36,11 +38,11 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     space = open_root(root, **{"vector_store.collection": "true"})
     space.ingest("demo")
     say(space, "plain", "What does an ingest hold?", "The lock of its project.")
-    done = recorder.record_prompt(space, PromptRequest(ASKED, ("demo",), session="secret"))
+    done = record_prompt(space, PromptRequest(ASKED, ("demo",), session="secret"))
     say(space, "secret", ASKED, ANSWER, done.record.prompt_key)
     say(space, "secret", "Quatermain?", "Marzipan!")
-    shows = recorder.record_prompt(space, PromptRequest("And now?", ("demo",), session="secret"))
-    other = recorder.record_prompt(
+    shows = record_prompt(space, PromptRequest("And now?", ("demo",), session="secret"))
+    other = record_prompt(
         space, PromptRequest("What is left behind?", ("demo",), settings={"history.recency_k": 0})
     )
     assert done.run_id and shows.run_id and other.run_id
@@ -65,11 +67,11 @@ def test_a_prompt_that_goes_on_after_a_clearing_leaves_nothing(root, home, open_
     space.ingest("demo")
     say(space, "secret", ASKED, ANSWER)
     request = PromptRequest("And now?", ("demo",), session="secret")
-    step = recorder.record_prompt(space, request, through=recorder.OPS[0])
+    step = record_prompt(space, request, through=OPS[0])
     assert step.run_id and any("runs" in parts for parts in holders(root))
     clear(space, session="secret")
     assert holders(root) == []
     with pytest.raises(InputUnavailable):
-        for op in recorder.OPS[1:]:
-            step = recorder.record_stage(space, step, (op,))
+        for op in OPS[1:]:
+            step = record_stage(space, step, (op,))
     assert holders(root) == [] and not list(space.store.keys())

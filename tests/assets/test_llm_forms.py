@@ -3,9 +3,9 @@
 import datetime as dt
 from dataclasses import replace
 
-from ragstream_assets import recorder
 from ragstream_core.build import models
 from ragstream_core.orchestration.exchanges import EXCHANGES
+from tests.recorded import record_prompt, record_stage
 from tests.unit.build.test_llm_forms import ALL, Thinking
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.UTC)
@@ -15,7 +15,7 @@ def test_job_equals_chain_with_a_language_model(ingested, home, request_, monkey
     model = Thinking()
     monkeypatch.setattr(models, "chat_model", lambda config: model)
     asking = replace(request_, settings={**request_.settings, **ALL})
-    recorded = recorder.record_prompt(ingested, asking, now=NOW)
+    recorded = record_prompt(ingested, asking, now=NOW)
     assert len(model.asked) == 4
     plain = ingested.run(ingested.pin(asking, NOW))
     assert recorded.record.prompt_key == ingested.finish(plain).prompt_key
@@ -24,6 +24,6 @@ def test_job_equals_chain_with_a_language_model(ingested, home, request_, monkey
 
     # the condenser again, now without the model: what was said upstream of it stays
     changes = {"agents.a4_form": "deterministic"}
-    again = recorder.record_stage(ingested, recorded, ("a4_condenser",), settings=changes)
+    again = record_stage(ingested, recorded, ("a4_condenser",), settings=changes)
     upstream = ("a2_prompt_shaper", "a3_nli_gate")
     assert again.prompt.extras[EXCHANGES] == {op: plain.extras[EXCHANGES][op] for op in upstream}

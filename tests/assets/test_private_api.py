@@ -1,4 +1,4 @@
-"""Contract: the private parts of Dagster that `recorder.py` uses, and that nobody else uses any."""
+"""Contract: the private parts of Dagster that four modules use, and nobody else."""
 
 import ast
 import inspect
@@ -17,6 +17,22 @@ USED = {
     },
     "dagster._core.types.loadable_target_origin": {"LoadableTargetOrigin"},
 }  # fmt: skip
+SERVERS = {
+    "web.py": {
+        "dagster._core.workspace.context": {"WorkspaceProcessContext"},
+        "dagster._core.workspace.load_target": {"WorkspaceFileTarget"},
+    },
+    "daemon.py": {
+        "dagster._core.workspace.load_target": {"WorkspaceFileTarget"},
+        "dagster._daemon.controller": {"daemon_controller_from_instance"},
+        "dagster._utils.interrupts": {"capture_interrupts"},
+    },
+    "code_servers.py": {
+        "dagster._core.errors": {"DagsterUserCodeUnreachableError"},
+        "dagster._core.remote_representation.code_location": {"GrpcServerCodeLocation"},
+        "dagster._core.workspace.context": {"IWorkspaceProcessContext"},
+    },
+}
 
 
 def _private_imports(path):
@@ -27,11 +43,10 @@ def _private_imports(path):
     return found
 
 
-def test_only_the_recorder_uses_private_modules_and_these():
-    assert _private_imports(PACKAGE / "recorder.py") == USED
+def test_only_these_modules_use_private_ones():
+    expected = {"runs.py": USED, **SERVERS}
     for path in PACKAGE.glob("*.py"):
-        if path.name != "recorder.py":
-            assert _private_imports(path) == {}, path.name
+        assert _private_imports(path) == expected.get(path.name, {}), path.name
 
 
 def _parameters(function):
@@ -71,3 +86,25 @@ def test_their_signatures():
 def test_no_future_annotations_in_the_package():
     for path in PACKAGE.glob("*.py"):
         assert "from __future__" not in path.read_text(), path.name
+
+
+def test_the_signatures_of_the_servers():
+    from dagster._core.workspace.context import BaseWorkspaceRequestContext, WorkspaceProcessContext
+    from dagster._daemon.controller import (
+        DagsterDaemonController,
+        daemon_controller_from_instance,
+    )
+    from dagster_webserver.app import create_app_from_workspace_process_context
+
+    opened = _parameters(WorkspaceProcessContext.__init__)
+    assert opened[1:5] == ["instance", "workspace_load_target", "version", "read_only"]
+    assert _parameters(create_app_from_workspace_process_context)[:3] == [
+        "workspace_process_context", "path_prefix", "live_data_poll_rate"
+    ]  # fmt: skip
+    assert hasattr(BaseWorkspaceRequestContext, "get_code_location_entries")
+    assert "_workspace_process_context" in DagsterDaemonController.__annotations__
+    assert _parameters(daemon_controller_from_instance)[:2] == ["instance", "workspace_load_target"]
+    assert _parameters(WorkspaceProcessContext.reload_code_location) == ["self", "name"]
+    assert _parameters(dg.DagsterInstance.optimize_for_webserver)[1:] == [
+        "statement_timeout", "pool_recycle", "max_overflow"
+    ]  # fmt: skip

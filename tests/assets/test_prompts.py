@@ -3,13 +3,15 @@
 import datetime as dt
 import json
 import signal
+import uuid
 from dataclasses import asdict, replace
 
 import dagster as dg
 import pytest
 
-from ragstream_assets import query_job, recorder
+from ragstream_assets import runs, steps
 from ragstream_assets.definitions import defs
+from ragstream_assets.outcomes import Outcome
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.orchestration import chain
@@ -17,6 +19,7 @@ from ragstream_core.orchestration.chain import OPS, RERUN, ops_of, run_chain
 from ragstream_core.orchestration.inputs import change_settings
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.identity import canonical_json
+from tests.recorded import record_prompt, record_stage
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=2), "CEST"))
 
@@ -50,7 +53,7 @@ class _Rescoping:
 
 
 def test_job_equals_chain(ingested, home, request_):
-    recorded = recorder.record_prompt(ingested, request_, now=NOW)
+    recorded = record_prompt(ingested, request_, now=NOW)
     plain = ingested.run(ingested.pin(request_, NOW))
     assert _json(recorded.prompt) == _json(plain)
     assert recorded.warnings == ()
@@ -65,7 +68,7 @@ def test_job_equals_chain(ingested, home, request_):
 def test_job_equals_chain_with_the_re_run(ingested, home, request_, monkeypatch):
     fake = _Rescoping(ingested)
     monkeypatch.setattr(type(ingested), "stage", lambda s, *a, **k: fake(s, *a, **k))
-    recorded = recorder.record_prompt(ingested, request_, now=NOW)
+    recorded = record_prompt(ingested, request_, now=NOW)
     plain = ingested.run(ingested.pin(request_, NOW))
     assert _json(recorded.prompt) == _json(plain)
     again = [f"rerun.{op}" for op in RERUN]
@@ -73,13 +76,13 @@ def test_job_equals_chain_with_the_re_run(ingested, home, request_, monkeypatch)
     assert [op for op, _ in recorded.prompt.extras["trail"]] == [*OPS[:8], *RERUN, *OPS[8:]]
 
     # a stage behind the fan-in, alone, on top of that run
-    a5 = recorder.record_stage(ingested, recorded, ("a5_format_enforcer",))
+    a5 = record_stage(ingested, recorded, ("a5_format_enforcer",))
     assert a5.warnings == ()
     assert [op for op, _ in a5.prompt.extras["trail"]] == [*OPS[:8], *RERUN, OPS[8]]
 
 
 def test_the_settled_way_skips_the_re_run(ingested, home, request_):
-    run_id = recorder.record_prompt(ingested, request_).run_id
+    run_id = record_prompt(ingested, request_).run_id
     assert sorted(_steps(home, run_id, dg.DagsterEventType.STEP_SKIPPED)) == sorted(
         f"rerun.{op}" for op in RERUN
     )
@@ -96,12 +99,12 @@ def test_the_launchpads_default_runs_as_it_stands(space, make_project):
 
 
 def test_stage_by_stage_equals_run_all(ingested, home, request_):
-    whole = recorder.record_prompt(ingested, request_, now=NOW)
-    step = recorder.record_prompt(ingested, request_, through="preprocessed", now=NOW, session="s")
+    whole = record_prompt(ingested, request_, now=NOW)
+    step = record_prompt(ingested, request_, through="preprocessed", now=NOW, session="s")
     assert step.prompt.stage == "preprocessed" and step.record is None
     runs = [step.run_id]
     for button in chain.BUTTONS[1:]:
-        step = recorder.record_stage(ingested, step, ops_of(button), session="s")
+        step = record_stage(ingested, step, ops_of(button), session="s")
         assert step.warnings == ()
         runs.append(step.run_id)
     assert _json(step.prompt) == _json(whole.prompt)
@@ -113,13 +116,13 @@ def test_stage_by_stage_equals_run_all(ingested, home, request_):
 
 
 def test_resume_from_a_middle_stage_with_another_setting(ingested, home, request_):
-    first = recorder.record_prompt(ingested, request_, now=NOW)
+    first = record_prompt(ingested, request_, now=NOW)
     ops = OPS[OPS.index("a4_condenser") :]
     changes = {"prompt.max_facts": "1"}
-    second = recorder.record_stage(ingested, first, ops, settings=changes)
+    second = record_stage(ingested, first, ops, settings=changes)
     assert second.warnings == ()
     assert _steps(home, second.run_id) == list(ops)
-    before = recorder.record_prompt(ingested, request_, now=NOW, through="a3").prompt
+    before = record_prompt(ingested, request_, now=NOW, through="a3").prompt
     expected = run_chain(ingested.stage, change_settings(before, ops[0], changes), first=ops[0])
     assert _json(second.prompt) == _json(expected)
     assert second.prompt.extras["super_prompt"] != first.prompt.extras["super_prompt"]
@@ -127,12 +130,12 @@ def test_resume_from_a_middle_stage_with_another_setting(ingested, home, request
     assert ingested.replay(second.record.prompt_key).verdict == "identical"
 
     # and back again: what the parent changed does not leak into a run that does not
-    third = recorder.record_stage(ingested, second, ops)
+    third = record_stage(ingested, second, ops)
     assert _json(third.prompt) == _json(first.prompt)
 
 
 def test_config_and_tags_hold_no_prompt(ingested, home, request_):
-    run = home.get_run_by_id(recorder.record_prompt(ingested, request_, session="s").run_id)
+    run = home.get_run_by_id(record_prompt(ingested, request_, session="s").run_id)
     text = json.dumps([run.run_config, dict(run.tags)])
     assert "killed ingest" not in text and "sha256:" in text
     assert run.remote_job_origin.location_name == "ragstream"
@@ -141,7 +144,7 @@ def test_config_and_tags_hold_no_prompt(ingested, home, request_):
 
 
 def test_the_recorded_config_alone_makes_the_same_prompt(ingested, home, request_):
-    first = recorder.record_prompt(ingested, request_, now=NOW)
+    first = record_prompt(ingested, request_, now=NOW)
     config = home.get_run_by_id(first.run_id).run_config
     assert config["ops"]["a0_preprocessing"]["config"]["time_zone"] == "CEST"
     again = defs.resolve_job_def("build_prompt").execute_in_process(run_config=config)
@@ -160,17 +163,16 @@ def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
     try:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(type(ingested), "stage", stage)
-            recorder.record_prompt(ingested, request_)
+            record_prompt(ingested, request_)
     finally:
         signal.signal(signal.SIGINT, before)
-    (run,) = home.get_runs()
-    assert run.is_finished and run.status is not dg.DagsterRunStatus.SUCCESS
-    assert recorder.record_prompt(ingested, request_).run_id
+    assert home.get_runs_count() == 0 and not list(ingested.store.keys())
+    assert record_prompt(ingested, request_).run_id
 
 
 def test_a_bad_request_makes_no_run(ingested, home, request_):
     with pytest.raises(UnknownProject):
-        recorder.record_prompt(ingested, replace(request_, projects=("demos",)))
+        record_prompt(ingested, replace(request_, projects=("demos",)))
     assert home.get_runs_count() == 0
 
 
@@ -192,7 +194,7 @@ def _broken(monkeypatch, space, error, at="a3_nli_gate"):
 def test_a_stages_own_error_arrives_as_itself(ingested, home, request_, monkeypatch):
     _broken(monkeypatch, ingested, _Refusal("no more of this", hint="do that"))
     with pytest.raises(_Refusal) as caught:
-        recorder.record_prompt(ingested, request_)
+        record_prompt(ingested, request_)
     assert (caught.value.message, caught.value.hint) == ("no more of this", "do that")
     (run,) = home.get_runs()
     assert run.status is dg.DagsterRunStatus.FAILURE
@@ -207,7 +209,7 @@ def test_a_stages_own_error_arrives_as_itself(ingested, home, request_, monkeypa
 def test_an_unexpected_error_keeps_its_text_out_of_dagster(ingested, home, request_, monkeypatch):
     _broken(monkeypatch, ingested, KeyError("canary-5d1f"))
     with pytest.raises(KeyError, match="canary-5d1f"):
-        recorder.record_prompt(ingested, request_)
+        record_prompt(ingested, request_)
     (run,) = home.get_runs()
     log = [str(r.event_log_entry) for r in home.get_records_for_run(run.run_id).records]
     assert not any("canary-5d1f" in line for line in log)
@@ -217,15 +219,29 @@ def test_an_unexpected_error_keeps_its_text_out_of_dagster(ingested, home, reque
 def test_missing_stage_json_says_where_to_start(ingested, request_, home):
     import shutil
 
-    first = recorder.record_prompt(ingested, request_, now=NOW)
+    first = record_prompt(ingested, request_, now=NOW)
     shutil.rmtree(ingested.data_dir / "prompts" / "runs")
-    again = recorder.record_stage(ingested, first, ("a3_nli_gate",))
-    assert again.run_id == "" and "not recorded" in again.warnings[0]  # and the stage ran anyway
+    again = record_stage(ingested, first, ("a3_nli_gate",))
+    assert again.run_id and again.warnings == ()  # what it reads is at hand
     assert again.prompt.stage == "a3"
+    config = home.get_run_by_id(first.run_id).run_config["ops"]
+    wanted = runs.Wanted(
+        str(uuid.uuid4()),
+        "build_prompt",
+        lambda: {op: given["config"] for op, given in config.items()},
+        {},
+        steps=("a3_nli_gate",),
+        parent=first.run_id,
+    )
+    assert runs.execute(ingested, wanted, Outcome()) == ("step a3_nli_gate failed", True)
+    failed = dg.DagsterEventType.STEP_FAILURE
+    (failure,) = home.get_records_for_run(wanted.run_id, of_type=failed).records
+    data = failure.event_log_entry.dagster_event.step_failure_data.user_failure_data
+    assert data.metadata["next"].value == "re-execute all steps of the run"
 
 
 def test_steps_of_the_audit_bring_its_re_run_along():
-    assert query_job.steps_of(("retrieval",)) == ["retrieval"]
-    assert query_job.steps_of(ops_of("A4 Condenser")) == [
+    assert steps.steps_of(("retrieval",)) == ["retrieval"]
+    assert steps.steps_of(ops_of("A4 Condenser")) == [
         "a4_condenser", "a2_audit", *(f"rerun.{op}" for op in RERUN)
     ]  # fmt: skip

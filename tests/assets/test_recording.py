@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -9,9 +10,14 @@ import time
 import dagster as dg
 import pytest
 
-from ragstream_assets import instance, recorder
+from ragstream_assets import instance, recorder, runs, upkeep
+from ragstream_assets.writer import writer
+from ragstream_core.orchestration.chain import OPS, ops_of
 from ragstream_core.records import to_json
 from ragstream_core.records.identity import canonical_json
+from tests.recorded import record_prompt, record_stage
+
+STARTED = dg.DagsterRunStatus.STARTED
 
 
 def _json(prompt):
@@ -46,10 +52,10 @@ def test_a_broken_dagster_home_is_a_warning(space, request_, breakage):
     stats, run_id = recorder.record_ingest(space, "demo")
     assert (stats.committed, run_id) == (True, "")
     assert "not recorded" in stats.warnings[-1]
-    found = recorder.record_prompt(space, request_)
+    found = record_prompt(space, request_)
     assert found.run_id == "" and "not recorded" in found.warnings[-1]
-    assert found.record.run_id == "" and space.store.record(found.record.prompt_key)
-    assert set(found.timings_ms) == set(recorder.OPS)
+    assert space.store.record(found.record.prompt_key)
+    assert set(found.timings_ms) == set(OPS)
 
 
 @pytest.mark.parametrize("events", [0, 3, 20])
@@ -68,7 +74,7 @@ def test_an_event_store_that_breaks_in_the_middle(space, request_, monkeypatch, 
     monkeypatch.setattr(store, "store_event", store_event)
     inputs = space.pin(request_)
     monkeypatch.setattr(type(space), "pin", lambda *a: inputs)
-    found = recorder.record_prompt(space, request_)
+    found = record_prompt(space, request_)
     assert found.run_id == "" and "not recorded" in found.warnings[0]
     assert _json(found.prompt) == _json(space.run(inputs))
 
@@ -82,27 +88,86 @@ def test_an_event_store_that_breaks_in_the_middle(space, request_, monkeypatch, 
 def test_after_a_breakage_recording_works_again(space, request_):
     space.ingest("demo")
     _home_is_a_file(space)
-    assert recorder.record_prompt(space, request_).run_id == ""
+    assert record_prompt(space, request_).run_id == ""
     (space.data_dir / "dagster_home").unlink()
-    assert recorder.record_prompt(space, request_).run_id
+    assert record_prompt(space, request_).run_id
 
 
 def test_switched_off_nothing_of_dagster_is_made(root, open_root, request_):
     space = open_root(root, **{"dagster.record": "none"})
     assert recorder.record_ingest(space, "demo")[1] == ""
-    found = recorder.record_prompt(space, request_)
-    again = recorder.record_stage(space, found, ("prompt_builder",))
+    found = record_prompt(space, request_)
+    again = record_stage(space, found, ("prompt_builder",))
+    recorder.close_stale_runs(space)
     assert (found.run_id, found.warnings, again.run_id, again.warnings) == ("", (), "", ())
     assert again.record.prompt_key == found.record.prompt_key
     assert not (root / "dagster_home").exists()
     assert not (root / "prompts" / "inbox").exists()
 
 
-def test_a_run_that_stays_busy_is_not_waited_for_for_ever(ingested, request_, monkeypatch):
+def test_an_ingest_does_not_wait_for_another_run_for_ever(space, monkeypatch):
     monkeypatch.setattr(recorder, "WAIT_S", 0.05)
-    with recorder._one_run:
+    with runs.one_run:
+        stats, run_id = recorder.record_ingest(space, "demo")
+    assert stats.committed and run_id == "" and "busy" in stats.warnings[-1]
+
+
+def test_a_prompt_is_there_before_its_run(ingested, home, request_):
+    """However long Dagster takes: here for ever, until the lock is given back."""
+    with runs.one_run:
         found = recorder.record_prompt(ingested, request_)
-    assert found.record and found.run_id == "" and "busy" in found.warnings[0]
+        again = recorder.record_stage(ingested, found, ("prompt_builder",))
+        assert home.get_runs_count() == 0 and found.record and found.run_id
+        assert not writer.flush(0.2) and found.warnings == ()
+        kept = ingested.store.record(again.record.prompt_key)
+        assert kept.run_id == again.run_id != found.run_id
+    assert writer.flush(60) and found.warnings == again.warnings == ()
+    parents = {run.run_id: run.parent_run_id for run in home.get_runs()}
+    assert parents == {found.run_id: None, again.run_id: found.run_id}
+    assert {r.status for r in home.get_runs()} == {dg.DagsterRunStatus.SUCCESS}
+
+
+def test_where_the_run_before_is_lost_the_next_one_is_recorded_from_the_start(
+    ingested, request_, home
+):
+    first = record_prompt(ingested, request_, through="a3")
+    home.delete_run(first.run_id)
+    second = record_stage(ingested, first, ops_of("A4 Condenser"))
+    assert second.run_id and "from the start" in second.warnings[0]
+    run = home.get_run_by_id(second.run_id)
+    assert run.parent_run_id is None and run.status is dg.DagsterRunStatus.SUCCESS
+    records = home.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS).records
+    assert len(records) == OPS.index("a2_audit") + 1
+    third = record_stage(ingested, second, ops_of("A5 Format Enforcer"))
+    assert home.get_run_by_id(third.run_id).parent_run_id == run.run_id and not third.warnings
+
+
+def test_nothing_more_is_queued_while_the_storage_is_stuck(ingested, request_, monkeypatch):
+    monkeypatch.setattr("ragstream_assets.writer.MOST_WAITING", 1)
+    with runs.one_run:
+        found = [recorder.record_prompt(ingested, request_, through="a2") for _ in range(3)]
+    assert writer.flush(60) and found[0].run_id
+    assert "waiting" in found[-1].warnings[0] and found[-1].run_id == ""
+
+
+def test_a_prompt_that_was_removed_meanwhile_is_not_written_after_all(ingested, request_, home):
+    with runs.one_run:
+        found = recorder.record_prompt(ingested, request_)
+        shutil.rmtree(ingested.store.root / found.record.prompt_key)
+    assert writer.flush(60) and "not kept any more" in found.warnings[0]
+    assert home.get_runs_count() == 0 and not (ingested.store.root / "runs").exists()
+
+
+def test_runs_of_a_dead_process_are_closed_at_the_start(ingested, home, request_, monkeypatch):
+    found = record_prompt(ingested, request_, through="a2")
+    run = home.get_run_by_id(found.run_id)
+    ours = {**run.tags, upkeep.PID_TAG: str(2**22 + 1), upkeep.START_TAG: "0"}
+    dead = home.create_run_for_job(runs._job("build_prompt"), tags=ours, status=STARTED)
+    alive = home.create_run_for_job(runs._job("build_prompt"), tags=run.tags, status=STARTED)
+    recorder.close_stale_runs(ingested)
+    assert writer.flush(60)
+    assert home.get_run_by_id(dead.run_id).status is dg.DagsterRunStatus.FAILURE
+    assert home.get_run_by_id(alive.run_id).status is STARTED
 
 
 def test_two_threads_both_get_recorded_runs(ingested, home, request_):
@@ -110,7 +175,7 @@ def test_two_threads_both_get_recorded_runs(ingested, home, request_):
 
     def ask():
         try:
-            found.append(recorder.record_prompt(ingested, request_))
+            found.append(record_prompt(ingested, request_))
         except BaseException as error:
             errors.append(error)
 
@@ -136,7 +201,7 @@ def test_output_of_other_threads_is_in_no_file_of_dagster(ingested, home, reques
     thread = threading.Thread(target=chatter)
     thread.start()
     try:
-        recorder.record_prompt(ingested, request_)
+        record_prompt(ingested, request_)
         (ingested.doc_dir("demo") / "late.md").write_text("# Late\n\nSomething new to say.\n")
         recorder.record_ingest(ingested, "demo")
     finally:
@@ -147,7 +212,7 @@ def test_output_of_other_threads_is_in_no_file_of_dagster(ingested, home, reques
 
 
 def test_recording_is_silent(ingested, request_, capfd):
-    recorder.record_prompt(ingested, request_)
+    record_prompt(ingested, request_)
     assert capfd.readouterr() == ("", "")
 
 
@@ -160,7 +225,7 @@ def test_text_is_in_no_file_of_dagster_but_the_previews(space, request_, monkeyp
     space.ingest("demo")
     asked = type(request_)(f"# Task\nWhat of the {canary} lock?", ("demo",))
     real = type(space).stage
-    for op in recorder.OPS[:-1]:
+    for op in OPS[:-1]:
 
         def stage(self, name, prompt, *, files=None, at=op):
             made = real(self, name, prompt, files=files)
@@ -175,15 +240,15 @@ def test_text_is_in_no_file_of_dagster_but_the_previews(space, request_, monkeyp
 
         monkeypatch.setattr(type(space), "stage", stage)
         with pytest.raises(ValueError, match=canary):
-            recorder.record_prompt(space, asked)
+            record_prompt(space, asked)
     home_dir = space.data_dir / "dagster_home"
-    assert len(list((home_dir / "history" / "runs").glob("*-*.db"))) == len(recorder.OPS) - 1
+    assert len(list((home_dir / "history" / "runs").glob("*-*.db"))) == len(OPS) - 1
     assert _hits(home_dir, canary) == _hits(home_dir, "canarydocument7b31") == []
 
 
 def test_a_finished_prompts_text_is_in_its_preview_alone(ingested, home, request_):
     asked = type(request_)("# Task\nWhat of the canaryprompt7b31 lock?", ("demo",))
-    found = recorder.record_prompt(ingested, asked)
+    found = record_prompt(ingested, asked)
     holders = []
     for record in home.get_records_for_run(found.run_id).records:
         entry = record.event_log_entry
@@ -196,14 +261,16 @@ def test_a_finished_prompts_text_is_in_its_preview_alone(ingested, home, request
     assert holders == ["prompt_builder"]
 
 
-def test_a_locked_store_does_not_hold_the_prompt_for_ever(ingested, home, request_):
-    recorder.record_prompt(ingested, request_)
+@pytest.mark.parametrize("name", ["runs.db", pytest.param("index.db", marks=pytest.mark.slow)])
+def test_a_locked_store_costs_the_run_and_no_time(ingested, home, request_, name):
+    """Held until the prompt has been delivered; the run then gives up by itself or is written."""
+    record_prompt(ingested, request_)
     instance.drop_instances()
-    path = ingested.data_dir / "dagster_home" / "history" / "runs.db"
+    path = next((ingested.data_dir / "dagster_home").rglob(name))
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
-        started = time.monotonic()
         found = recorder.record_prompt(ingested, request_)
-        waited = time.monotonic() - started
-    assert found.record and found.run_id == "" and "locked" in found.warnings[0]
-    assert waited < 60
+        assert found.record and not found.recording.done
+        assert writer.flush(240)
+    assert found.run_id == "" and "locked" in found.warnings[0]
+    assert record_prompt(ingested, request_).run_id

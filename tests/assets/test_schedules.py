@@ -57,7 +57,7 @@ def test_retention_drops_what_the_settings_no_longer_keep(ingested, home, open_r
     for n in range(4):
         _change(ingested, n)
     space = open_root(ingested.data_dir, **{"ingestion.retain_generations": "2"})
-    result = defs.resolve_job_def("drop_old_generations").execute_in_process(
+    result = defs.resolve_job_def("retention").execute_in_process(
         instance=home, run_config={"resources": {"workspace": {"config": adopt(space)}}}
     )
     (output,) = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]

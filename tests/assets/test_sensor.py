@@ -40,7 +40,7 @@ def test_a_new_folder_is_a_partition_and_a_request(space, home):
 def test_unchanged_is_skipped_with_counts(space, home):
     again = _tick(space, home, _tick(space, home).cursor)
     assert not again.run_requests and not again.dynamic_partitions_requests
-    assert again.skip_reason.skip_message == "1 projects, none changed"
+    assert again.skip_reason.skip_message == "no folder changed, of 1"
 
 
 def test_what_was_ingested_by_hand_is_not_requested(ingested, home):

@@ -1,5 +1,6 @@
 """What the Dagster UI does with a run that was recorded in this process: its re-execute buttons."""
 
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_graphql.test.utils import execute_dagster_graphql
 
-from ragstream_assets import recorder
-from ragstream_core.orchestration.chain import OPS
+from ragstream_core.orchestration.chain import OPS, ops_of
+from tests.recorded import record_prompt, record_stage
 
 WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")
 REEXECUTE = """
@@ -62,7 +63,7 @@ def _succeeded(home, run_id):
 
 @pytest.mark.slow
 def test_all_steps_again_and_a_middle_stage_with_another_setting(web, ingested, home, request_):
-    first = recorder.record_prompt(ingested, request_)
+    first = record_prompt(ingested, request_)
     again = _launched(web, home, REEXECUTE, {"parentRunId": first.run_id, "strategy": "ALL_STEPS"})
     assert again.status is dg.DagsterRunStatus.SUCCESS
     assert _succeeded(home, again.run_id) == list(OPS)
@@ -92,5 +93,46 @@ def test_all_steps_again_and_a_middle_stage_with_another_setting(web, ingested, 
     assert _succeeded(home, changed.run_id) == list(ops)
     keys = set(ingested.store.keys())
     assert len(keys) == 2
-    expected = recorder.record_stage(ingested, first, ops, settings={"prompt.max_facts": "1"})
+    expected = record_stage(ingested, first, ops, settings={"prompt.max_facts": "1"})
     assert {expected.record.prompt_key, first.record.prompt_key} == keys
+
+
+@pytest.mark.slow
+def test_a_buttons_run_again_from_the_ui(web, ingested, home, request_):
+    """A run of one stage, written behind a press, is repeated and gone on from as any other."""
+    first = record_prompt(ingested, request_, through="a3")
+    button = record_stage(ingested, first, ops_of("A4 Condenser"))
+    assert home.get_run_by_id(button.run_id).parent_run_id == first.run_id
+    again = _launched(web, home, REEXECUTE, {"parentRunId": button.run_id, "strategy": "ALL_STEPS"})
+    assert again.status is dg.DagsterRunStatus.SUCCESS
+    assert set(ops_of("A4 Condenser")) <= set(_succeeded(home, again.run_id))
+
+    rest = OPS[OPS.index("a5_format_enforcer") :]
+    went_on = _launched(
+        web,
+        home,
+        REEXECUTE_STEPS,
+        {
+            "selector": {
+                "repositoryLocationName": "ragstream",
+                "repositoryName": "__repository__",
+                "jobName": "build_prompt",
+            },
+            "runConfigData": home.get_run_by_id(button.run_id).run_config,
+            "stepKeys": list(rest),
+            "executionMetadata": {"parentRunId": button.run_id, "rootRunId": first.run_id},
+        },
+    )
+    assert went_on.status is dg.DagsterRunStatus.SUCCESS
+    assert _succeeded(home, went_on.run_id) == list(rest)
+    (key,) = ingested.store.keys()
+    whole = record_prompt(ingested, request_, now=_moment(first))
+    assert whole.record.prompt_key == key
+
+
+def _moment(found):
+    return dt.datetime.fromisoformat(found.inputs.now).replace(
+        tzinfo=dt.timezone(
+            dt.datetime.fromisoformat(found.inputs.now).utcoffset(), found.inputs.time_zone
+        )
+    )

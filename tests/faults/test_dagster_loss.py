@@ -18,7 +18,9 @@ from ragstream_core.ingestion import scan
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
+from tests.copies import said
 from tests.faults.harness import FULL
+from tests.recorded import record_prompt
 
 SECRET = (
     "# Payroll\n\nThe salary of Zebulon Quatermain is four thousand nine hundred doubloons "
@@ -58,7 +60,7 @@ def garble(cursor, rng):
 def test_deleting_dagsters_home_loses_runs_and_no_work(space):
     stats, run_id = recorder.record_ingest(space, "demo")
     assert run_id and stats.chunks["embedded"] == 6
-    prompt = recorder.record_prompt(space, PromptRequest("What does part 2 say?", ("demo",)))
+    prompt = record_prompt(space, PromptRequest("What does part 2 say?", ("demo",)))
     digest = space.view("demo").digest
     for _ in range(2):
         instance.drop_instances()
@@ -144,7 +146,7 @@ def test_forgetting_reaches_what_dagster_recorded(space):
     (space.doc_dir("demo") / "secret.md").write_text(SECRET)
     recorder.record_ingest(space, "demo")
     question = "What is the phrase of the vault, and what is the salary of Zebulon Quatermain?"
-    made = recorder.record_prompt(space, PromptRequest(question, ("demo",)))
+    made = record_prompt(space, PromptRequest(question, ("demo",)))
     assert hits(space.data_dir, b"marzipan")
     instance.drop_instances()
     forget(space, "demo", "secret.md", delete=True)
@@ -159,4 +161,4 @@ def test_forgetting_reaches_what_dagster_recorded(space):
 
 def hits(root, needle):
     files = (p for p in root.rglob("*") if p.is_file())
-    return sorted(str(p) for p in files if needle in p.read_bytes().lower())
+    return sorted(str(p) for p in files if needle in said(p).lower())

@@ -1,17 +1,37 @@
-"""No byte leaves: the whole main job in a network namespace that has no route at all."""
+"""No byte leaves: the main job in a network namespace without a route, the servers under strace.
+
+``FAULTS=full`` watches the servers for ten minutes, else for half a minute.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
+from pathlib import Path
 
 import pytest
 
+from ragstream_app.ports import HOST
+from tests.faults.harness import FULL
 from tests.unit.orchestration.conftest import write_docs
 
+ROOT = Path(__file__).parents[2]
+STRACE, SS = shutil.which("strace"), shutil.which("ss")
+SESSION_S = 600.0 if FULL else 30.0
+VISIT_S = 5.0
+WATCH = [str(STRACE), "-f", "--seccomp-bpf", "-qq", "-s", "80"]
+WATCH += ["-e", "trace=connect,sendto,sendmsg,sendmmsg"]
+SENT = re.compile(r"(connect|sendto|sendmsg|sendmmsg)\(.*?sa_family=AF_INET6?,.*")
+LOOPBACK = re.compile(r'inet_addr\("127\.|"::1"|"::ffff:127\.')
 UNSHARE = shutil.which("unshare")
 ALLOWED = UNSHARE is not None and not subprocess.run(
     [UNSHARE, "-n", "true"], capture_output=True, check=False
@@ -56,3 +76,113 @@ print(calls)
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(STRACE is None or SS is None, reason="needs strace and ss")
+def test_the_servers_ask_nobody_and_listen_to_this_machine_alone(tmp_path):
+    """Page, web server, daemon and the runs they start, used as a person would, and knocked at."""
+    write_docs(tmp_path)
+    trace, log = tmp_path / "trace", tmp_path / "up.log"
+    ports = _free_port(), _free_port()
+    command = [*WATCH, "-o", str(trace), sys.executable, "-m", "ragstream_app.cli"]
+    command += ["--data", str(tmp_path), "up"]
+    command += ["--port", str(ports[0]), "--page-port", str(ports[1])]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("RAGSTREAM_")}
+    env |= {"PYTHONPATH": str(ROOT), "RAGSTREAM_EMBEDDINGS__BACKEND": "hashed"}
+    with log.open("wb") as out:
+        up = subprocess.Popen(command, stdout=out, stderr=out, env=env, start_new_session=True)
+    try:
+        while b"Ctrl-C" not in log.read_bytes():
+            assert up.poll() is None, log.read_text()
+            time.sleep(0.2)
+        began, visits = time.monotonic(), 0
+        while time.monotonic() < began + SESSION_S:
+            _visit(*ports)
+            visits += 1
+            time.sleep(VISIT_S)
+        listening = _listeners(up.pid)
+        assert _runs(ports[0]), "the sensor ingested the project meanwhile"
+    finally:
+        os.killpg(up.pid, signal.SIGTERM)
+        up.wait(60)
+    sent, outside = _sent(trace)
+    print(
+        f"{visits} visits, {len(sent)} connects on loopback, {len(outside)} elsewhere, {listening}"
+    )
+    assert sent, "what is sent is seen"
+    assert outside == []
+    assert listening == {f"{HOST}:{port}" for port in ports}
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
+def test_the_watch_would_see_a_look_up_and_a_connection(tmp_path):
+    """Both of a grandchild, to an address that belongs to nobody."""
+    inner = (
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+        "s.sendto(b'x', ('192.0.2.1', 53)); s.connect(('192.0.2.2', 443)); "
+        "s.connect(('127.0.0.1', 9))"
+    )
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    trace = tmp_path / "trace"
+    subprocess.run([*WATCH, "-o", str(trace), sys.executable, "-c", code], check=True)
+    sent, outside = _sent(trace)
+    assert (len(sent), len(outside)) == (3, 2)
+
+
+def _sent(trace: Path) -> tuple[list[str], list[str]]:
+    """What was sent to any address, and of that what was not for this machine."""
+    sent = [line for line in trace.read_text(errors="replace").splitlines() if SENT.search(line)]
+    return sent, [line for line in sent if not LOOPBACK.search(line)]
+
+
+def _visit(dagster: int, page: int) -> None:
+    """Open both, have the page drawn, ask Dagster, and knock as a foreign page would."""
+    from streamlit.proto.BackMsg_pb2 import BackMsg
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+
+    for port in (dagster, page):
+        urllib.request.urlopen(f"http://{HOST}:{port}/", timeout=30).read()
+    stream = f"ws://{HOST}:{page}/_stcore/stream"
+    drawn = BackMsg()
+    drawn.rerun_script.query_string = ""
+    with connect(stream, origin=f"http://{HOST}:{page}", proxy=None, max_size=None) as browser:
+        browser.send(drawn.SerializeToString())
+        while b"Super-Prompt" not in browser.recv(timeout=60):
+            pass
+    with pytest.raises(InvalidStatus), connect(stream, origin="http://evil.example", proxy=None):
+        pass
+    _runs(dagster)
+
+
+def _runs(port: int) -> list[dict]:
+    query = "{ runsOrError { ... on Runs { results { runId status } } } }"
+    request = urllib.request.Request(
+        f"http://{HOST}:{port}/graphql",
+        json.dumps({"query": query}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)["data"]["runsOrError"]["results"]
+
+
+def _listeners(pid: int) -> set[str]:
+    """The addresses that a process and its descendants listen on."""
+    tree, found = {pid}, set()
+    for _ in range(6):
+        for one in list(tree):
+            for task in Path(f"/proc/{one}/task").glob("*/children"):
+                with contextlib.suppress(OSError):
+                    tree |= {int(child) for child in task.read_text().split()}
+    table = subprocess.run([SS, "-ltnpH"], capture_output=True, text=True, check=True).stdout
+    for line in table.splitlines():
+        if {int(number) for number in re.findall(r"pid=(\d+)", line)} & tree:
+            found.add(line.split()[3])
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,116 @@
+"""A stage of a kept prompt again, with other settings: the stages before it are those of then."""
+
+from collections.abc import Mapping
+
+from ragstream_assets.outcomes import Passed
+from ragstream_assets.recorder import is_on, record_stage
+from ragstream_assets.steps import step_of
+from ragstream_assets.walks import RecordedPrompt
+from ragstream_assets.writer import Recording
+from ragstream_core.build import querying
+from ragstream_core.build.explaining.diffs import diffs_in
+from ragstream_core.build.file_sources import RecordedAnswers, RecordedFiles
+from ragstream_core.build.workspace import Workspace
+from ragstream_core.errors import UsageError
+from ragstream_core.orchestration.chain import CHAIN, OPS
+from ragstream_core.orchestration.inputs import (
+    PromptInputs,
+    PromptRequest,
+    begin,
+    inputs_from,
+)
+from ragstream_core.orchestration.prompt_store import PromptRecord
+from ragstream_core.records import SuperPrompt
+
+
+def first_op(stage: str) -> str:
+    """Return the first op that works on a stage; the name of an op is itself.
+
+    Raises:
+        UsageError: Neither a stage nor an op.
+    """
+    found = next((spec.op for spec in CHAIN if stage in (spec.stage, spec.op)), "")
+    if not found:
+        stages = ", ".join(dict.fromkeys(spec.stage for spec in CHAIN))
+        raise UsageError(f"unknown stage {stage!r}", hint=f"one of: {stages}")
+    return found
+
+
+def resume(
+    workspace: Workspace,
+    key: str,
+    stage: str,
+    *,
+    settings: Mapping[str, str] | None = None,
+    record: bool = True,
+) -> RecordedPrompt:
+    """Run a kept prompt again from a stage on; its run is a re-execution of that prompt's.
+
+    What was edited by hand before the stage stays; what was edited behind it is left out.
+
+    Args:
+        workspace: The data root.
+        key: The prompt's key or its first digits.
+        stage: Name of a stage, or of an op.
+        settings: Dotted settings that change from there on.
+        record: False leaves no run behind, whatever the settings say.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        RagstreamError: An input is no longer there, or a stage refused or failed.
+    """
+    op = first_op(stage)
+    then = workspace.store.record(key)
+    inputs = inputs_from(then.inputs)
+    querying.require_inputs(workspace, inputs)
+    passed = _upstream(workspace, then, inputs, op)
+    newest = list(passed.values())[-1].prompt if passed else begin(inputs)
+    recording = None
+    if record and is_on(workspace):
+        recording = Recording()
+        recording.run_id = then.run_id or recording.run_id
+        recording.end()
+    before = RecordedPrompt(newest, _request(inputs), inputs, passed, recording=recording)
+    return record_stage(workspace, before, OPS[OPS.index(op) :], settings=settings)
+
+
+def _upstream(
+    workspace: Workspace, then: PromptRecord, inputs: PromptInputs, op: str
+) -> dict[str, Passed]:
+    """Return what the steps before an op made of a kept prompt: made again, from what was kept.
+
+    Raises:
+        RagstreamError: As `Workspace.run`.
+    """
+    passed: dict[str, Passed] = {}
+
+    def observe(name: str, prompt: SuperPrompt, seconds: float) -> None:
+        passed[step_of(name, passed)] = Passed(prompt, seconds)
+
+    at = OPS.index(op)
+    if at:
+        files = RecordedFiles(workspace.store, inputs, RecordedAnswers.of(then))
+        last = workspace.run(
+            inputs, through=OPS[at - 1], observe=observe, files=files, edits=then.edits
+        )
+        step = list(passed)[-1]
+        passed[step] = Passed(last, passed[step].seconds)
+    return passed
+
+
+def _request(inputs: PromptInputs) -> PromptRequest:
+    """Return the request that pins these inputs, as long as the projects are what they were."""
+    return PromptRequest(
+        text=inputs.text,
+        projects=tuple(pin.project for pin in inputs.pins),
+        files=inputs.named,
+        off=inputs.off,
+        lock=inputs.lock,
+        settings={
+            f"{section}.{name}": value
+            for section, values in inputs.settings.items()
+            for name, value in values.items()
+        },
+        session=inputs.history.session,
+        diffs=tuple("/".join(home) for home in diffs_in(inputs.texts)),
+    )

@@ -1,0 +1,84 @@
+"""What run config may say to each stage, its settings above all, as the Launchpad offers them.
+
+A setting is offered with its meaning, values and default, and none is filled in by itself: what run
+config does not name comes from ragstream.yaml. Any other setting of the chain is taken as well;
+values are checked where all settings are.
+"""
+
+import dagster as dg
+
+from ragstream_assets.example import EXAMPLE
+from ragstream_core.orchestration.chain import OPS
+from ragstream_core.setting_values import default_of, values_of
+from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, chain_keys
+
+OWN = {
+    "a0_preprocessing": tuple(f"{section}." for section in CHAIN_SECTIONS),
+    "a2_prompt_shaper": ("agents.a2",),
+    "a1_file_injector": ("files.", "agents.a1"),
+    "retrieval": ("retrieval.", "history."),
+    "reranker": ("rerank.",),
+    "a3_nli_gate": ("gate.", "agents.a3"),
+    "a4_condenser": ("prompt.", "retrieval.", "history.", "agents.a4"),
+    "a2_audit": ("agents.a2", "agents.audit"),
+    "a5_format_enforcer": ("prompt.",),
+    "prompt_builder": ("prompt.",),
+}
+"""Op → how the names of the settings that it reads begin."""
+
+
+def stage_config(op: str) -> dict[str, dg.Field]:
+    """Return what may be said to one stage.
+
+    Args:
+        op: Name of an op of the chain.
+    """
+    named = "`sha256:…` of what a person changed by hand in what this stage reads."
+    return {"settings": settings_field(op), "edits": _text(named)}
+
+
+def request_config() -> dict[str, dg.Field]:
+    """Return what may be said to the first stage; the prompt itself never stands in run config."""
+    return {
+        "prompt_ref": dg.Field(
+            dg.String,
+            default_value=EXAMPLE,
+            description="`sha256:…` of a request in the inbox, or `example`.",
+        ),
+        "now": _text("Time of the request, ISO 8601; empty: the present."),
+        "time_zone": _text("Name of the zone that `now` is in."),
+        **stage_config(OPS[0]),
+    }
+
+
+def _text(description: str) -> dg.Field:
+    return dg.Field(dg.String, is_required=False, description=description)
+
+
+def settings_field(op: str) -> dg.Field:
+    """Return the config field ``settings`` of an op.
+
+    Args:
+        op: Name of an op of the chain.
+    """
+    offered = {
+        name: dg.Field(dg.Any, is_required=False, description=described(name))
+        for name in chain_keys()
+        if name.startswith(OWN[op])
+    }
+    return dg.Field(
+        dg.Permissive(offered),  # type: ignore[no-untyped-call]
+        is_required=False,
+        description="Settings that change from this stage on, e.g. `gate.theta: 0.1`.",
+    )
+
+
+def described(name: str) -> str:
+    """Return a setting's meaning, what it may be and its default, on one line.
+
+    Args:
+        name: Dotted name of a setting.
+    """
+    section, _, key = name.partition(".")
+    field = SECTIONS[section].model_fields[key]
+    return f"{field.description} Takes: {values_of(field)}. Default: {default_of(field)}."

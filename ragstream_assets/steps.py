@@ -1,0 +1,35 @@
+"""The steps that stand for the chain's ops in a run: the audit's re-run is unrolled once."""
+
+from collections.abc import Container
+
+from ragstream_core.orchestration.chain import OPS, RERUN
+
+AGAIN = "rerun"
+AUDIT = "a2_audit"
+AFTER_AUDIT = OPS[OPS.index(AUDIT) + 1]
+
+
+def steps_of(ops: tuple[str, ...]) -> list[str]:
+    """Return the step keys that ops of the chain stand for: the audit brings its re-run along."""
+    again = [f"{AGAIN}.{op}" for op in RERUN] if AUDIT in ops else []
+    return [*ops, *again]
+
+
+def step_of(op: str, passed: Container[str]) -> str:
+    """Return the step key of an op that comes after those that have passed."""
+    return f"{AGAIN}.{op}" if op in RERUN and AUDIT in passed else op
+
+
+def upstream_of(op: str, passed: Container[str]) -> str:
+    """Return the step that an op reads from, given those that have passed; none for the first."""
+    position = OPS.index(op)
+    last_again = f"{AGAIN}.{RERUN[-1]}"
+    if op == AFTER_AUDIT and last_again in passed:
+        return last_again
+    return OPS[position - 1] if position else ""
+
+
+def is_before(step: str, op: str) -> bool:
+    """Whether a step comes before an op in the chain."""
+    at = AUDIT if step.startswith(f"{AGAIN}.") else step
+    return OPS.index(at) < OPS.index(op)

@@ -1,0 +1,173 @@
+"""One way of a prompt through the chain, and the run that is written of it behind the prompt."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from ragstream_assets import runs
+from ragstream_assets.instance import drop_instances
+from ragstream_assets.outcomes import Outcome, Passed
+from ragstream_assets.steps import step_of, steps_of
+from ragstream_assets.writer import Recording, brief, writer
+from ragstream_core.build.editing import put_edits
+from ragstream_core.build.workspace import Workspace
+from ragstream_core.orchestration.chain import OPS, run_chain
+from ragstream_core.orchestration.inputs import PromptInputs, PromptRequest, inputs_of
+from ragstream_core.orchestration.prompt_store import PromptRecord
+from ragstream_core.records import SuperPrompt
+
+JOB = "build_prompt"
+UNRECORDED = "not recorded in Dagster: "
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPrompt:
+    """A prompt on its way or finished, and the run that is written of it.
+
+    Attributes:
+        prompt: The record after the last op that ran.
+        request: What was asked.
+        inputs: What was pinned for it.
+        passed: Step → what it made, of all ops so far, those of earlier runs included.
+        settings: Op → the dotted settings that change from it on.
+        timings_ms: Op → milliseconds, of the ops that ran now.
+        record: What was kept; None where the chain did not run to its end.
+        recording: The run; None where none is to be made.
+    """
+
+    prompt: SuperPrompt
+    request: PromptRequest
+    inputs: PromptInputs
+    passed: Mapping[str, Passed] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+    record: PromptRecord | None = None
+    recording: Recording | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The Dagster run, written or yet to be; empty where there is none."""
+        return self.recording.run_id if self.recording and not self.recording.problem else ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why there is no run, if there should be one; known when it was tried."""
+        if self.recording is None:
+            return ()
+        problem = f"{UNRECORDED}{self.recording.problem}" if self.recording.problem else ""
+        return tuple(text for text in (problem, self.recording.note) if text)
+
+
+Observer = Callable[[str, RecordedPrompt], None]
+"""Called after each op with its name and the prompt so far."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """One way through some ops, and the run that is written of it.
+
+    Attributes:
+        workspace: The data root.
+        start: What the first op reads, and the run that is to be made, if any.
+        ops: Neighbours in `CHAIN`, in order.
+        tags: Of the run.
+        observe: Told about every op that ran.
+        parent: The run that this one goes on from, empty for none.
+        now: The prompt so far.
+    """
+
+    workspace: Workspace
+    start: RecordedPrompt
+    ops: tuple[str, ...]
+    tags: Mapping[str, str]
+    observe: Observer | None = None
+    parent: str = ""
+    now: RecordedPrompt = field(init=False)
+
+    def through(self) -> RecordedPrompt:
+        """Run the ops; have the run written, also where one of them refused or failed."""
+        self.now = self.start
+        try:
+            run_chain(
+                self.workspace.stage,
+                self.start.prompt,
+                first=self.ops[0],
+                through=self.ops[-1],
+                observe=self._passed,
+            )
+        except Exception as error:
+            self._submit(error)
+            raise
+        self._submit(None)
+        return self.now
+
+    def _submit(self, error: Exception | None) -> None:
+        recording = self.start.recording
+        if recording is not None:
+            writer.submit(recording, partial(self._write, recording, self.now, error))
+
+    def _passed(self, op: str, prompt: SuperPrompt, seconds: float) -> None:
+        before = self.now
+        step = step_of(op, before.passed)
+        took = before.timings_ms.get(op, 0.0) + seconds * 1000
+        after = replace(
+            before,
+            prompt=prompt,
+            passed={**before.passed, step: Passed(prompt, seconds)},
+            timings_ms={**before.timings_ms, op: took},
+        )
+        if op == OPS[-1]:
+            times = dict(after.timings_ms)
+            kept = self.workspace.finish(prompt, run_id=after.run_id, timings_ms=times)
+            after = replace(after, record=kept)
+        self.now = after
+        if self.observe is not None:
+            self.observe(op, after)
+
+    def _write(self, recording: Recording, last: RecordedPrompt, error: Exception | None) -> str:
+        """Write the run; return why there is none, empty where there is."""
+        wanted = runs.Wanted(
+            recording.run_id,
+            JOB,
+            lambda: _config(self.workspace, last),
+            self.tags,
+            steps=() if self.ops == OPS else tuple(steps_of(self.ops)),
+            parent=self.parent,
+            alone=tuple(steps_of(OPS[: OPS.index(self.ops[-1]) + 1])),
+        )
+        left = Outcome(
+            inputs=last.inputs,
+            passed=last.passed,
+            before=self.start.prompt,
+            record=last.record,
+            error=error,
+        )
+        with runs.one_run:
+            self.workspace.require_uncleared(inputs_of(last.prompt))
+            if last.record and not (self.workspace.store.root / last.record.prompt_key).is_dir():
+                return "the prompt is not kept any more"
+            problem, has_parent = attempt(self.workspace, wanted, left)
+        if not problem and not has_parent:
+            recording.note = "the run before this one is not there; recorded from the start"
+        return "" if error else problem
+
+
+def attempt(workspace: Workspace, wanted: runs.Wanted, left: Outcome) -> tuple[str, bool]:
+    """Make a run; return what is wrong with it or with Dagster, and whether it has its parent."""
+    try:
+        return runs.execute(workspace, wanted, left)
+    except Exception as error:  # whatever is wrong with Dagster, the work goes on
+        drop_instances()
+        return brief(error), False
+
+
+def _config(workspace: Workspace, last: RecordedPrompt) -> dict[str, dict[str, Any]]:
+    """Return what a run of the same ops has to be given; the prompt is kept, and named."""
+    inputs, settings = last.inputs, {op: dict(made) for op, made in last.settings.items()}
+    config: dict[str, dict[str, Any]] = {op: {"settings": made} for op, made in settings.items()}
+    reference = workspace.store.put_request(last.request)
+    asked = {"prompt_ref": reference, "now": inputs.now, "time_zone": inputs.time_zone}
+    edits = put_edits(workspace, last.prompt)
+    config |= {op: {**config.get(op, {}), "edits": named} for op, named in edits.items()}
+    return {**config, OPS[0]: {**config.get(OPS[0], {}), **asked}}

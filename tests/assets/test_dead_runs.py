@@ -1,0 +1,45 @@
+"""A run of a process that died is closed by the next look of the folder sensor, and no other."""
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus as Status
+
+from ragstream_assets import sensors, upkeep
+from ragstream_assets.definitions import defs
+from ragstream_assets.resources import adopt
+
+DEAD = {**upkeep.process_tags(), upkeep.START_TAG: "1"}
+
+
+def _open_run(home, tags, status):
+    job = defs.resolve_job_def("ingest_documents")
+    return home.create_run_for_job(job, tags=tags, status=status).run_id
+
+
+@pytest.mark.parametrize("inherited", [{}, DEAD])
+def test_a_run_names_the_process_that_runs_it(space, home, inherited):
+    home.add_dynamic_partitions("project", ["demo"])
+    result = defs.resolve_job_def("ingest_documents").execute_in_process(
+        instance=home,
+        partition_key="demo",
+        tags=inherited,
+        run_config={"resources": {"workspace": {"config": adopt(space)}}},
+    )
+    assert upkeep.process_tags().items() <= home.get_run_by_id(result.run_id).tags.items()
+
+
+def test_the_sensor_closes_runs_of_dead_processes_alone(space, home):
+    dead = _open_run(home, DEAD, Status.STARTED)
+    ending = _open_run(home, DEAD, Status.CANCELING)
+    mine = _open_run(home, upkeep.process_tags(), Status.STARTED)
+    launching = _open_run(home, DEAD, Status.STARTING)  # names of the run that it repeats
+    nameless = _open_run(home, {}, Status.STARTED)
+    sensors.tick(space, home, None)
+    ids = dg.RunsFilter(run_ids=[dead, ending])
+    assert {run.status for run in home.get_runs(ids)} == {Status.FAILURE}
+    left = {run: home.get_run_by_id(run).status for run in (mine, launching, nameless)}
+    assert left == {
+        mine: Status.STARTED,
+        launching: Status.STARTING,
+        nameless: Status.STARTED,
+    }

@@ -1,0 +1,91 @@
+"""What a prompt's run shows: the last word on every candidate, language models, edits by hand."""
+
+import datetime as dt
+from dataclasses import replace
+
+import dagster as dg
+import pytest
+
+from ragstream_assets.previews import last_words, prompt_metadata, stage_metadata
+from ragstream_core.build import models
+from ragstream_core.orchestration.chain import BUTTONS, OPS, ops_of
+from ragstream_core.orchestration.edits import edited
+from ragstream_core.orchestration.spending import usage_of
+from tests.recorded import record_prompt, record_stage
+from tests.unit.build.test_llm_forms import ALL, Thinking
+
+NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.UTC)
+ASKING = {"a2_prompt_shaper", "a3_nli_gate", "a4_condenser", "a2_audit"}
+
+
+@pytest.fixture
+def asked(ingested, request_, monkeypatch):
+    model = Thinking()
+    monkeypatch.setattr(models, "chat_model", lambda config: model)
+    asking = replace(request_, settings={**request_.settings, **ALL})
+    return record_prompt(ingested, asking, now=NOW)
+
+
+def _shown(home, run_id):
+    """The metadata of each step's output, as the run's page shows it."""
+    kind = dg.DagsterEventType.STEP_OUTPUT
+    events = [r.event_log_entry for r in home.get_records_for_run(run_id, of_type=kind).records]
+    return {e.step_key: e.dagster_event.step_output_data.metadata for e in events}
+
+
+def _rows(value):
+    return [record.data for record in value.records]
+
+
+def test_each_candidate_has_one_last_word(ingested, request_):
+    prompt = record_prompt(ingested, request_, now=NOW).prompt
+    rows = last_words(prompt)
+    decisions = prompt.extras["decisions"]
+    assert [row["id"] for row in rows] and len({row["id"] for row in rows}) == len(rows)
+    assert {row["id"] for row in rows} == {row["chunk_id"] for row in decisions}
+    for row in rows:
+        own = [each for each in decisions if each["chunk_id"] == row["id"]]
+        assert (row["stage"], row["reason"]) == (own[-1]["stage"], own[-1]["reason"])
+        assert row["kept"] == ("yes" if own[-1]["kept"] else "no")
+    order = list(dict.fromkeys(each["stage"] for each in decisions))
+    places = [(-order.index(row["stage"]), row["rank"]) for row in rows]
+    assert places == sorted(places)
+
+
+def test_what_agents_asked_is_shown_where_and_in_all(asked, home):
+    shown = _shown(home, asked.run_id)
+    assert {op for op in OPS if "language_model" in shown[op]} == {*ASKING, OPS[-1]}
+    for op in ASKING:
+        (row,) = _rows(shown[op]["language_model"])
+        assert row["stage"] == op and row["input_tokens"] > 0
+    last, whole = shown[OPS[-1]], usage_of(asked.prompt)
+    assert {row["stage"] for row in _rows(last["language_model"])} == ASKING
+    assert last["language_model_input_tokens"].value == whole.input_tokens
+    assert last["language_model_output_tokens"].value == whole.output_tokens
+    cost = "unknown" if whole.cost_usd is None else f"{whole.cost_usd:.6f}"
+    assert last["language_model_cost_usd"].value == cost
+
+
+def test_without_a_language_model_or_edits_nothing_is_said_of_them(ingested, home, request_):
+    shown = _shown(home, record_prompt(ingested, request_, now=NOW).run_id)
+    names = {name for metadata in shown.values() for name in metadata}
+    assert not any(name.startswith(("language_model", "edited")) for name in names)
+
+
+def test_edits_by_hand_are_named_without_their_text(ingested, home, request_):
+    step = record_prompt(ingested, request_, through=ops_of(BUTTONS[1])[-1])
+    prompt = edited(step.prompt, {"audience": "auditors of banks"}, when=NOW.isoformat())
+    done = record_stage(ingested, replace(step, prompt=prompt), OPS[3:])
+    shown = _shown(home, done.run_id)
+    assert {m["edited_by_hand"].value for m in shown.values()} == {
+        "audience (after a1_file_injector)"
+    }
+
+
+def test_tables_hold_their_columns_and_no_more(asked):
+    metadata = stage_metadata(asked.prompt, 0.5) | prompt_metadata(asked.prompt, asked.record)
+    tables = [v for v in metadata.values() if isinstance(v, dg.TableMetadataValue)]
+    assert len(tables) == 3
+    for value in tables:
+        columns = {column.name for column in value.schema.columns}
+        assert value.records and all(set(row) == columns for row in _rows(value))

@@ -1,0 +1,203 @@
+"""kill -9 of every process of `ragstream up`: it is there again, and the next ticks do the rest.
+
+Each time a new document is put into a project, and the process that ingests it is killed too.
+Recovered means: the servers answer, and the document is in the index, within two ticks of the
+folder sensor. ``FAULTS=full`` kills each of them 20 times, else twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ragstream_app.ports import HOST, answers
+from ragstream_assets.sensors import INTERVAL_S
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.stores.view import forget_views
+from tests.faults.harness import FULL
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = 20 if FULL else 2
+TICKS_S = 2 * INTERVAL_S + 30.0
+"""Two ticks, and the time an ingest and a busy machine take."""
+FIRST = "first.md"
+SERVERS = {
+    "page": "ragstream_app.serving.page",
+    "web server": "ragstream_assets.web",
+    "daemon": "ragstream_assets.daemon",
+}
+ROUND = (
+    ("page", "web server", RUN := "run"),
+    ("daemon", "code server of the web server"),
+    ("code server of the daemon",),
+)
+"""Those in a row are killed with one new document; a run is killed once there is one."""
+THERE = {*SERVERS, *(f"code server of the {name}" for name in ("daemon", "web server"))}
+
+
+@dataclass
+class Up:
+    """A running `ragstream up`."""
+
+    process: subprocess.Popen[bytes]
+    data: Path
+    dagster: str
+    page: str
+
+    def pids(self) -> dict[str, list[int]]:
+        """The processes there are now, by what they are for."""
+        found: dict[str, list[int]] = {name: [] for name in sum(ROUND, ())}
+        for pid in children(self.process.pid):
+            for name, word in SERVERS.items():
+                if word in words(pid):
+                    found[name].append(pid)
+                    codes = [child for child in children(pid) if "grpc" in words(child)]
+                    found.setdefault(f"code server of the {name}", []).extend(codes)
+        for server in found["code server of the daemon"]:
+            found[RUN] += [p for p in children(server) if "spawn_main" in words(p)]
+        return found
+
+    def healthy(self) -> bool:
+        return (
+            all(pids for name, pids in self.pids().items() if name in THERE)
+            and answers(f"{self.dagster}/server_info")
+            and answers(f"{self.page}/_stcore/health")
+        )
+
+    def indexed(self) -> set[str]:
+        forget_views()
+        with contextlib.suppress(Exception):  # not ingested yet, or being committed
+            space = open_workspace(self.data, explicit={"embeddings.backend": "hashed"})
+            return set(space.view("demo").paths)
+        return set()
+
+    def ask(self, query: str) -> dict:
+        body = json.dumps({"query": query}).encode()
+        request = urllib.request.Request(
+            f"{self.dagster}/graphql", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["data"]
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(p) for p in task.read_text().split()]
+    return found
+
+
+def words(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
+
+
+def until(condition, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory) -> Iterator[Up]:
+    root = tmp_path_factory.mktemp("kills")
+    data = root / "data"
+    (data / "doc_raw" / "demo").mkdir(parents=True)
+    (data / "doc_raw" / "demo" / FIRST).write_text("# First\n\nWhat was there before.\n")
+    ports = free_port(), free_port()
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("RAGSTREAM_", "MEMORY_"))}
+    env |= {
+        "PYTHONPATH": str(ROOT),
+        "RAGSTREAM_DATA_DIR": str(data),
+        "RAGSTREAM_EMBEDDINGS__BACKEND": "hashed",
+        "RAGSTREAM_RERANK__BACKEND": "none",
+        "RAGSTREAM_VECTOR_STORE__COLLECTION": "false",
+    }
+    command = [sys.executable, "-m", "ragstream_app.cli", "up", "--port", str(ports[0])]
+    with (root / "up.log").open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "--page-port", str(ports[1])], stdout=out, stderr=out, env=env, cwd=root
+        )
+    running = Up(process, data, f"http://{HOST}:{ports[0]}", f"http://{HOST}:{ports[1]}")
+    try:
+        assert until(running.healthy, 120), (root / "up.log").read_text()
+        assert until(lambda: FIRST in running.indexed(), TICKS_S)
+        yield running
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+@pytest.mark.slow
+def test_every_process_may_be_killed(up):
+    killed, slowest, written = dict.fromkeys(sum(ROUND, ()), 0), dict.fromkeys(ROUND, 0.0), {FIRST}
+    for number in range(ROUNDS):
+        for together in ROUND:
+            name = f"{number}-{together[0].replace(' ', '-')}.md"
+            (up.data / "doc_raw" / "demo" / name).write_text(f"# {name}\n\nRound {number}.\n")
+            written.add(name)
+            for target in together:
+                killed[target] += _kill(up, target)
+            began = time.monotonic()
+            assert until(up.healthy, TICKS_S), (together, up.pids())
+            assert until(lambda: up.indexed() == written, TICKS_S), (together, up.indexed())
+            slowest[together] = max(slowest[together], time.monotonic() - began)
+            assert up.process.poll() is None
+    print(killed, {row[0]: f"recovered within {slowest[row]:.0f} s" for row in ROUND})
+    assert all(killed[target] >= ROUNDS for target in killed), killed
+    _nothing_is_left(up)
+
+
+def _kill(up: Up, target: str) -> int:
+    """Kill what there is of a target; return how many that were."""
+    assert until(lambda: up.pids()[target], TICKS_S), up.pids()
+    pids = up.pids()[target]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(pids)
+
+
+def _nothing_is_left(up: Up) -> None:
+    """No run is open, no lock is held, and what the runs say is true."""
+    closed = "{ runsOrError { ... on Runs { results { runId status } } } }"
+
+    def statuses() -> set[str]:
+        return {run["status"] for run in up.ask(closed)["runsOrError"]["results"]}
+
+    assert until(lambda: statuses() <= {"SUCCESS", "FAILURE"}, TICKS_S), statuses()
+    assert until(lambda: not up.pids()[RUN], 30), "the process of a run ends with it"
+    forget_views()
+    space = open_workspace(up.data, explicit={"embeddings.backend": "hashed"})
+    assert space.ingest("demo").chunks.get("embedded", 0) == 0, "the lock is free, nothing is due"
+
+
+@pytest.mark.slow
+def test_the_end_leaves_no_process(up):
+    started = {pid for pids in up.pids().values() for pid in pids}
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(60) == 128 + signal.SIGTERM
+    assert until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 60)

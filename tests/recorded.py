@@ -1,0 +1,25 @@
+"""The recorder as the tests use it: whoever asks for a prompt here gets its run as well."""
+
+from __future__ import annotations
+
+from ragstream_assets import recorder
+from ragstream_assets.writer import writer
+
+WAIT_S = 240.0
+
+
+def record_prompt(*args, **given):
+    """As the recorder's; returns once the run is written, or why it is not is known."""
+    return _written(recorder.record_prompt, *args, **given)
+
+
+def record_stage(*args, **given):
+    """The same for some ops."""
+    return _written(recorder.record_stage, *args, **given)
+
+
+def _written(call, *args, **given):
+    try:
+        return call(*args, **given)
+    finally:
+        assert writer.flush(WAIT_S)
