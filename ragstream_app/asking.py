@@ -1,4 +1,4 @@
-"""Runs the chain for a request, recorded or not, and says what came of it."""
+"""Runs the chain for a request, and says what came of it and of its run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.prompting.compose import injected
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ragstream_assets.walks import RecordedPrompt
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.inputs import PromptRequest
     from ragstream_core.records import SuperPrompt
+
+QUIET_S = 3.0
+PATIENCE_S = 60.0
+"""How long a command waits for its run to be written: at first without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,7 @@ class Outcome:
     timings_ms: dict[str, float]
     warnings: list[str]
     compared: dict[str, Any] = field(default_factory=dict)
+    recorded: RecordedPrompt | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
@@ -53,27 +61,46 @@ class Outcome:
 
 
 def ask(workspace: Workspace, request: PromptRequest, op: str, *, record: bool) -> Outcome:
-    """Run the chain for a request through an op, recorded as a Dagster run or not.
+    """Run the chain for a request through an op; where asked for, a Dagster run is written behind.
 
     Raises:
         RagstreamError: A stage refused or failed.
     """
-    if record:
-        from ragstream_assets.recorder import record_prompt
+    from ragstream_assets.recorder import record_prompt
 
-        done = record_prompt(workspace, request, through=op)
-        key = done.record.prompt_key if done.record else ""
-        warnings = [*_warnings(done.prompt), *done.warnings]
-        return Outcome(done.prompt, key, done.run_id, dict(done.timings_ms), warnings)
-    timings: dict[str, float] = {}
+    return outcome_of(record_prompt(workspace, request, through=op, record=record))
 
-    def observe(name: str, _: SuperPrompt, seconds: float) -> None:
-        timings[name] = timings.get(name, 0.0) + seconds * 1000
 
-    result = workspace.run(workspace.pin(request), through=op, observe=observe)
-    complete = bool(result.extras.get("super_prompt"))
-    key = workspace.finish(result, timings_ms=timings).prompt_key if complete else ""
-    return Outcome(result, key, "", timings, _warnings(result))
+def outcome_of(done: RecordedPrompt) -> Outcome:
+    """Return what came of a prompt."""
+    key = done.record.prompt_key if done.record else ""
+    timings = dict(done.timings_ms)
+    return Outcome(done.prompt, key, done.run_id, timings, _warnings(done.prompt), recorded=done)
+
+
+def settle(outcome: Outcome, say: Callable[[str], object]) -> None:
+    """Wait until the prompt's run is written; Ctrl-C leaves it, the prompt is kept anyway.
+
+    Args:
+        outcome: Has been delivered.
+        say: Told what there is to say to people: that it takes long, or why there is no run.
+    """
+    recording = outcome.recorded.recording if outcome.recorded else None
+    if recording is None:
+        return
+    try:
+        if not recording.wait(QUIET_S):
+            say("writing the run for Dagster; Ctrl-C leaves it out, the prompt is kept")
+        known = recording.wait(PATIENCE_S)
+    except KeyboardInterrupt:
+        known = False
+    if not known:
+        from ragstream_assets.writer import writer
+
+        writer.leave()
+        say("not recorded in Dagster: it was not waited for; the prompt is kept")
+    for warning in outcome.recorded.warnings if outcome.recorded else ():
+        say(f"warning: {warning}")
 
 
 def _warnings(prompt: SuperPrompt) -> list[str]:

@@ -26,7 +26,9 @@ from ragstream_app.commands import (
     index,
     ingest,
     models,
+    password,
     prompt,
+    rerun,
     trace,
     up,
 )
@@ -58,6 +60,7 @@ config_app = typer.Typer(help="Show the settings and where they come from.", no_
 models_app = typer.Typer(help="See which models there are and check them.", no_args_is_help=True)
 index_app = typer.Typer(help="Look after the indexes.", no_args_is_help=True)
 prompts_app = typer.Typer(help="Look after the recorded prompts.", no_args_is_help=True)
+runs_app = typer.Typer(help="Look after the recorded runs.", no_args_is_help=True)
 history_app = typer.Typer(help="Keep conversations and look after them.", no_args_is_help=True)
 eval_app = typer.Typer(help="Measure retrieval on your own questions.", no_args_is_help=True)
 
@@ -72,6 +75,7 @@ _add(app, "ingest", ingest.ingest, ingest.INGEST_EPILOG)
 _add(app, "status", ingest.status)
 _add(app, "prompt", prompt.prompt, prompt.PROMPT_EPILOG)
 _add(app, "ask", ask.ask, ask.ASK_EPILOG)
+_add(app, "rerun", rerun.rerun, rerun.RERUN_EPILOG)
 _add(app, "search", prompt.search)
 _add(app, "explain", explain.explain)
 _add(app, "why-not", trace.why_not, trace.WHY_NOT_EPILOG)
@@ -83,6 +87,7 @@ _add(app, "leave-one-out", trace.leave_one_out, trace.LEAVE_EPILOG)
 _add(app, "bundle", trace.bundle, trace.BUNDLE_EPILOG)
 _add(app, "keep", care.keep)
 _add(app, "up", up.up)
+_add(app, "password", password.password)
 _add(app, "doctor", explain.doctor)
 _add(app, "du", care.du)
 _add(app, "backup", care.backup)
@@ -90,6 +95,7 @@ _add(app, "restore", care.restore)
 _add(app, "forget", care.forget, care.FORGET_EPILOG)
 app.add_typer(index_app, name="index")
 app.add_typer(prompts_app, name="prompts")
+app.add_typer(runs_app, name="runs")
 app.add_typer(history_app, name="history")
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
@@ -100,6 +106,7 @@ _add(index_app, "diff", index.diff)
 _add(index_app, "gc", index.gc)
 _add(index_app, "import-pkl", import_pkl.import_pkl, import_pkl.IMPORT_EPILOG)
 _add(prompts_app, "gc", care.prompts_gc)
+_add(runs_app, "gc", care.runs_gc)
 _add(history_app, "append", history.append, history.APPEND_EPILOG)
 _add(history_app, "show", history.show)
 _add(history_app, "sessions", history.sessions)

@@ -1,24 +1,33 @@
 """What the page remembers and what its buttons do; nothing here knows Streamlit.
 
 A button runs its ops on the prompt as the button before it left it, so pressing one again replaces
-its own step and drops the later ones. "Run all" presses the same buttons one after the other.
+its own step and drops the later ones. "Run all" runs the same ops in one go and lays a step for
+each button.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import json
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import UsageError
 from ragstream_core.orchestration.chain import BUTTONS, ops_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from ragstream_assets.recorder import RecordedPrompt
+    from ragstream_app.jobs import Job
+    from ragstream_assets.walks import RecordedPrompt
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.inputs import PromptRequest
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.settings import ChainSettings
+
+TAKEN_IN = ("text", "projects", "files", "diffs", "off", "lock", "as_of", "session")
+"""What of a request is pinned at PreProcessing; its settings count at any button."""
+_LAST_OPS = {ops_of(button)[-1]: button for button in BUTTONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +38,30 @@ class Step:
         prompt: The prompt after it.
         prompt_key: Key of the finished prompt, empty before the builder.
         timings_ms: Op → milliseconds.
-        recorded: What the recorder returned; None where recording is off.
+        recorded: What the recorder returned: the way so far, and the run.
+        unedited: The step before a person edited its result; None where nobody did.
     """
 
     prompt: SuperPrompt
     prompt_key: str
     timings_ms: Mapping[str, float]
-    recorded: RecordedPrompt | None = None
+    recorded: RecordedPrompt
+    unedited: Step | None = None
 
     @property
     def run_id(self) -> str:
-        """The Dagster run, empty where it was not recorded."""
-        return self.recorded.run_id if self.recorded else ""
+        """The Dagster run, written or yet to be; empty where there is none."""
+        return self.recorded.run_id
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is known if there is a run; Dagster's pages show none before."""
+        return self.recorded.recording is None or self.recorded.recording.done
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the recorder had to say."""
-        return self.recorded.warnings if self.recorded else ()
+        """What there is to say of its run, once that is known."""
+        return self.recorded.warnings
 
 
 @dataclass(slots=True)
@@ -55,10 +71,14 @@ class Desk:
     Attributes:
         request: What PreProcessing took in; None before it was pressed.
         steps: Button → what it left behind, in the order of the chain.
+        job: The newest press in a thread (`jobs.start`), at work or ended.
+        id: Groups the runs of this desk.
     """
 
     request: PromptRequest | None = None
     steps: dict[str, Step] = field(default_factory=dict)
+    job: Job | None = field(default=None, compare=False, repr=False)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
 
     @property
     def last(self) -> Step | None:
@@ -70,82 +90,146 @@ class Desk:
         """The button that comes next, empty when all were pressed."""
         return BUTTONS[len(self.steps)] if len(self.steps) < len(BUTTONS) else ""
 
+    def stale(self, request: PromptRequest) -> list[str]:
+        """Return what of a request only PreProcessing takes in and has changed since."""
+        taken = self.request
+        if taken is None:
+            return []
+        return [name for name in TAKEN_IN if getattr(request, name) != getattr(taken, name)]
 
-def press(desk: Desk, button: str, request: PromptRequest, workspace: Workspace) -> None:
+
+def press(
+    desk: Desk,
+    button: str,
+    request: PromptRequest,
+    workspace: Workspace,
+    *,
+    observe: Callable[[str], None] | None = None,
+) -> None:
     """Run a button's stages and keep the result; on an error the desk stays as it was.
 
     Args:
         desk: Changed in place.
         button: One of `BUTTONS`.
-        request: What the page asks for now; only the first button reads it.
+        request: What the page asks for now. The first button takes in all of it, a later one
+            the settings: those that differ from its input's change from this button on.
         workspace: Runs the stages.
+        observe: Told the name of every op that has passed.
 
     Raises:
         UsageError: An earlier button has to be pressed first; it is named.
         RagstreamError: A stage refused or failed.
     """
-    position = BUTTONS.index(button)
-    if position == 0:
-        step = _first(button, request, workspace)
-        desk.request, desk.steps = request, {button: step}
-        return
+    from ragstream_assets.recorder import record_prompt, record_stage
+
+    position, ops = BUTTONS.index(button), ops_of(button)
     if position > len(desk.steps):
         missing = desk.next_button
         raise UsageError(f"{button} needs {missing} first", hint=f"press {missing}, or Run all")
+    told = _telling(observe)
+    if position == 0:
+        done = record_prompt(workspace, request, through=ops[-1], session=desk.id, observe=told)
+        desk.request, desk.steps = request, {button: _step(done, done.timings_ms)}
+        return
     before = desk.steps[BUTTONS[position - 1]]
-    step = _next(button, before, workspace)
+    done = record_stage(
+        workspace,
+        replace(before.recorded, prompt=before.prompt),
+        ops,
+        settings=_changes(desk.request or request, before.prompt, ops[0], request, workspace),
+        session=desk.id,
+        observe=told,
+    )
     kept = {name: desk.steps[name] for name in BUTTONS[:position]}
-    desk.steps = {**kept, button: step}
+    desk.steps = {**kept, button: _step(done, done.timings_ms)}
 
 
-def press_all(desk: Desk, request: PromptRequest, workspace: Workspace) -> None:
-    """Press the eight buttons in order.
+def press_all(
+    desk: Desk,
+    request: PromptRequest,
+    workspace: Workspace,
+    *,
+    observe: Callable[[str], None] | None = None,
+) -> None:
+    """Run the stages of the eight buttons in order: one run, a step for each button.
+
+    Args:
+        desk: Changed in place, a step at a time.
+        request: What the page asks for now.
+        workspace: Runs the stages.
+        observe: Told the name of every op that has passed.
 
     Raises:
         RagstreamError: A stage refused or failed; the steps before it stay.
     """
-    for button in BUTTONS:
-        press(desk, button, request, workspace)
+    from ragstream_assets.recorder import record_prompt
+
+    told, laid = _telling(observe), dict[str, Step]()
+
+    def lay(op: str, after: RecordedPrompt) -> None:
+        told(op, after)
+        button = _completed(after)
+        if button:
+            spent = _sums(laid)
+            own = {o: ms - spent.get(o, 0.0) for o, ms in after.timings_ms.items()}
+            laid[button] = _step(after, {o: ms for o, ms in own.items() if ms > 0})
+            desk.request, desk.steps = request, dict(laid)
+
+    record_prompt(workspace, request, session=desk.id, observe=lay)
 
 
-def _first(button: str, request: PromptRequest, workspace: Workspace) -> Step:
-    ops = ops_of(button)
-    if _is_recorded(workspace):
-        from ragstream_assets.recorder import record_prompt
+def _completed(after: RecordedPrompt) -> str:
+    """Return the button whose last op has passed just now, the audit's second pass included."""
+    from ragstream_assets.steps import AGAIN, AUDIT
+    from ragstream_core.orchestration.chain import RERUN, rescoped
 
-        return _recorded(record_prompt(workspace, request, through=ops[-1]))
-    from ragstream_core.orchestration.inputs import begin
-
-    return _plain(ops, begin(workspace.pin(request)), workspace)
-
-
-def _next(button: str, before: Step, workspace: Workspace) -> Step:
-    ops = ops_of(button)
-    if before.recorded is not None:
-        from ragstream_assets.recorder import record_stage
-
-        return _recorded(record_stage(workspace, before.recorded, ops))
-    return _plain(ops, before.prompt, workspace)
+    step = list(after.passed)[-1]
+    if step == f"{AGAIN}.{RERUN[-1]}":
+        return _LAST_OPS[AUDIT]
+    if step == AUDIT and rescoped(after.prompt):
+        return ""
+    return _LAST_OPS.get(step, "")
 
 
-def _plain(ops: tuple[str, ...], prompt: SuperPrompt, workspace: Workspace) -> Step:
-    from ragstream_core.orchestration.chain import run_chain
+def _changes(
+    taken: PromptRequest, prompt: SuperPrompt, op: str, request: PromptRequest, workspace: Workspace
+) -> dict[str, str]:
+    """Return the settings that are asked for now and do not hold in a prompt, as text."""
+    from ragstream_core.config import overlay
+    from ragstream_core.orchestration.inputs import inputs_of
 
-    timings: dict[str, float] = {}
+    made = inputs_of(prompt).changes_at(op)
+    held = overlay(_chain(taken, workspace), made).model_dump()
+    asked = _chain(request, workspace).model_dump()
+    return {
+        f"{section}.{key}": _text(value)
+        for section, values in asked.items()
+        for key, value in values.items()
+        if value != held[section][key]
+    }
 
-    def observe(op: str, _: SuperPrompt, seconds: float) -> None:
-        timings[op] = timings.get(op, 0.0) + seconds * 1000
 
-    result = run_chain(workspace.stage, prompt, first=ops[0], through=ops[-1], observe=observe)
-    finished = bool(result.extras.get("super_prompt"))
-    key = workspace.finish(result, timings_ms=timings).prompt_key if finished else ""
-    return Step(result, key, timings)
+def _chain(request: PromptRequest, workspace: Workspace) -> ChainSettings:
+    return workspace.config.with_task(request.task, explicit=request.settings).chain()
 
 
-def _recorded(done: RecordedPrompt) -> Step:
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _sums(steps: Mapping[str, Step]) -> dict[str, float]:
+    """Return what each op took in some steps, added up."""
+    sums: dict[str, float] = {}
+    for step in steps.values():
+        for op, ms in step.timings_ms.items():
+            sums[op] = sums.get(op, 0.0) + ms
+    return sums
+
+
+def _step(done: RecordedPrompt, timings_ms: Mapping[str, float]) -> Step:
     key = done.record.prompt_key if done.record else ""
-    return Step(done.prompt, key, done.timings_ms, done)
+    return Step(done.prompt, key, timings_ms, done)
 
 
-def _is_recorded(workspace: Workspace) -> bool:
-    return workspace.config.settings.dagster.record == "dagster"
+def _telling(observe: Callable[[str], None] | None) -> Callable[[str, RecordedPrompt], None]:
+    return lambda op, _: observe(op) if observe is not None else None

@@ -9,15 +9,28 @@ from pathlib import Path
 
 import streamlit as st
 
-from ragstream_app.panels import preview, prompt, shared, transparency
+from ragstream_app.failures import describe
+from ragstream_app.panels import (
+    answer,
+    conversation,
+    preview,
+    prompt,
+    shaper,
+    shared,
+    sidebar,
+    tokens,
+    transparency,
+)
+from ragstream_app.serving.page import is_guarded
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SIDEBAR_WIDTH = 290
 
 
 def refuse_remote() -> None:
-    """Stop where the server listens to more than this machine: the page has no password."""
+    """Stop where the server listens to more than this machine and no login stands before it."""
     address = st.get_option("server.address")
-    if st.runtime.exists() and address not in LOOPBACK:
+    if st.runtime.exists() and address not in LOOPBACK and not is_guarded():
         st.error(
             "This page would be open to the network and has no password. "
             "Start it with `ragstream up`, or with `--server.address 127.0.0.1`."
@@ -25,44 +38,43 @@ def refuse_remote() -> None:
         st.stop()
 
 
-def show_title() -> bool:
-    """Draw the title and the choice of projects; return whether there is any project."""
-    names = shared.workspace().projects()
-    title, chooser = st.columns([2, 3], gap="small", vertical_alignment="center")
-    title.title("RAGstream", anchor=False)
-    chooser.multiselect(
-        "Projects",
-        names,
-        default=names[:1],
-        key=shared.PROJECTS_KEY,
-        label_visibility="collapsed",
-        placeholder="Projects to read",
-    )
-    if not names:
-        st.info("No project yet: put documents into doc_raw/PROJECT and run `ragstream ingest`.")
-    return bool(names)
+def below() -> None:
+    """Draw the tabs below Prompt and Super-Prompt."""
+    panels = {
+        "Answer": answer.show,
+        "Transparency": transparency.show,
+        "Prompt Shaper": shaper.show,
+        "Tokens": tokens.show,
+        "Conversation": conversation.show,
+    }
+    for tab, show in zip(st.tabs(list(panels)), panels.values(), strict=True):
+        with tab:
+            try:
+                show()
+            except Exception as error:  # one panel's trouble leaves the others usable
+                shared.show_message(describe(error))
 
 
 def main() -> None:
     """Draw the page."""
-    st.set_page_config(page_title="RAGstream", layout="wide")
+    st.set_page_config(page_title="RAGstream", layout="wide", initial_sidebar_state=SIDEBAR_WIDTH)
     st.html(Path(__file__).parent / "page.css")
     refuse_remote()
+    st.title("RAGstream", anchor=False)
     try:
-        show_title()
+        sidebar.show()
     except Exception as error:  # a wrong setting, an unreadable data root
-        shared.report(error)
-        shared.show_problem()
+        shared.show_message(describe(error))
         st.stop()
+    prompt.settle()
+    prompt.welcome()
     shared.show_problem()
     left, right = st.columns(2, gap="small")
     with left:
         prompt.show()
     with right:
         preview.show()
-    if shared.changed():
-        st.text("The prompt or its files changed; PreProcessing takes the change in.")
-    transparency.show()
+    below()
 
 
 main()

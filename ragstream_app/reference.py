@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
-from pydantic import SecretStr
-from pydantic.fields import FieldInfo
-
 from ragstream_core.config_layers import TASKS
+from ragstream_core.setting_values import default_of, values_of
 from ragstream_core.settings import SECTIONS
 
 INTRODUCTION = """# Settings reference
@@ -19,15 +13,7 @@ is and which one wins is told in [configuration](configuration.md). In the envir
 `RAGSTREAM_`, its section, two underscores and its key, all in capitals:
 `RAGSTREAM_RETRIEVAL__TOP_K=80`. On the command line it is `--set retrieval.top_k=80`.
 """
-_NAMES = (
-    (bool, "true, false"),
-    (int, "integer"),
-    (float, "number"),
-    (str, "text"),
-    (SecretStr, "text"),
-)
 _RULE = "|---|---|---|---|"
-_BOUNDS = (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<"))
 
 
 def settings_reference() -> str:
@@ -36,34 +22,12 @@ def settings_reference() -> str:
     for section, model in SECTIONS.items():
         parts.append(f"## {section}\n\n{(model.__doc__ or '').strip()}\n")
         rows = [
-            f"| `{section}.{key}` | {_default(field)} | {_range(field)} | {field.description} |"
+            f"| `{section}.{key}` | {default_of(field)} | {values_of(field)} "
+            f"| {field.description} |"
             for key, field in model.model_fields.items()
         ]
         parts.append("\n".join(["| setting | default | values | meaning |", _RULE, *rows, ""]))
     return "\n".join([*parts, _tasks()])
-
-
-def _default(field: FieldInfo) -> str:
-    value = field.default
-    if hasattr(value, "get_secret_value"):
-        value = value.get_secret_value()
-    return "(empty)" if value == "" else f"`{json.dumps(value).strip(chr(34))}`"
-
-
-def _range(field: FieldInfo) -> str:
-    choices = getattr(field.annotation, "__args__", ())
-    if choices and all(isinstance(choice, str) for choice in choices):
-        return ", ".join(f"`{choice}`" for choice in choices)
-    name = next((name for kind, name in _NAMES if field.annotation is kind), "list of texts")
-    return " ".join([name, *_bounds(field)])
-
-
-def _bounds(field: FieldInfo) -> Iterator[str]:
-    for limit in field.metadata:
-        for attribute, sign in _BOUNDS:
-            value: Any = getattr(limit, attribute, None)
-            if value is not None:
-                yield f"{sign} {value}"
 
 
 def _tasks() -> str:

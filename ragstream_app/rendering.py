@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ragstream_app.checkup import Check
     from ragstream_core.answering.answer import Answer
     from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.records.chat import ChatUsage
 
 MAX_SHOWN = 12
 NAMES_SHOWN = 3
@@ -154,13 +155,18 @@ def print_citations(answer: Answer) -> None:
     note(" · ".join(_footer(answer)))
 
 
+def usage_text(usage: ChatUsage) -> str:
+    """Return tokens and cost in words."""
+    about = "" if usage.reported else "about "
+    cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    return f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens · {cost}"
+
+
 def _footer(answer: Answer) -> list[str]:
-    usage, key = answer.usage, answer.prompt_key[:KEY_DIGITS]
+    key = answer.prompt_key[:KEY_DIGITS]
     parts = [f"{answer.status}, {answer.model}" if answer.model else "no model was asked"]
-    if usage:
-        about = "" if usage.reported else "about "
-        parts.append(f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
-        parts.append("cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}")
+    parts += [usage_text(answer.usage)] if answer.usage else []
+    parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
     parts.append(f"prompt {key}" if key else "nothing is kept of it")
     return [*parts, f"go on with --session {answer.session}"] if answer.session else parts
 

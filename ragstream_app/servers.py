@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 GRACE_S = 10.0
@@ -17,7 +17,7 @@ _LAST_BYTES = 4_000
 
 @dataclass
 class Server:
-    """One child process.
+    """One child process, started again where it died.
 
     Attributes:
         name: For people.
@@ -25,6 +25,7 @@ class Server:
         url: Address for people, empty where it has none.
         probe: Address that answers 200 once it is ready, empty where there is none.
         process: The process once it was started.
+        earlier: Processes before it that are dead, while something they started lives.
         log: The file its output goes to.
     """
 
@@ -33,6 +34,7 @@ class Server:
     url: str = ""
     probe: str = ""
     process: subprocess.Popen[bytes] | None = None
+    earlier: list[subprocess.Popen[bytes]] = field(default_factory=list)
     log: Path = Path(os.devnull)
 
     def last_words(self) -> str:
@@ -41,15 +43,27 @@ class Server:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return lines[-1] if lines else "no output"
 
+    def died(self) -> bool:
+        """Whether it was started and has ended."""
+        return self.process is not None and self.process.poll() is not None
+
+    def forget_ended(self) -> None:
+        """Forget the groups that nobody is left in: their numbers may be given to others."""
+        self.earlier = [process for process in self.earlier if _group_lives(process)]
+
 
 def start(server: Server, environment: dict[str, str], logs: Path) -> None:
     """Start a server in a new process group, its output in ``logs/<name>.log``.
+
+    The output of one that is started again follows what the dead one wrote.
 
     Raises:
         OSError: It cannot be started.
     """
     server.log = logs / f"{server.name.lower().replace(' ', '-')}.log"
-    with server.log.open("wb") as output:
+    if server.process is not None:
+        server.earlier.append(server.process)
+    with server.log.open("ab" if server.process else "wb") as output:
         server.process = subprocess.Popen(
             server.command,
             env=environment,
@@ -63,6 +77,9 @@ def start(server: Server, environment: dict[str, str], logs: Path) -> None:
 def stop_all(servers: list[Server], *, grace_s: float = GRACE_S) -> None:
     """Ask every group to end, wait, and end what is left; returns when none is alive."""
     started = [server.process for server in servers if server.process is not None]
+    for server in servers:
+        server.forget_ended()
+        started += server.earlier
     for process in started:
         _signal_group(process, signal.SIGTERM)
     deadline = time.monotonic() + grace_s

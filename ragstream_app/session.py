@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,12 @@ class Session:
     Attributes:
         data: The data root, or None where the settings decide.
         config: The configuration file, or None for the default.
+        command: The running command, e.g. ``ragstream prompt``.
     """
 
     data: Path | None = None
     config: Path | None = None
+    command: str = ""
 
     def workspace(self, *, task: str = "", explicit: dict[str, Any] | None = None) -> Workspace:
         """Load the settings and return the workspace.
@@ -38,13 +40,18 @@ class Session:
         """
         from ragstream_core.build.workspace import open_workspace
 
-        return open_workspace(self.data, config_path=self.config, task=task, explicit=explicit)
+        space = open_workspace(self.data, config_path=self.config, task=task, explicit=explicit)
+        if space.config.settings.debug.enabled:
+            from ragstream_core.build import debugging
+
+            debugging.begin_command(self.command)
+        return space
 
 
 def session_of(ctx: typer.Context) -> Session:
     """Return the global options of the running command."""
     found = ctx.find_root().obj
-    return found if isinstance(found, Session) else Session()
+    return replace(found if isinstance(found, Session) else Session(), command=ctx.command_path)
 
 
 def emit_json(value: Any) -> None:

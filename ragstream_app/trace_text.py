@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragstream_app.rendering import KEY_DIGITS, MAX_SHOWN, NAME_WIDTH, printable, short_id
+from ragstream_app.rendering import (
+    KEY_DIGITS,
+    MAX_SHOWN,
+    NAME_WIDTH,
+    printable,
+    short_id,
+    usage_text,
+)
 from ragstream_app.session import note
+from ragstream_core.prompting.reparse import SUPER_PROMPT
+from ragstream_core.records.chat import ChatUsage
+
+if TYPE_CHECKING:
+    from ragstream_core.orchestration.prompt_store import PromptRecord
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
 _COLUMNS = ("dense", "lexical", "score", "rerank", "cosine")
@@ -44,6 +57,28 @@ def print_explained(
         typer.echo(f"{mark}  {name:<{width}}{numbers}  {ranks:<14}  {end}")
     if ways:
         note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
+
+
+def print_edits(record: PromptRecord) -> None:
+    """Print what a person changed by hand in a kept prompt; nothing where nobody did."""
+    for edit in record.edits:
+        what = f"{edit.target}: {' '.join(printable(edit.value).split()) or 'nothing'}"
+        if edit.target == SUPER_PROMPT:
+            what = f"the Super-Prompt, as built under key {record.parent[:KEY_DIGITS]}"
+        typer.echo(f"edited by hand {edit.when}  {what}")
+
+
+def print_usage(usage: Mapping[str, Any]) -> None:
+    """Print what the agents took that asked a language model; nothing where none did."""
+    for row in usage["calls"]:
+        taken = "" if row["taken"] else ", its answer was not taken"
+        note(f"{row['op']} asked {printable(row['model'])}: {usage_text(_usage(row))}{taken}")
+    if len(usage["calls"]) > 1:
+        note(f"together: {usage_text(_usage(usage))}")
+
+
+def _usage(row: Mapping[str, Any]) -> ChatUsage:
+    return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
 
 
 def _scores(steps: Sequence[Mapping[str, Any]]) -> list[float | None]:
@@ -172,6 +207,8 @@ def print_receipts(found: Mapping[str, Any]) -> None:
 def print_leave_one_out(found: Mapping[str, Any]) -> None:
     """Print a table: what changes in the prompt when a file is off."""
     typer.echo(f"prompt {found['prompt_key'][:KEY_DIGITS]}: {found['tokens']:,} tokens")
+    if found["note"]:
+        note(found["note"])
     if not found["files"]:
         typer.echo("no document is selected")
         return

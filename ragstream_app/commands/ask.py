@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.asking import ask as build
+from ragstream_app.asking import settle
 from ragstream_app.commands import prompt_options as options
 from ragstream_app.failures import FAILED
 from ragstream_app.prompt_words import changed_files, read_text, setting_values
@@ -97,11 +98,17 @@ def ask(
         answer = answering.answer(
             workspace, prepared, allow_secrets=allow_secrets, show=None if as_json else _show
         )
+        if made.run_id:
+            from ragstream_assets.answer_record import record_answer
+
+            record_answer(workspace, answer, run_id=made.run_id)
+        _deliver(answer, as_json=as_json)
     except ChatFailed:
         if prepared.session:
             note(f"the question is kept, unanswered, in session {prepared.session}")
         raise
-    _deliver(answer, as_json=as_json)
+    finally:
+        settle(made, _note)
 
 
 def _announce(prepared: Prepared) -> None:

@@ -1,4 +1,4 @@
-"""`ragstream backup`, `restore`, `du`, `forget`, `keep`, `prompts gc`."""
+"""`ragstream backup`, `restore`, `du`, `forget`, `keep`, `prompts gc`, `runs gc`."""
 
 from __future__ import annotations
 
@@ -201,3 +201,33 @@ def prompts_gc(
         f"{len(done['prompts']):,} prompts, stage files of {done['runs']:,} runs, "
         f"{done['files']:,} other files; {verb} {size(done['bytes'])}"
     )
+
+
+def runs_gc(
+    ctx: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop recorded runs that are old and that nothing needs, with their files, and debug logs.
+
+    `retention.run_days` and `retention.run_count` say which. A run stays that holds the latest
+    state of an asset, that made a kept prompt, or that a run which stays was built on.
+
+    Raises:
+        OSError: Something cannot be removed.
+    """
+    from ragstream_assets import retention
+
+    done = retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
+    if as_json:
+        emit_json(done)
+        return
+    verb = "would free" if dry_run else "freed"
+    typer.echo(
+        f"{len(done['runs']):,} runs, {done['orphans']:,} event files without a run, "
+        f"{done['logs']:,} debug logs; {verb} {size(done['bytes'])}"
+    )
+    if done["note"]:
+        note(done["note"])

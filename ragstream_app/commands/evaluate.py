@@ -16,7 +16,7 @@ SWEEP_EPILOG = """**Examples**
 
 ragstream eval sweep handbook
 
-ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.6 --png maps"""
+ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42 --png maps"""
 
 
 def sweep(

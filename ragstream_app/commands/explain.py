@@ -13,6 +13,7 @@ from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
+    from ragstream_core.orchestration.edits import Edit
 
 REFUSED = 3
 EVAL_EPILOG = """**Files**
@@ -53,12 +54,15 @@ def explain(
         UsageError: No such prompt, or no such candidate in it.
         RagstreamError: Its ledger is gone and cannot be made again.
     """
+    from ragstream_core.build.asking import recorded_usage
     from ragstream_core.orchestration.explain import ways
 
     workspace = session_of(ctx).workspace()
     full_key = workspace.store.find(key)
     decisions = workspace.decisions(full_key)
-    locked = bool(workspace.store.record(full_key).inputs["lock"])
+    record = workspace.store.record(full_key)
+    locked = bool(record.inputs["lock"])
+    usage = recorded_usage(workspace, record.exchanges)
     found = [way for way in ways(decisions) if not chunk or _is_meant(way["chunk_id"], chunk)]
     if chunk and not found:
         raise UsageError(
@@ -66,11 +70,16 @@ def explain(
             hint=f"ragstream explain {full_key[:12]} lists them",
         )
     if as_json:
-        emit_json({"prompt_key": full_key, "locked": locked, "candidates": found})
+        edits = {"edits": [_told(edit) for edit in record.edits], "parent": record.parent}
+        emit_json(
+            {"prompt_key": full_key, "locked": locked, **edits, "llm": usage, "candidates": found}
+        )
         return
-    from ragstream_app.trace_text import print_explained
+    from ragstream_app.trace_text import print_edits, print_explained, print_usage
 
+    print_edits(record)
     print_explained(full_key, found, locked=locked, detailed=bool(chunk))
+    print_usage(usage)
 
 
 def replay(
@@ -209,6 +218,16 @@ def eval_retrieval(
     from ragstream_app.rendering import print_metrics
 
     print_metrics(report)
+
+
+def _told(edit: Edit) -> dict[str, str]:
+    """Return an edit without passages: of the finished text only its digest."""
+    from ragstream_core.prompting.reparse import SUPER_PROMPT
+    from ragstream_core.records.identity import sha256_hex
+
+    if edit.target != SUPER_PROMPT:
+        return asdict(edit)
+    return {**asdict(edit), "value": f"sha256:{sha256_hex(edit.value)}"}
 
 
 def _is_meant(chunk_id: str, wanted: str) -> bool:

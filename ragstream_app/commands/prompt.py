@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ragstream_app.asking import Outcome, ask
+from ragstream_app.asking import Outcome, ask, settle
 from ragstream_app.commands import prompt_options as options
 from ragstream_app.prompt_words import changed_files, read_text, setting_values
-from ragstream_app.session import emit_json, is_recorded, session_of
+from ragstream_app.session import emit_json, is_recorded, note, session_of
 from ragstream_core.errors import Refused, UsageError
 
 PROMPT_EPILOG = """**Examples**
@@ -78,7 +78,8 @@ def prompt(
 
         compared = compared_with(workspace, outcome.prompt, tuple(without))
         outcome = replace(outcome, compared=compared)
-    _deliver(outcome, out, as_json=as_json)
+    deliver(outcome, out, as_json=as_json)
+    settle(outcome, note)
 
 
 def search(
@@ -106,7 +107,17 @@ def search(
     print_search(rows)
 
 
-def _deliver(outcome: Outcome, out: Path | None, *, as_json: bool) -> None:
+def deliver(outcome: Outcome, out: Path | None, *, as_json: bool) -> None:
+    """Write a Super-Prompt to a file or to stdout, or print JSON.
+
+    Args:
+        outcome: The prompt.
+        out: The file; None for stdout.
+        as_json: Print JSON.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     if out is not None and outcome.text:
         from ragstream_core.atomic import replace_text
 

@@ -5,45 +5,30 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragstream_app.ports import HOST, answers, is_free
+from ragstream_app.ports import HOST, is_free
 from ragstream_app.session import note, session_of
-from ragstream_core.errors import OperationFailed, Refused
+from ragstream_core.errors import Refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import FrameType
 
     from ragstream_app.servers import Server
+    from ragstream_app.serving.door import Door
+    from ragstream_app.serving.supervisor import Supervisor
     from ragstream_core.config import AppConfig
 
-START_TIMEOUT_S = 180.0
-POLL_S = 0.3
 WORKSPACE = """# how Dagster finds RAGstream's definitions; the repository holds the same file
 load_from:
   - python_module:
       module_name: ragstream_assets.definitions
       location_name: ragstream
 """
-PAGE_FLAGS = (
-    f"--server.address={HOST}",
-    "--server.headless=true",
-    "--server.enableXsrfProtection=true",
-    "--server.enableCORS=true",
-    "--server.enableStaticServing=false",
-    "--server.maxUploadSize=100",
-    "--server.fileWatcherType=none",
-    "--browser.gatherUsageStats=false",
-    "--client.showErrorDetails=none",
-    "--client.toolbarMode=viewer",
-    "--theme.primaryColor=#1f6f8b",
-)
-"""The page's settings as flags, so that they hold from any directory; as .streamlit/config.toml."""
 
 
 def up(
@@ -68,82 +53,90 @@ def up(
 ) -> None:
     """Start Dagster and the page on this machine; Ctrl-C stops them together.
 
+    A server that dies is started again.
+
     Raises:
-        Refused: A port is in use.
-        OperationFailed: One of them did not start, or ended.
+        Refused: A port is in use, or the page would be open to the network without protection.
+        OperationFailed: One of them did not start, or does not stay.
+        UnknownSetting: The page's address is none.
     """
+    from ragstream_app.serving.door import door_of
+
     session = session_of(ctx)
-    config = session.workspace().config
-    dagster_port = port or config.settings.dagster.port
-    ports = {"--port": dagster_port}
-    if not no_page:
-        ports["--page-port"] = page_port or config.settings.page.port
-    _require_free(ports)
-    servers = _dagster(config, dagster_port, read_only=read_only)
-    if not no_page:
-        servers.append(_page(ports["--page-port"]))
-    with _signals_stop(), _running(servers, config, session.config) as running:
-        _wait_until_they_answer(running)
-        _announce(running, config)
-        _watch(running)
+    given = {"dagster.port": port, "page.port": page_port}
+    explicit: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    config = session.workspace(explicit=explicit).config
+    door = None if no_page else door_of(config)
+    _require_free(config, door)
+    servers = [*([_page(door)] if door else []), *_dagster(config, read_only=read_only)]
+    environment = _environment(config, session.config)
+    with _signals_stop(), _running(servers, environment, config) as supervisor:
+        _announce(supervisor, config)
+        supervisor.watch()
 
 
-def _require_free(ports: dict[str, int]) -> None:
-    if len(set(ports.values())) < len(ports):
+def _require_free(config: AppConfig, door: Door | None) -> None:
+    wanted = [("--port", HOST, config.settings.dagster.port)]
+    if door is not None:
+        wanted.append(("--page-port", door.address, door.port))
+    if len({port for _, _, port in wanted}) < len(wanted):
         raise Refused("Dagster and the page cannot share a port", hint="--port N --page-port M")
-    for option, port in ports.items():
-        if not is_free(port):
+    for option, address, port in wanted:
+        if not is_free(port, address):
             raise Refused(
                 f"port {port} is in use",
                 hint=f"is `ragstream up` running already? else: ragstream up {option} {port + 1}",
             )
 
 
-def _dagster(config: AppConfig, port: int, *, read_only: bool) -> list[Server]:
+def _dagster(config: AppConfig, *, read_only: bool) -> list[Server]:
     from ragstream_app.servers import Server
     from ragstream_assets.instance import dagster_home
     from ragstream_core.atomic import replace_text
 
-    path = dagster_home(config.data_dir) / "workspace.yaml"
-    replace_text(path, WORKSPACE, durable=False)
-    web = [sys.executable, "-m", "dagster_webserver", "-h", HOST, "-p", str(port), "-w", str(path)]
-    daemon = [sys.executable, "-m", "dagster._daemon", "run", "-w", str(path)]
-    url = f"http://{HOST}:{port}"
-    return [
-        Server("Dagster", web + (["--read-only"] if read_only else []), url, f"{url}/server_info"),
-        Server("Dagster daemon", daemon),
-    ]
+    replace_text(dagster_home(config.data_dir) / "workspace.yaml", WORKSPACE, durable=False)
+    web = [sys.executable, "-m", "ragstream_assets.web", *(["--read-only"] if read_only else [])]
+    daemon = [sys.executable, "-m", "ragstream_assets.daemon"]
+    url = f"http://{HOST}:{config.settings.dagster.port}"
+    return [Server("Dagster", web, url, f"{url}/server_info"), Server("Dagster daemon", daemon)]
 
 
-def _page(port: int) -> Server:
+def _page(door: Door) -> Server:
     from ragstream_app.servers import Server
 
-    page = Path(__file__).parents[1] / "page.py"
-    command = [sys.executable, "-m", "streamlit", "run", str(page), f"--server.port={port}"]
-    url = f"http://{HOST}:{port}"
-    return Server("page", [*command, *PAGE_FLAGS], url, f"{url}/_stcore/health")
+    command = [sys.executable, "-m", "ragstream_app.serving.page"]
+    return Server("page", command, door.url, f"{door.url}/_stcore/health")
+
+
+def _environment(config: AppConfig, config_file: Path | None) -> dict[str, str]:
+    """Return the servers' environment: they read the same settings, the ports of this call too."""
+    from ragstream_core.config import child_environment
+
+    environment = child_environment(config)
+    environment["RAGSTREAM_DAGSTER__PORT"] = str(config.settings.dagster.port)
+    environment["RAGSTREAM_PAGE__PORT"] = str(config.settings.page.port)
+    if config_file is not None:
+        environment["RAGSTREAM_CONFIG"] = str(config_file.absolute())
+    return environment
 
 
 @contextlib.contextmanager
 def _running(
-    servers: list[Server], config: AppConfig, config_file: Path | None
-) -> Iterator[list[Server]]:
+    servers: list[Server], environment: dict[str, str], config: AppConfig
+) -> Iterator[Supervisor]:
     """Start the servers, and stop all of them whatever happens afterwards."""
-    from ragstream_app.servers import start, stop_all
+    from ragstream_app.serving.supervisor import Supervisor
     from ragstream_core.atomic import make_private_dir
-    from ragstream_core.config import child_environment
 
-    environment = child_environment(config)
-    if config_file is not None:
-        environment["RAGSTREAM_CONFIG"] = str(config_file.absolute())
     logs = make_private_dir(config.data_dir / "logs")
+    supervisor = Supervisor(servers, environment, logs, note)
+    note("starting " + ", ".join(server.name for server in servers) + " …")
     try:
-        for server in servers:
-            start(server, environment, logs)
-        yield servers
+        supervisor.start()
+        yield supervisor
     finally:
         note("stopping …")
-        stop_all(servers)
+        supervisor.stop()
 
 
 @contextlib.contextmanager
@@ -166,40 +159,25 @@ def _signals_stop() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _wait_until_they_answer(servers: list[Server]) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    waiting = [server for server in servers if server.probe]
-    note("starting " + ", ".join(server.name for server in servers) + " …")
-    while waiting:
-        _require_alive(servers)
-        waiting = [server for server in waiting if not answers(server.probe)]
-        if waiting and time.monotonic() > deadline:
-            raise OperationFailed(
-                f"{waiting[0].name} does not answer after {START_TIMEOUT_S:.0f} s",
-                hint=f"its output is in {waiting[0].log}",
-            )
-        time.sleep(POLL_S)
+def _announce(supervisor: Supervisor, config: AppConfig) -> None:
+    """Say where each server is as soon as it answers, then what runs by itself."""
+    from ragstream_app.serving.triggers import triggers_at
+
+    for server in supervisor.servers:
+        if server.probe:
+            supervisor.wait_until(server)
+        _line(server.name, server.url or "running")
+    for server in supervisor.servers:
+        if server.name == "Dagster":
+            found = triggers_at(server.url)
+            _line("sensors on", ", ".join(found.sensors))
+            _line("schedules on", ", ".join(found.schedules))
+            _line("switched off", ", ".join(found.off))
+    _line("data root", str(config.data_dir))
+    _line("Ctrl-C", "stops them all; a run that is going on is marked failed and goes on next time")
 
 
-def _announce(servers: list[Server], config: AppConfig) -> None:
-    for server in servers:
-        typer.echo(f"{server.name:<15} {server.url or 'running'}")
-    typer.echo(f"{'data root':<15} {config.data_dir}")
-    typer.echo("Ctrl-C stops them all")
-    sys.stdout.flush()
-
-
-def _watch(servers: list[Server]) -> None:
-    while True:
-        _require_alive(servers)
-        time.sleep(POLL_S)
-
-
-def _require_alive(servers: list[Server]) -> None:
-    for server in servers:
-        code = server.process.poll() if server.process else None
-        if code is not None:
-            raise OperationFailed(
-                f"{server.name} ended with code {code}: {server.last_words()}",
-                hint=f"its output is in {server.log}",
-            )
+def _line(name: str, text: str) -> None:
+    if text:
+        typer.echo(f"{name:<15} {text}")
+        sys.stdout.flush()

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import streamlit as st
 
 from ragstream_app.panels.markup import literal
-from ragstream_app.panels.shared import INJECT_KEY, OFF_KEY, PROJECTS_KEY, workspace
+from ragstream_app.panels.shared import INJECT_KEY, LOCK_KEY, OFF_KEY, PROJECTS_KEY, workspace
 
+LIST_HEIGHT = 240
 MAX_BOXES = 60
+MAX_OPTIONS = 500
 
 
 @st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]
@@ -20,35 +22,66 @@ def project_files(project: str) -> list[str]:
     return [f"{project}/{path}" for path in injectable(workspace(), project)]
 
 
-def show(column: st.delta_generator.DeltaGenerator) -> None:
-    """Show which files are injected and which retrieval may read."""
+def show() -> None:
+    """Draw which files are injected and which retrieval may read."""
     names = [name for project in st.session_state[PROJECTS_KEY] for name in project_files(project)]
-    off: set[str] = st.session_state.get(OFF_KEY, set())
-    eligible = len(names) - len(off & set(names))
-    with column.popover(f"Files: {eligible:,} of {len(names):,} ON", width="stretch"):
-        st.multiselect("Inject (❖ FILES)", names, key=INJECT_KEY, help="Whole files, with sha256.")
-        file_boxes(names)
+    off: set[str] = st.session_state.setdefault(OFF_KEY, set())
+    off &= set(names)
+    with st.expander(f"Files: {len(names) - len(off):,} of {len(names):,} ON"):
+        st.toggle(
+            "Exact File Lock",
+            key=LOCK_KEY,
+            help="The prompt gets the injected files and nothing else; no retrieval.",
+        )
+        wanted = st.text_input(
+            "Find files",
+            placeholder="part of a path",
+            key="file_filter",
+            help="Everything below lists only the files whose path contains this.",
+        )
+        listed = [name for name in names if wanted.lower() in name.lower()]
+        _inject(names, listed)
+        file_boxes(listed)
 
 
-def file_boxes(files: Sequence[str]) -> list[str]:
-    """Show an ON/OFF box for each file; return those that are OFF.
+def file_boxes(listed: Sequence[str]) -> None:
+    """Show an ON/OFF box for each listed file.
 
     Args:
-        files: ``project/path``, sorted.
+        listed: ``project/path``, sorted.
     """
-    off: set[str] = st.session_state.setdefault(OFF_KEY, set())
-    off &= set(files)
-    wanted = st.text_input("Find files", placeholder="part of a path", key="file_filter")
-    shown = [name for name in files if wanted.lower() in name.lower()]
+    off: set[str] = st.session_state[OFF_KEY]
     on_column, off_column = st.columns(2)
-    on_column.button("All ON", width="stretch", on_click=_switch, args=(shown, True))
-    off_column.button("All OFF", width="stretch", on_click=_switch, args=(shown, False))
-    for name in shown[:MAX_BOXES]:
-        st.session_state[f"on {name}"] = name not in off
-        st.checkbox(literal(name), key=f"on {name}", on_change=_toggle, args=(name,))
-    if len(shown) > MAX_BOXES:
-        st.text(f"… and {len(shown) - MAX_BOXES:,} more; find them by a part of their path")
-    return sorted(off)
+    for column, label, on in ((on_column, "All ON", True), (off_column, "All OFF", False)):
+        column.button(
+            label,
+            width="stretch",
+            on_click=_switch,
+            args=(listed, on),
+            help=f"Switches the {len(listed):,} listed files {'ON' if on else 'OFF'}.",
+        )
+    several = len(st.session_state[PROJECTS_KEY]) > 1
+    with st.container(height=LIST_HEIGHT, border=False):
+        for name in listed[:MAX_BOXES]:
+            st.session_state[f"on {name}"] = name not in off
+            label = literal(name if several else name.partition("/")[2])
+            st.checkbox(label, key=f"on {name}", on_change=_toggle, args=(name,))
+        if len(listed) > MAX_BOXES:
+            st.text(f"… and {len(listed) - MAX_BOXES:,} more; find them by a part of their path")
+
+
+def _inject(names: Sequence[str], listed: Sequence[str]) -> None:
+    """Draw the choice of injected files; of a huge project a browser gets only some at a time."""
+    known = set(names)
+    chosen = [name for name in st.session_state.get(INJECT_KEY, []) if name in known]
+    st.session_state[INJECT_KEY] = chosen
+    st.multiselect(
+        "Inject (❖ FILES)",
+        sorted({*chosen, *listed[:MAX_OPTIONS]}),
+        key=INJECT_KEY,
+        placeholder="Choose files",
+        help="Whole files, with their sha256, above everything that is retrieved.",
+    )
 
 
 def _switch(names: Sequence[str], on: bool) -> None:

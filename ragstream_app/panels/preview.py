@@ -1,35 +1,130 @@
-"""The Super-Prompt as it stands after the newest step."""
+"""The Super-Prompt after the newest step; once it is built it is edited here and sent like that."""
 
 from __future__ import annotations
 
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
-from ragstream_app.panels.shared import SUPER_PROMPT_KEY, desk
+from ragstream_app.editing import edit, revert, values_of
+from ragstream_app.panels import prompt
+from ragstream_app.panels.conversation_choice import home
+from ragstream_app.panels.shared import desk, report, super_prompt_key, workspace
+from ragstream_core.orchestration.chain import BUTTONS
+from ragstream_core.prompting.reparse import SUPER_PROMPT
 
-SUPER_PROMPT_HEIGHT = 470  # ends where the second row of buttons ends
+if TYPE_CHECKING:
+    from ragstream_app.desk import Step
+
+SUPER_PROMPT_HEIGHT = 382  # ends where the second row of buttons ends
+BUILDER = BUTTONS[-1]
+POPOVER_HEIGHT = 250
 
 
 def show() -> None:
-    """Show the evolving Super-Prompt and what is known about it."""
+    """Show the evolving Super-Prompt, what is known about it, and what to do with it."""
+    step = desk().last
+    finished = step is not None and bool(step.prompt.extras.get(SUPER_PROMPT))
     st.text_area(
         "Super-Prompt",
-        key=SUPER_PROMPT_KEY,
+        key=super_prompt_key(),
         height=SUPER_PROMPT_HEIGHT,
         placeholder="Each button shows here what its stage made of the prompt.",
+        help="Once it is built you may edit it: what stands here is what is sent.",
+        disabled=not finished or prompt.is_busy(),
+        on_change=on_edit,
     )
-    step = desk().last
     if step is None:
         st.text("stage: raw")
         return
-    tokens = step.prompt.extras.get("token_tree", {}).get("total", 0)
-    facts = [f"stage: {step.prompt.stage}"]
-    facts += [f"{tokens:,} tokens"] if tokens else []
-    facts += [f"key {step.prompt_key[:12]}"] if step.prompt_key else []
-    facts += [f"run {step.run_id[:8]}"] if step.run_id else []
     spent = sum(sum(one.timings_ms.values()) for one in desk().steps.values())
-    facts += [f"{spent:,.0f} ms"]
-    line, save = st.columns([3, 1], gap="small", vertical_alignment="center")
-    line.text(" · ".join(facts))
-    if step.prompt_key:
-        name = f"super-prompt-{step.prompt_key[:12]}.md"
-        save.download_button("Save", st.session_state[SUPER_PROMPT_KEY], name, width="stretch")
+    if not finished:
+        st.text(f"stage: {step.prompt.stage} · {spent:,.0f} ms")
+        return
+    offers = [*([_changes] if step.unedited else []), _copy, _save]
+    line, *places = st.columns([9, *[3 for _ in offers]], gap="small", vertical_alignment="center")
+    tokens, key = step.prompt.extras["token_tree"]["total"], step.prompt_key[:8] or "none"
+    line.text(f"{tokens:,} tokens · key {key} · {spent:,.0f} ms")
+    for place, offer in zip(places, offers, strict=True):
+        with place:
+            offer(step)
+    _doubts(step)
+
+
+def on_edit() -> None:
+    """Take in what a person made of the Super-Prompt; where it cannot be, the text comes back."""
+    report(None)
+    state, step = st.session_state, desk().steps.get(BUILDER)
+    try:
+        edit(desk(), BUILDER, {SUPER_PROMPT: state[super_prompt_key()]}, home())
+    except Exception as error:  # the page's error boundary
+        report(error)
+        if step is not None:
+            state[super_prompt_key()] = _text(step)
+    prompt.settle()
+
+
+def on_revert() -> None:
+    """Bring back the Super-Prompt as the chain built it."""
+    report(None)
+    try:
+        revert(desk(), BUILDER)
+    except Exception as error:  # the page's error boundary
+        report(error)
+    prompt.settle()
+
+
+def difference(before: str, after: str) -> str:
+    """Return the lines that an edit changed, each with two lines around it."""
+    rows = unified_diff(
+        before.splitlines(), after.splitlines(), "as built", "as edited", n=2, lineterm=""
+    )
+    return "\n".join(rows)
+
+
+def _changes(step: Step) -> None:
+    """Show that the text was edited, what was changed, and the way back."""
+    built = _text(step.unedited) if step.unedited else ""
+    shown = st.popover("Edited", type="primary", width="stretch", on_change="rerun")
+    if shown.open:
+        with shown:
+            st.button("Revert", on_click=on_revert, help="Brings back what the chain built.")
+            st.code(
+                difference(built, _text(step)),
+                language="diff",
+                wrap_lines=True,
+                height=POPOVER_HEIGHT,
+            )
+
+
+def _copy(step: Step) -> None:
+    """Offer the text with the button that puts it on the clipboard."""
+    shown = st.popover("Copy", width="stretch", on_change="rerun")
+    if shown.open:
+        with shown:
+            st.text("The button at the top right of the text copies all of it.")
+            st.code(_text(step), language=None, wrap_lines=True, height=POPOVER_HEIGHT)
+
+
+def _save(step: Step) -> None:
+    """Offer the text as a file; its name says the key."""
+    name = f"super-prompt-{step.prompt_key[:12] or 'unkept'}.md"
+    st.download_button(
+        "Save", _text(step), name, mime="text/markdown", on_click="ignore", width="stretch",
+        help=f"The text as it is sent, as {name}.",
+    )  # fmt: skip
+
+
+def _doubts(step: Step) -> None:
+    """Say what an edit did to the prompt's structure, budget and secrets."""
+    if SUPER_PROMPT in values_of(step):
+        from ragstream_core.build.editing import doubts
+
+        said = doubts(workspace(), step.prompt)
+        if said:
+            st.warning("  \n".join(said))  # our own words only
+
+
+def _text(step: Step) -> str:
+    return str(step.prompt.extras[SUPER_PROMPT])

@@ -1,48 +1,90 @@
-"""The Prompt, its eight buttons, and what it may read; nothing runs without a click."""
+"""The Prompt and its eight buttons; nothing runs without a click.
+
+A press runs in a thread of the process. Whatever draws the page again attaches to it.
+"""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from ragstream_app.desk import press, press_all
-from ragstream_app.panels import files
+from ragstream_app import jobs
+from ragstream_app.jobs import RUN_ALL
+from ragstream_app.panels import projects
+from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import (
-    LOCK_KEY,
+    PROJECTS_KEY,
     PROMPT_KEY,
-    SUPER_PROMPT_KEY,
+    SHOWN_KEY,
     desk,
     report,
     request_now,
+    run_link,
+    stale,
+    super_prompt_key,
     workspace,
 )
 from ragstream_app.stage_text import stage_text
 from ragstream_core.orchestration.chain import BUTTONS, CHAIN
 
-PROMPT_HEIGHT = 390
+EVERY_S = 0.4
+PROMPT_HEIGHT = 300
 PLACEHOLDER = """What do you want to know or have done?
 
 Headers such as "## Task", "## Context" or "## Format" are understood; plain text is fine."""
+_BUTTON_OF = {spec.op: spec.button for spec in CHAIN}
+NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of": "the generation"}
 
 
 def on_press(button: str) -> None:
-    """Run the stages of one button, or of all; an error becomes a message, never a traceback."""
+    """Start the stages of one button, or of all; wait a moment, since most are quick."""
     report(None)
     try:
-        with st.spinner(f"{button} …"):
-            if button == "Run all":
-                press_all(desk(), request_now(), workspace())
-            else:
-                taken = desk().request if button != BUTTONS[0] else None
-                press(desk(), button, taken or request_now(), workspace())
+        jobs.start(desk(), button, request_now(), workspace()).wait(jobs.PATIENCE_S)
     except Exception as error:  # the page's error boundary
         report(error)
-    last = desk().last
-    st.session_state[SUPER_PROMPT_KEY] = stage_text(last.prompt) if last else ""
+    settle()
+
+
+def settle() -> None:
+    """Take in what a press has left: its error as a message, its newest step as the text."""
+    job, last, state = desk().job, desk().last, st.session_state
+    if job is not None and job.done and state.get("settled") is not job:
+        state["settled"] = job
+        if job.error is not None:
+            report(job.error)
+    if state.get("shown") is not last:
+        state["shown"] = last
+        state.pop(super_prompt_key(), None)  # one that was never drawn would stay for ever
+        state[SHOWN_KEY] = state.get(SHOWN_KEY, 0) + 1
+        state[super_prompt_key()] = stage_text(last.prompt) if last is not None else ""
+
+
+def is_busy() -> bool:
+    """Whether a press of this tab is at work, or has left what `settle` has not taken in yet."""
+    job = desk().job
+    return job is not None and st.session_state.get("settled") is not job
+
+
+def welcome() -> None:
+    """Say what to do first where there is nothing to ask yet."""
+    chosen = st.session_state[PROJECTS_KEY]
+    raw = [name for name in chosen if not projects.is_ingested(name)]
+    if not workspace().projects():
+        st.info(
+            "No project yet. In the sidebar, **New project** makes one and **Upload** fills it; "
+            "or put documents into `doc_raw/PROJECT` below the data folder."
+        )
+    elif not chosen:
+        st.info("Choose a project in the sidebar; the prompt reads what it holds.")
+    elif raw:
+        names = ", ".join(map(literal, raw))
+        st.info(f"Not ingested yet: {names}. Press **Ingest Folder** in the sidebar.")
 
 
 def show() -> None:
     """Draw the column."""
     st.text_area("Prompt", key=PROMPT_KEY, height=PROMPT_HEIGHT, placeholder=PLACEHOLDER)
+    busy = is_busy()
     for row in (BUTTONS[:4], BUTTONS[4:]):
         for column, button in zip(st.columns(4, gap="small"), row, strict=True):
             column.button(
@@ -51,16 +93,48 @@ def show() -> None:
                 help=" ".join(spec.summary for spec in CHAIN if spec.button == button),
                 type="primary" if button == desk().next_button else "secondary",
                 width="stretch",
+                disabled=busy,
                 on_click=on_press,
                 args=(button,),
             )
-    everything, lock, choice = st.columns([1, 1, 2], gap="small", vertical_alignment="center")
+    everything, said, link = st.columns([1, 2, 1], gap="small", vertical_alignment="center")
     everything.button(
-        "Run all",
+        RUN_ALL,
         help="Presses the eight buttons in order.",
         width="stretch",
+        disabled=busy,
         on_click=on_press,
-        args=("Run all",),
+        args=(RUN_ALL,),
     )
-    lock.toggle("Exact File Lock", key=LOCK_KEY, help="Only the injected files; no retrieval.")
-    files.show(choice)
+    with said:
+        _progress() if busy else _stale()
+    last = desk().last
+    if last is not None and not busy:
+        with link:
+            run_link(last.run_id, key="run of prompt") if last.is_written else _writing()
+
+
+def _stale() -> None:
+    names = [NAMES.get(name, name) for name in stale()]
+    if names:
+        st.text(f"Changed: {', '.join(names)}. PreProcessing takes it in.")
+
+
+@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
+def _progress() -> None:
+    """Follow the press at work; the whole page is drawn again at its end."""
+    job = desk().job
+    if job is None or job.done:
+        st.rerun()
+        return
+    st.progress(job.fraction, text=f"{_BUTTON_OF.get(job.stage, '')} · {job.elapsed_s:.0f} s")
+
+
+@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
+def _writing() -> None:
+    """Follow the writing of the run; its link would lead to nothing before its end."""
+    last = desk().last
+    if last is None or last.is_written:
+        st.rerun()
+        return
+    st.text("recording …")

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from ragstream_app import jobs
 from ragstream_app.desk import Desk
 from ragstream_app.failures import describe
 from ragstream_app.panels.markup import literal
+from ragstream_app.ports import HOST
 from ragstream_core.config import quiet_environment
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
+    from ragstream_core.config import AppConfig
     from ragstream_core.orchestration.inputs import PromptRequest
 
-OFF_KEY = "files_off"
+AS_OF_KEY = "as_of"
 INJECT_KEY = "inject"
 LOCK_KEY = "lock"
+OFF_KEY = "files_off"
+OTHERS_KEY = "other_settings"
+PERSIST_KEY = "persist"
 PROJECTS_KEY = "projects"
 PROMPT_KEY = "prompt_text"
-SUPER_PROMPT_KEY = "super_prompt"
+SESSION_KEY = "session"
+SETTING = "set "
+"""What the keys of the controls begin with that change a setting; its dotted name follows."""
+SHOWN_KEY = "super_prompt_shown"
+TASK_KEY = "task"
 
 
 @st.cache_resource  # type: ignore[untyped-decorator]
@@ -31,7 +42,10 @@ def workspace() -> Workspace:
 
     os.umask(0o077)
     quiet_environment()
-    return open_workspace()
+    found = open_workspace()
+    if found.config.settings.dagster.record == "dagster":
+        threading.Thread(target=jobs.close_stale_runs, args=(found,), daemon=True).start()
+    return found
 
 
 def desk() -> Desk:
@@ -40,12 +54,60 @@ def desk() -> Desk:
     return found
 
 
-def request_now() -> PromptRequest:
+def super_prompt_key() -> str:
+    """Return the key of the Super-Prompt's text area, another one for each text that we put there.
+
+    Under one key, what a browser sends before it has drawn the new text would be taken for an edit.
+    """
+    return f"super_prompt {st.session_state.get(SHOWN_KEY, 0)}"
+
+
+def configured() -> AppConfig:
+    """Return the settings under the chosen task profile: what the controls start from."""
+    config: AppConfig = workspace().config
+    task = st.session_state.get(TASK_KEY, "")
+    return config.with_task(task) if task else config
+
+
+def given(name: str) -> Any:
+    """Return what a chain setting is before the page changes it.
+
+    Args:
+        name: Its dotted name.
+    """
+    section, _, key = name.partition(".")
+    return getattr(getattr(configured().chain(), section), key)
+
+
+def changed_settings() -> dict[str, Any]:
+    """Return the settings that the page's controls changed, dotted name → value.
+
+    Raises:
+        UnknownSetting: A line of the other settings is no ``name = value``.
+    """
+    from ragstream_core.config import parse_assignments
+
+    state = st.session_state
+    chosen = {
+        str(key).removeprefix(SETTING): value
+        for key, value in state.items()
+        if str(key).startswith(SETTING)
+    }
+    changed = {name: value for name, value in sorted(chosen.items()) if value != given(name)}
+    lines = [line for line in state.get(OTHERS_KEY, "").splitlines() if line.strip()]
+    return {**changed, **parse_assignments(lines)}
+
+
+def request_now(default: str = "") -> PromptRequest:
     """Return what the page asks for at this moment.
+
+    Args:
+        default: Text where the prompt's box is empty.
 
     Raises:
         EmptyPrompt: The prompt holds no word.
-        UsageError: No project is chosen.
+        UnknownSetting: A line of the other settings is no ``name = value``.
+        UsageError: No project is chosen, or an older generation is asked of several.
     """
     from ragstream_core.orchestration.inputs import PromptRequest
 
@@ -53,24 +115,45 @@ def request_now() -> PromptRequest:
     projects = tuple(state[PROJECTS_KEY])
     several = len(projects) > 1
     inject = state.get(INJECT_KEY, [])
+    kept = {} if state.get(PERSIST_KEY, True) else {"history.persist": False}
     return PromptRequest(
-        text=state[PROMPT_KEY],
+        text=state[PROMPT_KEY] or default,
         projects=projects,
         files=tuple(inject if several else (name.partition("/")[2] for name in inject)),
         off=tuple(sorted(state.get(OFF_KEY, set()))),
         lock=bool(state.get(LOCK_KEY, False)),
+        settings={**changed_settings(), **kept},
+        task=state.get(TASK_KEY, ""),
+        as_of=0 if several else int(state.get(AS_OF_KEY, 0)),
+        session=state.get(SESSION_KEY, ""),
     )
 
 
-def changed() -> bool:
-    """Whether the page asks for something else than PreProcessing took in."""
-    taken = desk().request
-    if taken is None:
-        return False
+def stale() -> list[str]:
+    """Return what the page asks for otherwise than PreProcessing took it in, in its own names."""
     try:
-        return request_now() != taken
+        return desk().stale(request_now())
     except Exception:  # an emptied prompt is a change as well
-        return True
+        return ["text"] if desk().steps else []
+
+
+def run_url(run_id: str) -> str:
+    """Return where Dagster's UI shows a run."""
+    return f"http://{HOST}:{workspace().config.settings.dagster.port}/runs/{run_id}"
+
+
+def run_link(run_id: str, *, key: str) -> None:
+    """Draw a link to a run's place in Dagster's UI; nothing where it was not recorded.
+
+    Args:
+        run_id: May be empty.
+        key: Of the widget.
+    """
+    if run_id:
+        label = f"Run {run_id[:8]}"
+        st.link_button(
+            label, run_url(run_id), key=key, width="stretch", help="Opens the run in Dagster's UI."
+        )
 
 
 def report(error: BaseException | None) -> None:
@@ -82,5 +165,14 @@ def show_problem() -> None:
     """Show the last error as a message and the next step."""
     problem = st.session_state.get("problem")
     if problem:
-        hint = f"  \nNext: {literal(problem['hint'])}" if problem["hint"] else ""
-        st.error(literal(problem["message"]) + hint)
+        show_message(problem)
+
+
+def show_message(problem: dict[str, Any]) -> None:
+    """Show what went wrong as plain text, and the next step.
+
+    Args:
+        problem: From `describe`: ``message`` and ``hint``.
+    """
+    hint = f"  \nNext: {literal(problem['hint'])}" if problem["hint"] else ""
+    st.error(literal(problem["message"]) + hint)

@@ -1,28 +1,39 @@
-"""Transparency: what was kept or dropped and why, warnings, citations, events."""
+"""Transparency: what was kept or dropped and why, warnings, citations, events, times, runs.
+
+Drawn from the steps of the tab and kept nowhere: no prompt and no conversation ever holds it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ragstream_app.panels.shared import desk
+from ragstream_app.panels.shared import desk, run_url
 from ragstream_app.stage_text import last_score
 
 if TYPE_CHECKING:
     from ragstream_app.desk import Step
     from ragstream_core.records import SuperPrompt
 
+HEIGHT = 300
+_WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
+           "score": 60, "tokens": 60, "heading": 300}  # fmt: skip
+KEPT = {"all": ("in", "out"), "kept": ("in",), "dropped": ("out",)}
+
 
 def show() -> None:
-    """Show the decisions, warnings, citations and events of the newest step."""
+    """Show what is known about the newest step and the way to it."""
     step = desk().last
     if step is None:
+        st.text("Nothing ran yet: press PreProcessing, or Run all.")
         return
-    found = notes(step)
+    behind = (note for earlier in desk().steps.values() for note in earlier.notes)
+    found = list(dict.fromkeys([*notes(step), *behind]))
     title = f"Warnings ({len(found)})" if found else "Warnings"
-    decisions, warnings, citations, log = st.tabs(["Decisions", title, "Citations", "Events"])
+    names = ["Decisions", title, "Citations", "Events", "Times", "Runs"]
+    decisions, warnings, citations, log, times, runs = st.tabs(names)
     with decisions:
         decision_table(step.prompt)
     with warnings:
@@ -31,40 +42,69 @@ def show() -> None:
         citation_table(step.prompt)
     with log:
         st.text("\n".join(events(step)) or "No events.")
+    with times:
+        time_table(desk().steps)
+    with runs:
+        run_table(desk().steps)
 
 
 def decision_table(prompt: SuperPrompt) -> None:
     """Show the last decision on every candidate: kept or dropped, by which rule, and why."""
-    rows = last_decisions(prompt)
-    if not rows:
+    everything = last_decisions(prompt)
+    if not everything:
         st.text("No candidates yet: Retrieval finds them.")
         return
-    kept = sum(row["kept"] == "in" for row in rows)
-    st.text(f"{kept} of {len(rows)} candidates are in. Each row is the last decision on one.")
-    st.dataframe(
+    kept = sum(row["kept"] == "in" for row in everything)
+    line, choice = st.columns([3, 2], gap="small", vertical_alignment="center")
+    line.text(f"{kept} of {len(everything)} candidates are in. Select a row to read its passage.")
+    wanted = choice.segmented_control(
+        "Which candidates",
+        list(KEPT),
+        key="decisions_shown",
+        default="all",
+        required=True,
+        label_visibility="collapsed",
+        help="A row is the last decision on one candidate.",
+    )
+    rows = [row for row in everything if row["kept"] in KEPT[str(wanted)]]
+    chosen = st.dataframe(
         rows,
+        key=f"decisions {wanted}",
         hide_index=True,
-        height=300,
+        height=HEIGHT,
+        on_select="rerun",
+        selection_mode="single-row",
+        column_order=list(_WIDTHS),
         column_config={
-            "chunk_id": None,
-            "kept": st.column_config.TextColumn(width=50),
-            "heading": st.column_config.TextColumn(width=280),
-            "stage": st.column_config.TextColumn(width=70),
-            "rank": st.column_config.NumberColumn(width=50),
-            "score": st.column_config.NumberColumn(format="%.3f", width=60),
-            "reason": st.column_config.TextColumn(width=380),
+            name: st.column_config.NumberColumn(format="%.3f", width=width)
+            if name == "score"
+            else st.column_config.Column(width=width)
+            for name, width in _WIDTHS.items()
         },
     )
+    for position in chosen["selection"]["rows"]:
+        if position < len(rows):  # else the rows changed under the selection
+            st.code(passage(prompt, rows[position]["chunk_id"]), language=None, wrap_lines=True)
+
+
+def passage(prompt: SuperPrompt, chunk_id: str) -> str:
+    """Return the text of a candidate, empty where it is none."""
+    return next((c.snippet for c in prompt.base_context_chunks if c.id == chunk_id), "")
 
 
 def last_decisions(prompt: SuperPrompt) -> list[dict[str, Any]]:
     """Return a row a candidate, those that went furthest and ranked best first."""
+    from ragstream_core.build.stages import COUNTER
     from ragstream_core.orchestration.explain import ways
     from ragstream_core.records import decision_from
 
     found = ways([decision_from(row) for row in prompt.extras.get("decisions", [])])
-    headings = {c.id: str(c.meta.get("heading") or "") for c in prompt.base_context_chunks}
-    return [_row(way, headings.get(way["chunk_id"], "")) for way in found]
+    known = {c.id: (str(c.meta.get("heading") or ""), c) for c in prompt.base_context_chunks}
+    rows = []
+    for way in found:
+        heading, chunk = known.get(way["chunk_id"], ("", None))
+        rows.append(_row(way, heading, COUNTER.count(chunk.snippet) if chunk else None))
+    return rows
 
 
 def notes(step: Step) -> list[str]:
@@ -83,7 +123,7 @@ def citation_table(prompt: SuperPrompt) -> None:
     """Show which short id stands for which chunk."""
     rows = citation_rows(prompt.extras.get("citations", {}))
     if rows:
-        st.dataframe(rows, hide_index=True, height=300)
+        st.dataframe(rows, hide_index=True, height=HEIGHT)
     else:
         st.text("No citations. A4 Condenser issues them for what it selects.")
 
@@ -101,7 +141,68 @@ def citation_rows(citations: Mapping[str, Mapping[str, Any]]) -> list[dict[str, 
     ]
 
 
-def _row(way: dict[str, Any], heading: str) -> dict[str, Any]:
+def time_table(steps: Mapping[str, Step]) -> None:
+    """Show how long each op took, with a bar."""
+    rows = time_rows(steps)
+    most = max((row["share"] for row in rows), default=0.0)
+    st.text(f"{sum(row['ms'] for row in rows):,.0f} ms in all stages")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_config={
+            "ms": st.column_config.NumberColumn(format="%.1f", width=80),
+            "share": st.column_config.ProgressColumn(
+                format="percent", max_value=max(most, 0.01), width=200
+            ),
+        },
+    )
+
+
+def time_rows(steps: Mapping[str, Step]) -> list[dict[str, Any]]:
+    """Return a row an op that ran: its button, milliseconds, and its share of the whole."""
+    whole = sum(sum(step.timings_ms.values()) for step in steps.values())
+    return [
+        {"button": button, "op": op, "ms": took, "share": took / whole if whole else 0.0}
+        for button, step in steps.items()
+        for op, took in step.timings_ms.items()
+    ]
+
+
+def run_table(steps: Mapping[str, Step]) -> None:
+    """Show the Dagster run of each button, its parent, and a link to its place in the UI."""
+    rows = run_rows(steps)
+    if not rows:
+        st.text("Nothing of this prompt is recorded in Dagster.")
+        return
+    opens = st.column_config.LinkColumn(display_text="open in Dagster", width=140)
+    st.dataframe(rows, hide_index=True, column_config={"link": opens})
+
+
+def run_rows(steps: Mapping[str, Step]) -> list[dict[str, str | None]]:
+    """Return a row a recorded run; a button's run is a re-execution of the run before it.
+
+    One that is not written yet has no link: Dagster's pages would say there is no such run.
+    """
+    written = {step.run_id for step in steps.values() if step.is_written}
+    runs: list[tuple[str, Sequence[str]]] = []
+    for button, step in steps.items():
+        if runs and runs[-1][0] == step.run_id:
+            runs[-1] = (step.run_id, (*runs[-1][1], button))
+        elif step.run_id:
+            runs.append((step.run_id, (button,)))
+    parents = ["", *(run for run, _ in runs)]
+    return [
+        {
+            "stage": ", ".join(buttons),
+            "run": run[:8],
+            "re-execution of": parent[:8],
+            "link": run_url(run) if run in written else None,
+        }
+        for (run, buttons), parent in zip(runs, parents, strict=False)
+    ]
+
+
+def _row(way: dict[str, Any], heading: str, tokens: int | None) -> dict[str, Any]:
     step = way["steps"][-1]
     path, _, rest = way["chunk_id"].partition("::")
     return {
@@ -112,6 +213,7 @@ def _row(way: dict[str, Any], heading: str) -> dict[str, Any]:
         "stage": step["stage"],
         "rank": step["rank"],
         "score": last_score(way["steps"]),
+        "tokens": tokens,
         "rule": step["rule"],
         "reason": step["reason"],
     }

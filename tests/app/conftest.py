@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ PAGES = {
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """No settings from outside; hashed vectors; recording off; an own working directory."""
     for name in list(os.environ):
         if name.startswith(("RAGSTREAM_", "MEMORY_")):
@@ -43,8 +44,11 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "none")
     monkeypatch.setenv("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("ragstream_app.jobs.PATIENCE_S", 60.0)  # a click of a test is through
     monkeypatch.chdir(tmp_path)
-    return root
+    yield root
+    written = sys.modules.get("ragstream_assets.writer")
+    assert written is None or written.writer.flush(240)  # a run is written while nobody waits
 
 
 @pytest.fixture

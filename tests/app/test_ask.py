@@ -18,7 +18,8 @@ from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, 
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 SHAPE = {
-    "answer", "citations", "cost", "usage", "prompt_key", "status", "model", "session", "warnings",
+    "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status", "model",
+    "session", "warnings",
 }  # fmt: skip
 
 
@@ -177,8 +178,9 @@ def test_a_process_killed_while_the_answer_comes_loses_no_question(run, server, 
     server.answers[:] = [events(event("To the files "), *[event("and ")] * 600, pause_s=0.1)]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     words = [sys.executable, "-m", "ragstream_app.cli", "ask", QUESTION, "-p", "manual"]
+    slow = {"PYTHONPATH": path, "RAGSTREAM_PROVIDER__BUDGET_S": "120"}  # nothing else ends it
     with subprocess.Popen(
-        words, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
+        words, env={**os.environ, **slow}, stdout=subprocess.PIPE, text=True
     ) as asking:
         deadline = time.monotonic() + 60
         while not server.seen and time.monotonic() < deadline:

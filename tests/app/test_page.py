@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from ragstream_app.commands import up
 from ragstream_app.desk import Desk, press
 from ragstream_app.panels import markup, transparency
 from ragstream_core.orchestration.chain import BUTTONS, ops_of
+from tests.app.page_driver import QUESTION, ROOT, area, ask, click, desk, open_page
 
-ROOT = Path(__file__).parents[2]
-PAGE = str(ROOT / "ragstream_app" / "page.py")
-QUESTION = "How does the exact file lock restrict a prompt?"
 SEED_ORDER = [
     "PreProcessing", "A2 PromptShaper", "Retrieval", "ReRanker",
     "A3 NLI Gate", "A4 Condenser", "A5 Format Enforcer", "Prompt Builder",
@@ -25,41 +20,12 @@ SEED_ORDER = [
 @pytest.fixture
 def page(indexed):
     """The page over a small index, just opened."""
-    import streamlit as st
-    from streamlit import config, logger
-
-    logger.set_log_level("ERROR")
-    config.set_option("server.address", "127.0.0.1")
-    st.cache_resource.clear()
-    st.cache_data.clear()
-    test = AppTest.from_file(PAGE, default_timeout=60).run()
-    assert not test.exception
-    return test
-
-
-def click(page: AppTest, label: str) -> AppTest:
-    next(b for b in page.button if b.label == label).click()
-    page.run()
-    assert not page.exception
-    return page
-
-
-def ask(page: AppTest, text: str = QUESTION) -> AppTest:
-    area(page, "Prompt").set_value(text)
-    return page
-
-
-def area(page: AppTest, label: str):
-    return next(a for a in page.text_area if a.label == label)
-
-
-def desk(page: AppTest) -> Desk:
-    return page.session_state.desk
+    return open_page()
 
 
 def test_title_and_two_areas(page):
     assert page.title[0].value == "RAGstream"
-    assert [a.label for a in page.text_area] == ["Prompt", "Super-Prompt"]
+    assert [a.label for a in page.text_area][:2] == ["Prompt", "Super-Prompt"]
 
 
 def test_eight_buttons_in_seed_order(page):
@@ -131,7 +97,7 @@ def test_an_empty_prompt_is_a_message(page):
 
 
 def test_no_project_is_a_message(page):
-    page.multiselect[0].set_value([])
+    next(m for m in page.multiselect if m.label == "Projects").set_value([])
     click(ask(page), "PreProcessing")
     assert "no project given" in page.error[0].value
 
@@ -229,17 +195,20 @@ def test_press_leaves_the_desk_alone_on_an_error(indexed):
     assert mine == Desk()
 
 
-def test_the_page_s_settings_are_the_same_as_flags_and_as_file():
+def test_the_page_s_settings_are_the_same_from_us_and_from_the_file(data):
+    from ragstream_app.serving.door import door_of
+    from ragstream_app.serving.page import options
+    from ragstream_core.config import AppConfig
+
     settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
-    flags = dict(flag.removeprefix("--").split("=") for flag in up.PAGE_FLAGS)
+    colours = settings.pop("theme")
+    settings |= {f"theme.{mode}": values for mode, values in colours.items()}
     in_file = {
-        f"{section}.{key}": str(value).lower() if isinstance(value, bool) else str(value)
-        for section, values in settings.items()
-        for key, value in values.items()
+        f"{s}.{key}": value for s, values in settings.items() for key, value in values.items()
     }
-    assert in_file.pop("server.port") == "8503"
-    assert flags == in_file
-    assert flags["server.address"] == "127.0.0.1" and flags["browser.gatherUsageStats"] == "false"
+    assert set(colours) == {"light", "dark"}
+    assert options(door_of(AppConfig.load())) == in_file
+    assert in_file["server.address"] == "127.0.0.1" and not in_file["browser.gatherUsageStats"]
 
 
 @pytest.mark.parametrize("address", [None, "0.0.0.0", "192.168.1.5"])

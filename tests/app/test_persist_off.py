@@ -14,6 +14,7 @@ from ragstream_core.build.workspace import open_workspace
 from ragstream_core.embedders.token_cache import TokenVectorCache
 from ragstream_core.orchestration.chain import BUTTONS, OPS
 from ragstream_core.orchestration.inputs import PromptRequest
+from tests.copies import said
 
 CANARY = "Zebulon Quatermain"
 QUESTION = f"What does {CANARY} know about the exact file lock?"
@@ -47,9 +48,7 @@ def files(root: Path):
 
 def holders(root: Path):
     needle = CANARY.lower().encode()
-    return [
-        path for path in root.rglob("*") if path.is_file() and needle in path.read_bytes().lower()
-    ]
+    return [path for path in root.rglob("*") if path.is_file() and needle in said(path).lower()]
 
 
 def test_the_commands_change_no_file(root, run, monkeypatch):
@@ -119,7 +118,7 @@ def test_the_same_prompt_comes_out_of_it(root, run):
 
 
 def test_switched_off_on_the_way_nothing_more_is_written(root):
-    from ragstream_assets.recorder import record_prompt, record_stage
+    from tests.recorded import record_prompt, record_stage
 
     workspace = open_workspace()
     step = record_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
@@ -132,7 +131,7 @@ def test_switched_off_on_the_way_nothing_more_is_written(root):
 
 
 def test_switched_on_later_it_writes_nothing_of_before(root):
-    from ragstream_assets.recorder import record_prompt, record_stage
+    from tests.recorded import record_prompt, record_stage
 
     workspace = open_workspace(explicit=OFF)
     desk = Desk()

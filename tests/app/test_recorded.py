@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
+from itertools import pairwise
 
 import pytest
 
+from ragstream_app import asking, jobs
 from ragstream_app.desk import Desk, press, press_all
 from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.orchestration.inputs import PromptRequest
@@ -48,13 +53,51 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     request = PromptRequest(QUESTION, ("manual",))
     for button in BUTTONS:
         press(desk, button, request, workspace)
+    assert jobs.flush(60)
     steps = [desk.steps[button] for button in BUTTONS]
     assert all(step.run_id and not step.notes for step in steps)
     parents = {r.run_id: r.parent_run_id for r in runs(recording)}
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         assert parents[after.run_id] == before.run_id
     text = desk.last.prompt.extras["super_prompt"]
     again = Desk()
     press_all(again, request, workspace)
     assert again.last.prompt.extras["super_prompt"] == text
     assert again.last.prompt_key and len(again.steps) == len(BUTTONS)
+    assert jobs.flush(60)
+    (whole,) = {step.run_id for step in again.steps.values()}  # one run, all of its stages
+    (recorded,) = [r for r in runs(recording) if r.run_id == whole]
+    assert recorded.parent_run_id is None and recorded.tags["ragstream/mode"] == "run"
+    assert recorded.tags["ragstream/session"] == again.id != desk.id
+    press(again, "ReRanker", request, workspace)
+    assert jobs.flush(60) and list(again.steps) == list(BUTTONS[:4])
+    assert {r.run_id: r.parent_run_id for r in runs(recording)}[again.last.run_id] == whole
+    done = steps[BUTTONS.index("ReRanker")].prompt.extras["trail"]
+    assert again.last.prompt.extras["trail"] == done
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_command_answers_first_and_waits_for_its_run_a_while(
+    recording, run, monkeypatch, interrupted
+):
+    from ragstream_assets import runs as running
+    from ragstream_assets.writer import Writer
+
+    assert run("ingest", "manual", "--no-record")[0] == 0
+    monkeypatch.setattr(asking, "QUIET_S", 0.05)
+    monkeypatch.setattr(asking, "PATIENCE_S", 30.0 if interrupted else 0.05)
+    monkeypatch.setattr("ragstream_assets.writer.writer", writer := Writer())
+    monkeypatch.setattr("ragstream_assets.walks.writer", writer)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        with running.one_run:
+            if interrupted:
+                timer.start()
+            code, out, err = run("prompt", QUESTION, "-p", "manual")
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, handler)
+    assert code == 0 and QUESTION in out
+    assert "writing the run" in err and "not waited for; the prompt is kept" in err
+    assert writer.flush(60)

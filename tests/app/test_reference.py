@@ -19,12 +19,12 @@ HELP = HERE / "help.txt"
 REFERENCE = HERE.parents[1] / "data" / "doc_raw" / "handbook" / "settings-reference.md"
 COMMANDS = (
     "", "ingest", "status", "prompt", "ask", "search", "explain", "why-not", "replay",
-    "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up", "doctor",
-    "config", "config show", "config reference", "models", "models list",
-    "models pull", "models verify", "eval", "eval retrieval", "keep", "du", "backup",
+    "rerun", "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up", "password",
+    "doctor", "config", "config show", "config reference", "models", "models list",
+    "models pull", "models verify", "eval", "eval retrieval", "eval sweep", "keep", "du", "backup",
     "restore", "forget", "index",
     "index generations", "index check", "index diff", "index gc", "index import-pkl",
-    "prompts", "prompts gc", "history",
+    "prompts", "prompts gc", "runs", "runs gc", "history", "history adopt",
     "history append", "history show", "history sessions", "history tag", "history import",
     "history export", "history embed", "history backfill", "history check", "history clear",
 )  # fmt: skip

@@ -44,9 +44,9 @@ def test_explain_says_that_a_prompt_is_locked(indexed, run):
     locked = made(run, "--file", "settings.yaml", "--lock")["prompt_key"]
     code, out, _ = run("explain", locked)
     assert code == 0 and "Exact File Lock" in out and "0 of 0" not in out
-    assert as_json(run, "explain", locked) == {
-        "prompt_key": locked, "locked": True, "candidates": [],
-    }  # fmt: skip
+    shown = as_json(run, "explain", locked)
+    assert (shown["prompt_key"], shown["locked"], shown["candidates"]) == (locked, True, [])
+    assert (shown["edits"], shown["parent"]) == ([], "")
 
 
 def test_diff_names_the_cause(key, run):
@@ -141,3 +141,14 @@ def test_a_bundle_replays_in_an_empty_data_root(key, run, tmp_path, monkeypatch)
     assert code == 3 and "tampered" in err
     assert run("replay")[0] == 2
     assert run("replay", "--bundle", str(tmp_path / "missing"))[0] == 2
+
+
+def test_rerun_begins_at_a_stage_with_another_setting(key, run):
+    found = as_json(run, "rerun", key, "a3", "--set", "gate.keep_top=1", "--set", "gate.theta=1")
+    assert found["prompt_key"] not in ("", key) and found["super_prompt"]
+    assert as_json(run, "diff", key, found["prompt_key"])["before"] != found["prompt_key"]
+    assert as_json(run, "rerun", key[:8], "retrieval")["prompt_key"] == key
+    code, out, _ = run("rerun", key, "a5")
+    assert code == 0 and out.startswith("## [")
+    for words in (("a9",), ("a3", "--set", "gate.nothing=1")):
+        assert run("rerun", key, *words)[0] == 2

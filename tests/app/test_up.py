@@ -16,6 +16,11 @@ import yaml
 from ragstream_app.commands import up
 from ragstream_app.ports import HOST, answers, is_free
 from ragstream_app.servers import Server, start, stop_all
+from ragstream_app.serving import supervisor
+from ragstream_app.serving.door import door_of
+from ragstream_app.serving.supervisor import Supervisor, pause_before
+from ragstream_app.serving.triggers import Triggers, triggers_at
+from ragstream_assets.web import HOST as DAGSTER_HOST
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed
 
@@ -91,28 +96,122 @@ def test_stopping_ends_the_whole_group_even_if_it_does_not_want_to(tmp_path):
     assert until(lambda: not alive(grandchild))
 
 
-def test_a_server_that_ends_is_reported_with_its_last_words(tmp_path):
-    server = Server("brief", [sys.executable, "-c", "print('no space left'); raise SystemExit(7)"])
-    start(server, dict(os.environ), tmp_path)
-    with pytest.raises(OperationFailed, match="brief ended with code 7: no space left"):
-        until(lambda: up._require_alive([server]))
-    stop_all([server])
+BRIEF = "print('no space left'); raise SystemExit(7)"
+
+
+@pytest.fixture
+def watched(tmp_path):
+    """A supervisor over one server that runs given code; stopped afterwards."""
+    made = []
+
+    def make(code: str, probe: str = "") -> tuple[Supervisor, list[str]]:
+        said: list[str] = []
+        servers = [Server("small one", [sys.executable, "-c", code], probe=probe)]
+        made.append(Supervisor(servers, dict(os.environ), tmp_path, said.append))
+        made[-1].start()
+        return made[-1], said
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def test_a_server_that_ends_while_we_wait_is_reported_with_its_last_words(watched):
+    keeper, _ = watched(BRIEF, f"http://{HOST}:{free_port()}/")
+    with pytest.raises(OperationFailed, match="small one ended with code 7: no space left"):
+        keeper.wait_until(keeper.servers[0])
+
+
+def test_a_killed_server_is_started_again_and_its_output_kept(watched):
+    keeper, said = watched("import time; print('ready', flush=True); time.sleep(60)")
+    (server,) = keeper.servers
+    first = server.process.pid
+    assert until(lambda: b"ready" in server.log.read_bytes())
+    keeper.look(0.0)
+    assert server.process.pid == first and said == []
+    os.kill(first, signal.SIGKILL)
+    assert until(server.died)
+    keeper.look(1.0)
+    assert said == ["small one ended by SIGKILL; it is started again"]
+    keeper.look(1.0)
+    assert server.process.pid != first and alive(server.process.pid)
+    assert until(lambda: server.log.read_bytes().count(b"ready") == 2)
+
+
+def test_a_server_that_does_not_stay_is_given_up(watched):
+    keeper, said = watched(BRIEF)
+    (server,), now, pids = keeper.servers, 0.0, set()
+    with pytest.raises(OperationFailed, match="ended 6 times within a minute") as failed:
+        while now < 100:
+            assert until(lambda: keeper._due or server.died())
+            pids.add(server.process.pid)
+            keeper.look(now)
+            now += 1.0
+    assert "no space left" in str(failed.value) and str(server.log) in failed.value.hint
+    assert len(pids) == supervisor.MOST_DEATHS == len(said) + 1
+    assert [line.rpartition("again")[2] for line in said] == [
+        "", " in 1 s", " in 2 s", " in 4 s", " in 8 s"
+    ]  # fmt: skip
+
+
+def test_deaths_far_apart_are_no_reason_to_give_up(watched):
+    keeper, said = watched(BRIEF)
+    for n in range(supervisor.MOST_DEATHS * 2):
+        assert until(keeper.servers[0].died)
+        keeper.look(n * (supervisor.WINDOW_S + 1))
+        keeper.look(n * (supervisor.WINDOW_S + 1))
+    assert len(said) == supervisor.MOST_DEATHS * 2
+    assert all(line.endswith("started again") for line in said)
+
+
+def test_pauses_grow_and_end():
+    pauses = [pause_before(n) for n in range(1, 30)]
+    assert pauses == sorted(pauses) and pauses[0] == 0 and pauses[-1] == supervisor.LONGEST_PAUSE_S
+
+
+def test_what_a_dead_server_left_behind_ends_with_everything(watched):
+    leaves = "import subprocess, sys; " + (
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+        "print(child.pid, flush=True); child.wait()"
+    )
+    keeper, _ = watched(leaves)
+    (server,) = keeper.servers
+    assert until(lambda: server.log.read_bytes().strip())
+    orphan = int(server.last_words())
+    os.kill(server.process.pid, signal.SIGKILL)
+    assert until(server.died)
+    keeper.look(0.0)
+    keeper.look(0.0)
+    assert alive(orphan) and len(server.earlier) == 1
+    keeper.stop()
+    assert until(lambda: not alive(orphan)) and not alive(server.process.pid)
 
 
 def test_everything_is_told_to_listen_on_loopback(data):
-    config = AppConfig.load()
-    servers = [*up._dagster(config, 3999, read_only=True), up._page(8999)]
-    web, daemon, page = (server.command for server in servers)
-    assert web[web.index("-h") + 1] == HOST and "--read-only" in web
-    assert "--server.address=127.0.0.1" in page and "-h" not in daemon
-    assert all(server.url.startswith(f"http://{HOST}:") for server in servers if server.url)
-    assert all(command[0] == sys.executable for command in (web, daemon, page))
+    config = AppConfig.load(explicit={"dagster.port": 3999, "page.port": 8999})
+    servers = [*up._dagster(config, read_only=True), up._page(door_of(config))]
+    web, daemon, page = servers
+    assert DAGSTER_HOST == HOST and "--read-only" in web.command
+    assert (web.url, page.url) == (f"http://{HOST}:3999", f"http://{HOST}:8999")
+    assert daemon.url == "" and all(server.command[0] == sys.executable for server in servers)
+
+
+def test_the_servers_read_the_ports_and_the_settings_of_the_call(data, tmp_path):
+    config = AppConfig.load(explicit={"dagster.port": 3999, "page.port": 8999})
+    given = up._environment(config, Path("own.yaml"))
+    assert (given["RAGSTREAM_DAGSTER__PORT"], given["RAGSTREAM_PAGE__PORT"]) == ("3999", "8999")
+    assert given["RAGSTREAM_DATA_DIR"] == str(data)
+    assert given["RAGSTREAM_CONFIG"] == str(tmp_path / "own.yaml")
 
 
 def test_dagster_finds_the_definitions_from_any_directory(data):
-    up._dagster(AppConfig.load(), 3999, read_only=False)
+    up._dagster(AppConfig.load(), read_only=False)
     written = yaml.safe_load((data / "dagster_home" / "workspace.yaml").read_text())
     assert written == yaml.safe_load((ROOT / "workspace.yaml").read_text())
+
+
+def test_nothing_is_named_where_nobody_answers():
+    assert triggers_at(f"http://{HOST}:{free_port()}") == Triggers()
 
 
 @pytest.mark.slow
@@ -126,6 +225,10 @@ def test_up_starts_all_three_and_a_signal_stops_all_three(data, tmp_path):
         )
     try:
         assert until(lambda: b"Ctrl-C" in (tmp_path / "out").read_bytes(), 90)
+        printed = (tmp_path / "out").read_text()
+        assert all(f"http://{HOST}:{port}" in printed for port in ports) and str(data) in printed
+        assert "folder_sensor" in printed.partition("sensors on")[2].partition("\n")[0]
+        assert "nightly_history" in printed.partition("schedules on")[2].partition("\n")[0]
         assert answers(f"http://{HOST}:{ports[0]}/server_info")
         assert answers(f"http://{HOST}:{ports[1]}/_stcore/health")
         children = _children(process.pid)

@@ -1,0 +1,188 @@
+"""One answer on its way, in a thread of its own; nothing here knows Streamlit.
+
+Whoever draws the page looks at the job as often as it likes: a second look starts no second call,
+and nobody looking loses nothing. What core does, it does here as well: the question is kept before
+the call, the answer right after its last word.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import ChatBroken
+from ragstream_core.records.chat import ChatDelta
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from ragstream_core.answering.answer import Answer, Prepared
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.ports import ChatModel
+    from ragstream_core.records.chat import ChatMessage, ChatReply
+
+STOPPED = "you stopped it"
+LOOK_S = 0.1
+"""Seconds after which a person's *Stop* is noticed while a model is silent."""
+
+
+class AnswerJob:
+    """Asks a model for the answer to a prepared prompt.
+
+    Args:
+        workspace: The data root.
+        prepared: What is sent.
+        allow_secrets: Send it although it seems to hold secrets.
+        run_id: The Dagster run of its prompt, in which the answer is observed; empty for none.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        prepared: Prepared,
+        *,
+        allow_secrets: bool = False,
+        run_id: str = "",
+    ) -> None:
+        self._workspace = workspace
+        self._allow_secrets = allow_secrets
+        self._run_id = run_id
+        self._pieces: list[str] = []
+        self._stop = threading.Event()
+        model = prepared.model
+        self.prepared = replace(prepared, model=model and StoppableChat(model, self._stop))
+        self.answer: Answer | None = None
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="ragstream-answer", daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still on its way."""
+        return self._thread.is_alive()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a person ended it."""
+        return self._stop.is_set()
+
+    @property
+    def text(self) -> str:
+        """The clean text so far, without markers."""
+        return self.answer.text if self.answer else "".join(self._pieces)
+
+    def stop(self) -> None:
+        """End it; what came so far is kept as partial."""
+        self._stop.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it has ended, at most so many seconds; return whether it has."""
+        self._thread.join(seconds)
+        return not self.running
+
+    def _run(self) -> None:
+        from ragstream_core.build import answering
+
+        try:
+            self.answer = answering.answer(
+                self._workspace,
+                self.prepared,
+                allow_secrets=self._allow_secrets,
+                show=self._pieces.append,
+            )
+        except Exception as error:  # the page's error boundary: it is shown there
+            self.error = error
+            return
+        if self._run_id:
+            from ragstream_assets.answer_record import record_answer
+
+            record_answer(self._workspace, self.answer, run_id=self._run_id)
+
+
+class StoppableChat:
+    """A language model whose stream a person can end, also while it says nothing.
+
+    Args:
+        model: Who is asked.
+        stop: Set by whoever ends it.
+    """
+
+    def __init__(self, model: ChatModel, stop: threading.Event) -> None:
+        self._model = model
+        self._stop = stop
+
+    @property
+    def name(self) -> str:
+        """As the model's."""
+        return self._model.name
+
+    @property
+    def host(self) -> str:
+        """As the model's."""
+        return self._model.host
+
+    @property
+    def is_local(self) -> bool:
+        """As the model's."""
+        return self._model.is_local
+
+    def list_models(self) -> list[str]:
+        """As the model's.
+
+        Raises:
+            ChatFailed: It cannot be asked.
+        """
+        return self._model.list_models()
+
+    def price(self, input_tokens: int, output_tokens: int) -> float | None:
+        """As the model's."""
+        return self._model.price(input_tokens, output_tokens)
+
+    def complete(
+        self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
+    ) -> ChatReply:
+        """As the model's.
+
+        Raises:
+            ChatFailed: It gives none.
+        """
+        return self._model.complete(messages, schema=schema)
+
+    def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
+        """Yield the answer as it comes, until its end or until it is stopped.
+
+        Raises:
+            ChatFailed: It failed before its first word.
+            ChatBroken: It was stopped.
+        """
+        deltas: queue.SimpleQueue[ChatDelta | Exception | None] = queue.SimpleQueue()
+        threading.Thread(target=self._pump, args=(messages, deltas), daemon=True).start()
+        while not self._stop.is_set():
+            try:
+                found = deltas.get(timeout=LOOK_S)
+            except queue.Empty:
+                continue
+            if found is None:
+                return
+            if isinstance(found, Exception):
+                raise found
+            yield found
+        raise ChatBroken(STOPPED)
+
+    def _pump(
+        self,
+        messages: Sequence[ChatMessage],
+        deltas: queue.SimpleQueue[ChatDelta | Exception | None],
+    ) -> None:
+        """Hand on what comes; one that was stopped is closed with its next word."""
+        try:
+            for delta in self._model.stream(messages):
+                deltas.put(delta)
+                if self._stop.is_set():
+                    break
+            deltas.put(None)
+        except Exception as error:  # raised again by whoever reads
+            deltas.put(error)

@@ -1,0 +1,53 @@
+"""`ragstream rerun`: a stage of a kept prompt again, and all that come after it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ragstream_app.asking import outcome_of, settle
+from ragstream_app.commands import prompt_options as options
+from ragstream_app.commands.explain import Key
+from ragstream_app.commands.prompt import deliver
+from ragstream_app.prompt_words import setting_values
+from ragstream_app.session import is_recorded, note, session_of
+
+RERUN_EPILOG = """**Examples**
+
+ragstream rerun 0a1b2c a3 --set gate.theta=0.3
+
+ragstream rerun 0a1b2c reranked --set rerank.backend=none --json
+
+What comes before the stage is as it was then; the documents are those the prompt was made from."""
+
+
+def rerun(
+    ctx: typer.Context,
+    key: Key,
+    stage: Annotated[
+        str,
+        typer.Argument(
+            metavar="STAGE",
+            help="Where to begin: preprocessed, a2, retrieval, reranked, a3, a4, a5, or an op.",
+        ),
+    ],
+    assignments: options.Assignments = None,
+    out: options.Out = None,
+    no_record: options.NoRecord = False,
+    as_json: options.Json = False,
+) -> None:
+    """Run a kept prompt again from a stage on, with other settings; the first one stays.
+
+    Raises:
+        UnknownPrompt: No such prompt.
+        RagstreamError: An input is no longer there, or a stage refused or failed.
+    """
+    from ragstream_assets.resuming import resume
+
+    workspace = session_of(ctx).workspace()
+    recorded = is_recorded(workspace, wanted=not no_record)
+    done = resume(workspace, key, stage, settings=setting_values(assignments), record=recorded)
+    outcome = outcome_of(done)
+    deliver(outcome, out, as_json=as_json)
+    settle(outcome, note)

@@ -1,0 +1,156 @@
+"""The answer: who is asked, what is sent, the words as they come, what they cite.
+
+What is sent is the Super-Prompt that the page shows, and only by *Send*. The answer comes in a
+thread of its own: a rerun of the page looks at it again and starts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from ragstream_app.answer_jobs import AnswerJob
+from ragstream_app.failures import describe
+from ragstream_app.panels import answered, cited, conversation_choice, model_choice
+from ragstream_app.panels.shared import desk, report, show_message, super_prompt_key
+from ragstream_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragstream_app.desk import Step
+    from ragstream_core.answering.answer import Prepared
+    from ragstream_core.ports import ChatModel
+
+JOB_KEY = "answer_job"
+REFRESH_S = 0.3
+
+
+def show() -> None:
+    """Draw the panel."""
+    step = desk().last
+    if step is not None and step.prompt.extras.get("super_prompt"):
+        _sending(step)
+    elif job() is None:
+        st.text("An answer needs a finished Super-Prompt: Run all, or press Prompt Builder.")
+    found = job()
+    if found is None:
+        return
+    if found.running:
+        st.fragment(watch, run_every=REFRESH_S)()
+    else:
+        answered.show(found)
+
+
+def job() -> AnswerJob | None:
+    """Return the newest answer of this tab, on its way or here."""
+    found: AnswerJob | None = st.session_state.get(JOB_KEY)
+    return found
+
+
+def watch() -> None:
+    """Show what has come so far; at the end draw the page again, once."""
+    found = job()
+    if found is None or not found.running:
+        st.rerun()
+        return
+    line, stop = st.columns([5, 1], gap="small", vertical_alignment="center")
+    line.text("Stopping …" if found.stopped else f"{_asked(found)} is answering …")
+    stop.button("Stop", on_click=found.stop, disabled=found.stopped, width="stretch")
+    answered.words(found.text)
+
+
+def _sending(step: Step) -> None:
+    """Draw who is asked, what it costs and *Send*; or the one thing that stands in its way."""
+    try:
+        asked = model_choice.model()
+    except Exception as error:  # wrong settings of the provider
+        show_message(describe(error))
+        return
+    hindrance = model_choice.hindrance(asked)
+    prepared = None if hindrance else _prepared(step, asked)
+    picker, send, told = st.columns([4, 1, 5], gap="small", vertical_alignment="bottom")
+    with picker:
+        model_choice.show(asked)
+    with told:
+        if prepared is not None:
+            model_choice.tell(prepared)
+        elif hindrance:
+            st.info(hindrance)
+        allowed = prepared is not None and model_choice.secrets_allowed(prepared)
+    send.button(
+        "Send",
+        help="Sends the Super-Prompt and keeps question and answer in the conversation.",
+        type="primary",
+        width="stretch",
+        disabled=prepared is None or not (allowed and _is_shown(prepared)) or _is_busy(),
+        on_click=on_send,
+        args=(prepared, allowed),
+    )
+
+
+def on_send(prepared: Prepared, allow_secrets: bool) -> None:
+    """Ask the model; a second press while an answer is on its way does nothing.
+
+    Args:
+        prepared: What is sent.
+        allow_secrets: Send it although it seems to hold secrets.
+    """
+    if _is_busy():
+        return
+    report(None)
+    if not _is_shown(prepared):  # an edit and the press came together
+        again = "look at it once more, then press Send"
+        report(UsageError("the Super-Prompt changed just now; nothing was sent", hint=again))
+        return
+    st.session_state[cited.OPEN_KEY] = None
+    conversation_choice.join(prepared.session)
+    last = desk().last
+    st.session_state[JOB_KEY] = AnswerJob(
+        conversation_choice.home(),
+        prepared,
+        allow_secrets=allow_secrets,
+        run_id=last.run_id if last else "",
+    )
+
+
+def _is_shown(prepared: Prepared) -> bool:
+    """Whether what would be sent is what the page shows at this moment."""
+    step, text = desk().last, prepared.prompt.extras["super_prompt"]
+    if step is None or step.prompt is not prepared.prompt:
+        return False
+    return bool(st.session_state.get(super_prompt_key(), text) == text)
+
+
+def _prepared(step: Step, asked: ChatModel) -> Prepared | None:
+    """Return what would be sent, made again only when something of it changed."""
+    from ragstream_core.build import answering
+    from ragstream_core.orchestration.inputs import inputs_of
+
+    known = st.session_state.get("answer_prepared")
+    session = inputs_of(step.prompt).history.session or conversation_choice.chosen()
+    of = (model_choice.chosen(), session, conversation_choice.persisting())
+    if known and known[0] is step.prompt and known[1] == of:
+        found: Prepared = known[2]
+        return found
+    try:
+        made = answering.prepare(
+            conversation_choice.home(),
+            step.prompt,
+            prompt_key=step.prompt_key,
+            session=session,
+            model=asked,
+        )
+    except Exception as error:  # the page's error boundary
+        show_message(describe(error))
+        return None
+    st.session_state["answer_prepared"] = (step.prompt, of, made)
+    return made
+
+
+def _asked(found: AnswerJob) -> str:
+    return found.prepared.model.name if found.prepared.model else "Nobody"
+
+
+def _is_busy() -> bool:
+    found = job()
+    return found is not None and found.running

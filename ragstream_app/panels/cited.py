@@ -1,0 +1,112 @@
+"""What an answer cites: each citation checked, and the passage behind the one that is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from ragstream_app.failures import describe
+from ragstream_app.panels.markup import literal
+from ragstream_app.panels.shared import run_link, workspace
+
+if TYPE_CHECKING:
+    from ragstream_core.answering.answer import Answer
+    from ragstream_core.answering.citations import Citation
+    from ragstream_core.answering.issued import Issued
+
+OPEN_KEY = "open_citation"
+MAX_SHOWN = 40
+MAX_ISSUED_CHARS = 20_000
+TALL = 30
+"""Lines from which a passage scrolls."""
+HEIGHT = 460
+
+
+def show(answer: Answer, issued: Mapping[str, Issued]) -> None:
+    """Draw the citations; one that the prompt issued opens its passage.
+
+    Args:
+        answer: The answer.
+        issued: Citation id → what the prompt showed under it.
+    """
+    if not answer.citations:
+        st.text("No citations.")
+        return
+    good = sum(citation.verified for citation in answer.citations)
+    st.text(f"{good} of {len(answer.citations)} citations verified")
+    for number, citation in enumerate(answer.citations[:MAX_SHOWN]):
+        _row(number, citation)
+    if len(answer.citations) > MAX_SHOWN:
+        st.text(f"… and {len(answer.citations) - MAX_SHOWN:,} more")
+    number = st.session_state.get(OPEN_KEY)
+    if number is not None and number < len(answer.citations):
+        passage(answer.citations[number], issued, answer.prompt_key)
+
+
+def passage(citation: Citation, issued: Mapping[str, Issued], key: str) -> None:
+    """Show the words behind a citation, and what has become of their file since.
+
+    Args:
+        citation: One that the prompt issued.
+        issued: Citation id → what the prompt showed under it.
+        key: The prompt's key; empty where it is not kept.
+    """
+    from ragstream_core.build.explaining import passages, tracing
+
+    run_id, shown = "", issued[citation.id].text[:MAX_ISSUED_CHARS]
+    facts = ["The prompt is not kept: these are the words that it showed."]
+    if key:
+        try:
+            found = tracing.trace(workspace(), citation.id, key)
+            lines = passages.passage(workspace(), found)
+            run_id = found.get("generation", {}).get("provenance", {}).get("run_id", "")
+            shown, facts = passages.as_text(lines) or shown, facts_of(found)
+        except Exception as error:  # the page's error boundary; the prompt's words are still here
+            facts = [describe(error)["message"], "These are the words that the prompt showed."]
+    st.text(f"[{citation.id}] " + "\n".join(facts))
+    run_link(run_id, key="citation run")
+    height = HEIGHT if shown.count("\n") >= TALL else "content"
+    st.code(shown, language=None, wrap_lines=True, height=height)
+
+
+def facts_of(found: Mapping[str, Any]) -> list[str]:
+    """Return what a trace says, as lines for people."""
+    if found["kind"] == "turn":
+        return [f"a turn of the conversation, {found['source']}: {found['now']}"]
+    lines = [f"{found['project']}/{found['path']}: {found['now']} · sha256 {found['sha256'][:12]}"]
+    if "span" in found:
+        page = f" · page {found['page']}" if found["page"] else ""
+        heading = f" · {found['heading']}" if found["heading"] else ""
+        lines.append(f"characters {found['span'][0]:,}–{found['span'][1]:,}{page}{heading}")
+    if "generation" in found:
+        generation = found["generation"]
+        kept = "" if generation["kept"] else ", no longer kept"
+        came = f" · came in with generation {generation['since']}" if "since" in generation else ""
+        newest = f" · in the newest: {found['indexed']}"
+        lines.append(f"generation {generation['n']}{kept}{came}{newest}")
+    return lines
+
+
+def _row(number: int, citation: Citation) -> None:
+    where = citation.source or "no source"
+    where += f", page {citation.page_number}" if citation.page_number else ""
+    mark = "✓" if citation.verified else "unverified:"
+    st.button(
+        f"{mark} {literal(f'{where} [{citation.id}]')}",
+        key=f"citation {number}",
+        help=literal(" ".join(citation.snippet.split()) or citation.reason),
+        disabled=not citation.known,
+        type="tertiary",
+        on_click=_open,
+        args=(number,),
+    )
+    if not citation.verified:
+        st.text(f"    {citation.reason}")
+
+
+def _open(number: int) -> None:
+    """Open a citation, or close the one that is open."""
+    is_open = st.session_state.get(OPEN_KEY) == number
+    st.session_state[OPEN_KEY] = None if is_open else number

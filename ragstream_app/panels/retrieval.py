@@ -1,0 +1,179 @@
+"""Retrieval settings of the next prompt: each starts from the configuration and can be reset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from ragstream_app.failures import describe
+from ragstream_app.panels.shared import (
+    AS_OF_KEY,
+    OTHERS_KEY,
+    PROJECTS_KEY,
+    SETTING,
+    TASK_KEY,
+    changed_settings,
+    configured,
+    given,
+    show_message,
+    workspace,
+)
+from ragstream_core.settings import SECTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One number that people change often.
+
+    Attributes:
+        name: Dotted name of the setting.
+        label: For people.
+        step: Of the control; an integer for whole numbers.
+        low: Least value.
+        high: Largest value.
+        slider: Drawn as a slider, else as a number.
+    """
+
+    name: str
+    label: str
+    step: float
+    low: float
+    high: float
+    slider: bool = False
+
+
+CONTROLS = (
+    Control("retrieval.dense_weight", "BM25 ↔ semantic", 0.05, 0.0, 1.0, slider=True),
+    Control("retrieval.top_k", "Top-K", 5, 1, 1000),
+    Control("retrieval.min_score", "Least cosine", 0.05, -1.0, 1.0),
+    Control("prompt.budget_tokens", "Token budget", 500, 200, 1_000_000),
+    Control("retrieval.max_context_tokens", "Context tokens", 500, 50, 1_000_000),
+    Control("gate.theta", "Gate strictness", 0.05, -1.0, 1.0),
+    Control("gate.keep_top", "Always keep", 1, 0, 100),
+)
+
+
+def show() -> None:
+    """Draw the settings, what ranks and judges, and what else can be changed."""
+    changed = changes()
+    with st.expander(f"Retrieval ({len(changed)} changed)" if changed else "Retrieval"):
+        _task()
+        draw(CONTROLS[0])
+        for left, right in zip(CONTROLS[1::2], CONTROLS[2::2], strict=True):
+            for column, control in zip(st.columns(2, gap="small"), (left, right), strict=True):
+                with column:
+                    draw(control)
+        _as_of()
+        _others()
+        st.button(
+            "Reset",
+            key="reset settings",
+            on_click=reset,
+            width="stretch",
+            disabled=not changed,
+            help="Back to the configuration: retrieval, agents and the other settings.",
+        )
+        st.text(engines())
+
+
+def draw(control: Control) -> None:
+    """Draw one control."""
+    key, kind = SETTING + control.name, int if isinstance(control.step, int) else float
+    configured_now = kind(given(control.name))
+    st.session_state.setdefault(key, configured_now)
+    make: Any = st.slider if control.slider else st.number_input
+    make(
+        control.label,
+        min_value=kind(control.low),
+        max_value=max(kind(control.high), configured_now),  # a setting may have no upper bound
+        step=kind(control.step),
+        key=key,
+        help=help_of(control.name),
+    )
+
+
+def help_of(name: str) -> str:
+    """Return a setting's description and its dotted name.
+
+    Args:
+        name: The dotted name.
+    """
+    section, _, key = name.partition(".")
+    return f"{SECTIONS[section].model_fields[key].description} Setting `{name}`."
+
+
+def changes() -> dict[str, Any]:
+    """Return what the controls changed; a line that is no setting counts as none."""
+    try:
+        return changed_settings()
+    except Exception:  # said where it stands, and again when a button is pressed
+        return {"": ""}
+
+
+def reset() -> None:
+    """Let every control show what the configuration, with its task profile, says."""
+    for key in [str(key) for key in st.session_state if str(key).startswith(SETTING)]:
+        st.session_state[key] = given(key.removeprefix(SETTING))
+    st.session_state[OTHERS_KEY] = ""
+    st.session_state[AS_OF_KEY] = 0
+
+
+@st.cache_data(ttl=60.0)  # type: ignore[untyped-decorator]
+def engines() -> str:
+    """Return in a few lines what reranks and what judges, and how to get better ones."""
+    from ragstream_core.build import models
+
+    config = workspace().config
+    chain = config.chain()
+    names = (models.reranker_name(config, chain.rerank), models.gate_name(config, chain.gate))
+    free = any(name in models.MODEL_FREE for name in names)
+    lines = [f"Reranker: {_engine(names[0])}", f"Gate: {_engine(names[1])}"]
+    return "\n".join([*lines, *(["Better ones: ragstream models pull"] if free else [])])
+
+
+def _engine(name: str) -> str:
+    from ragstream_core.build.models import MODEL_FREE
+
+    return f"{name} (model-free)" if name in MODEL_FREE else name
+
+
+def _task() -> None:
+    tasks = sorted(workspace().config.tasks)
+    if tasks:
+        st.selectbox(
+            "Task profile",
+            ["", *tasks],
+            key=TASK_KEY,
+            format_func=lambda name: name or "none",
+            on_change=reset,
+            help="A named set of settings; choosing one sets the controls to its values.",
+        )
+
+
+def _as_of() -> None:
+    if len(st.session_state[PROJECTS_KEY]) == 1:
+        st.number_input(
+            "As of generation",
+            min_value=0,
+            step=1,
+            key=AS_OF_KEY,
+            help="Reads an older generation of the project, as it was then; 0 is the newest.",
+        )
+
+
+def _others() -> None:
+    st.text_area(
+        "Other settings",
+        key=OTHERS_KEY,
+        height=70,
+        placeholder="retrieval.tau = 6",
+        help="One `name = value` a line; `ragstream config show` lists the names.",
+    )
+    try:
+        from ragstream_core.config import overlay
+
+        overlay(configured().chain(), changed_settings())
+    except Exception as error:  # the page's error boundary
+        show_message(describe(error))

@@ -1,0 +1,1 @@
+"""What `ragstream up` starts, keeps running and protects."""

@@ -1,0 +1,135 @@
+"""Keeps the servers of `ragstream up` running: one that dies is started again, within reason."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragstream_app.ports import answers
+from ragstream_app.servers import Server, start, stop_all
+from ragstream_core.errors import OperationFailed
+
+START_TIMEOUT_S = 180.0
+POLL_S = 0.3
+MOST_DEATHS = 6
+WINDOW_S = 60.0
+LONGEST_PAUSE_S = 8.0
+
+
+@dataclass
+class Supervisor:
+    """The servers of one `ragstream up`.
+
+    Attributes:
+        servers: In the order of their start.
+        environment: Of all of them.
+        logs: The folder of their output.
+        say: Takes a line for people.
+    """
+
+    servers: list[Server]
+    environment: dict[str, str]
+    logs: Path
+    say: Callable[[str], None]
+    _deaths: dict[str, list[float]] = field(default_factory=dict)
+    _due: dict[str, float] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Start all of them, at the same time.
+
+        Raises:
+            OSError: One cannot be started.
+        """
+        for server in self.servers:
+            start(server, self.environment, self.logs)
+
+    def wait_until(self, server: Server) -> None:
+        """Return once a server answers.
+
+        Raises:
+            OperationFailed: One of them ended, or this one is silent for `START_TIMEOUT_S`.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers(server.probe):
+            for one in self.servers:
+                if one.died():
+                    raise self._failed(one, "ended")
+            if time.monotonic() > deadline:
+                raise OperationFailed(
+                    f"{server.name} does not answer after {START_TIMEOUT_S:.0f} s",
+                    hint=f"its output is in {server.log}",
+                )
+            time.sleep(POLL_S)
+
+    def watch(self) -> None:
+        """Start again what dies, until a signal unwinds.
+
+        Raises:
+            OperationFailed: One dies `MOST_DEATHS` times in `WINDOW_S` seconds.
+            OSError: One cannot be started.
+        """
+        while True:
+            self.look(time.monotonic())
+            time.sleep(POLL_S)
+
+    def look(self, now: float) -> None:
+        """Look once: note what died since the last look, start what is due.
+
+        What a dead server had started goes on, for it may be a run that finishes its work; the end
+        of everything ends that too.
+
+        Args:
+            now: Seconds of a monotonic clock.
+
+        Raises:
+            OperationFailed: One dies `MOST_DEATHS` times in `WINDOW_S` seconds.
+            OSError: One cannot be started.
+        """
+        for server in self.servers:
+            server.forget_ended()
+            if server.name in self._due:
+                if now >= self._due[server.name]:
+                    del self._due[server.name]
+                    start(server, self.environment, self.logs)
+            elif server.died():
+                self._note_death(server, now)
+
+    def stop(self) -> None:
+        """End all of them and what they started."""
+        stop_all(self.servers)
+
+    def _note_death(self, server: Server, now: float) -> None:
+        recent = [at for at in self._deaths.get(server.name, []) if now - at < WINDOW_S] + [now]
+        self._deaths[server.name] = recent
+        if len(recent) >= MOST_DEATHS:
+            raise self._failed(server, f"ended {len(recent)} times within a minute, last")
+        pause = pause_before(len(recent))
+        after = f" in {pause:.0f} s" if pause else ""
+        self.say(f"{server.name} ended {cause(server)}; it is started again{after}")
+        self._due[server.name] = now + pause
+
+    def _failed(self, server: Server, what: str) -> OperationFailed:
+        return OperationFailed(
+            f"{server.name} {what} {cause(server)}: {server.last_words()}",
+            hint=f"its output is in {server.log}",
+        )
+
+
+def pause_before(attempt: int) -> float:
+    """Return the seconds before a start: none before the first, then 1, 2, 4 and 8.
+
+    Args:
+        attempt: Deaths within the window, this one included; from 1.
+    """
+    return 0.0 if attempt < 2 else min(2.0 ** (attempt - 2), LONGEST_PAUSE_S)
+
+
+def cause(server: Server) -> str:
+    """Say how a server that died came to its end."""
+    code = server.process.returncode if server.process is not None else None
+    if code is not None and code < 0:
+        return f"by {signal.Signals(-code).name}"
+    return f"with code {code}"

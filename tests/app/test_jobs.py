@@ -1,0 +1,245 @@
+"""A press in a thread: one at a time a desk, attached to again, and many desks at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ragstream_app import jobs
+from ragstream_app.desk import Desk, press, press_all
+from ragstream_core.build.workspace import Workspace, open_workspace
+from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.orchestration import chain
+from ragstream_core.orchestration.chain import BUTTONS, OPS, RERUN, ops_of
+from ragstream_core.orchestration.inputs import PromptRequest, inputs_of
+from ragstream_core.records import evolve
+
+QUESTION = "How does the exact file lock restrict a prompt?"
+REQUEST = PromptRequest(QUESTION, ("manual",))
+WAIT_S = 120.0
+
+
+@pytest.fixture
+def space(indexed):
+    return open_workspace()
+
+
+@pytest.fixture
+def recording(indexed, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    return open_workspace()
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Holds the retrieval until it is let go."""
+    real, go = Workspace.stage, threading.Event()
+
+    def stage(self, op, prompt, *, files=None):
+        if op == "retrieval":
+            assert go.wait(WAIT_S)
+        return real(self, op, prompt, files=files)
+
+    monkeypatch.setattr(Workspace, "stage", stage)
+    yield go
+    go.set()
+
+
+def all_runs(space):
+    from ragstream_assets.instance import instance_of
+
+    return instance_of(space.data_dir).get_runs()
+
+
+def test_a_press_while_one_is_at_work_gives_that_one(space, held):
+    desk = Desk()
+    job = jobs.start(desk, "Run all", REQUEST, space)
+    assert jobs.start(desk, "Run all", REQUEST, space) is job
+    assert jobs.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
+    with pytest.raises(TimeoutError):
+        job.result(0.01)
+    while job.stage != "retrieval":
+        assert not job.wait(0.01)
+    assert list(desk.steps) == list(BUTTONS[:2])  # a page that is drawn now shows these
+    assert job.fraction == pytest.approx(OPS.index("retrieval") / len(OPS)) and not job.done
+    held.set()
+    job.result(WAIT_S)
+    assert (job.done, job.fraction, job.stage, job.error) == (True, 1.0, "", None)
+    assert list(desk.steps) == list(BUTTONS) and job.elapsed_s == job.elapsed_s > 0
+    assert jobs.start(desk, "Prompt Builder", REQUEST, space) is not job
+    desk.job.result(WAIT_S)
+
+
+def test_what_a_stage_raises_comes_out_of_the_result(space):
+    desk = Desk()
+    job = jobs.start(desk, "Retrieval", REQUEST, space)
+    with pytest.raises(UsageError, match="needs PreProcessing first"):
+        job.result(WAIT_S)
+    assert job.done and isinstance(job.error, UsageError) and desk.steps == {}
+
+
+def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
+    real = Workspace.stage
+
+    def stage(self, op, prompt, *, files=None):
+        if op == "a4_condenser":
+            raise RagstreamError("no more of this")
+        return real(self, op, prompt, files=files)
+
+    desk = Desk()
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "stage", stage)
+        job = jobs.start(desk, "Run all", REQUEST, space)
+        with pytest.raises(RagstreamError, match="no more of this"):
+            job.result(WAIT_S)
+    assert list(desk.steps) == list(BUTTONS[:5]) and desk.next_button == "A4 Condenser"
+    for button in BUTTONS[5:]:
+        press(desk, button, REQUEST, space)
+    whole = Desk()
+    press_all(whole, REQUEST, space)
+    assert desk.last.prompt.extras["super_prompt"] == whole.last.prompt.extras["super_prompt"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again):
+    """Also where the audit asks for its second pass, which belongs to its own button."""
+    real = Workspace.stage
+
+    def stage(self, op, prompt, *, files=None):
+        made = real(self, op, prompt, files=files)
+        if op != "a2_audit" or not again:
+            return made
+
+        def audit(given):
+            audited = made(given)
+            extras = {**audited.extras, "pass_no": 2, "audit": {"outcome": "rescoped"}}
+            return evolve(audited, extras=extras)
+
+        return audit
+
+    monkeypatch.setattr(Workspace, "stage", stage)
+    one_by_one, whole = Desk(), Desk()
+    for button in BUTTONS:
+        press(one_by_one, button, REQUEST, space)
+    press_all(whole, REQUEST, space)
+    for button in BUTTONS:
+        mine, theirs = whole.steps[button], one_by_one.steps[button]
+        assert [op for op, _ in mine.prompt.extras["trail"]] == [
+            op for op, _ in theirs.prompt.extras["trail"]
+        ]
+        assert mine.prompt.stage == theirs.prompt.stage
+        assert set(mine.timings_ms) == set(theirs.timings_ms)
+    second_pass = set(RERUN) if again else set()
+    assert set(whole.steps["A4 Condenser"].timings_ms) == {*ops_of("A4 Condenser"), *second_pass}
+
+
+def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
+    desk = Desk()
+    press_all(desk, REQUEST, space)
+    fewer = PromptRequest(QUESTION, ("manual",), settings={"prompt.max_facts": 1})
+    assert desk.stale(fewer) == []
+    press(desk, "A4 Condenser", fewer, space)
+    inputs = inputs_of(desk.last.prompt)
+    assert inputs.changes == (("a4_condenser", "prompt.max_facts", 1),)
+    assert desk.steps["Retrieval"].prompt.extras["trail"] == desk.last.prompt.extras["trail"][:4]
+    for button in BUTTONS[6:]:
+        press(desk, button, fewer, space)  # asked for once, not at each button again
+    assert inputs_of(desk.last.prompt).changes == inputs.changes
+    assert space.replay(desk.last.prompt_key).verdict == "identical"
+    assert len(desk.last.prompt.extras["s_ctx"]["facts"]) <= 1
+    press(desk, "Prompt Builder", REQUEST, space)  # and back again, from here on
+    changed = inputs_of(desk.last.prompt).changes[-1]
+    default = space.config.settings.prompt.max_facts
+    assert changed == ("prompt_builder", "prompt.max_facts", default)
+
+
+def test_what_only_preprocessing_takes_in_is_named(space):
+    desk = Desk()
+    assert desk.stale(REQUEST) == []
+    press(desk, BUTTONS[0], REQUEST, space)
+    other = PromptRequest("Something else", ("manual",), lock=True, settings={"gate.theta": 0.1})
+    assert desk.stale(REQUEST) == [] and desk.stale(other) == ["text", "lock"]
+
+
+@pytest.mark.slow
+def test_two_tabs_twenty_presses_each(recording):
+    """Both finish with the same prompt, and every run is there in the end."""
+    desks = [Desk(), Desk()]
+    presses = [*BUTTONS, *BUTTONS[4:], *BUTTONS[4:], *BUTTONS[4:]]
+
+    def work(desk):
+        for button in presses:
+            jobs.start(desk, button, REQUEST, recording).result(WAIT_S)
+
+    threads = [threading.Thread(target=work, args=(desk,), daemon=True) for desk in desks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert not any(thread.is_alive() for thread in threads)
+    texts = {desk.last.prompt.extras["super_prompt"] for desk in desks}
+    assert len(texts) == 1 and len(presses) == 20
+    assert jobs.flush(240)
+    found = all_runs(recording)
+    assert len(found) == 40 and {str(run.status.value) for run in found} == {"SUCCESS"}
+    by_desk = [run.tags["ragstream/session"] for run in found]
+    assert sorted(by_desk.count(desk.id) for desk in desks) == [20, 20]
+    assert not any(step.notes for desk in desks for step in desk.steps.values())
+
+
+@pytest.mark.parametrize("off", [{"dagster.record": "none"}, {"history.persist": "false"}])
+def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
+    before = sorted(tmp_path.rglob("*"))
+    desk, space = Desk(), open_workspace(explicit=off)
+    jobs.start(desk, "Run all", REQUEST, space).result(WAIT_S)
+    assert jobs.flush(WAIT_S) and desk.last.run_id == ""
+    jobs.close_stale_runs(space)
+    assert jobs.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
+    if "history.persist" in off:
+        assert sorted(tmp_path.rglob("*")) == before and desk.last.prompt_key == ""
+
+
+KILLED = """
+import os, signal
+from ragstream_app import jobs
+from ragstream_app.desk import Desk
+from ragstream_assets import runs
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.orchestration.inputs import PromptRequest
+
+desk, space = Desk(), open_workspace()
+with runs.one_run:
+    jobs.start(desk, "Run all", PromptRequest("How is a file locked?", ("manual",)), space).result()
+    print(desk.last.prompt_key, desk.last.run_id, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+        timeout=120,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    key, run_id = done.stdout.split()
+    assert recording.store.record(key).run_id == run_id
+    assert recording.replay(key).verdict == "identical"
+    assert all_runs(recording) == []
+    desk = Desk()
+    press_all(desk, REQUEST, recording)
+    assert jobs.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [desk.last.run_id]
+
+
+def test_every_button_has_its_ops():
+    assert [op for button in BUTTONS for op in ops_of(button)] == [s.op for s in chain.CHAIN]

@@ -1,0 +1,548 @@
+"""The conversation on the page: replies from outside, nothing kept, tags, clearing, exports."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ragstream_app import jobs
+from ragstream_app.clearing_job import SAID, ClearingJob, start
+from ragstream_app.jobs import Job
+from ragstream_app.panels import conversation_clearing
+from ragstream_app.panels import conversation_turns as listed
+from ragstream_app.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
+from ragstream_core.build.history import turns
+from ragstream_core.build.history.clearing import clear
+from ragstream_core.build.history.erasing import PHASES
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.history.records import Asked, TagEdit, Turn
+
+PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page.py")
+QUESTION = "How does the exact file lock restrict a prompt?"
+REPLY = "Only injected files are read.\n\nRetrieval is *skipped*."
+OUTSIDE = "streamlit.runtime.scriptrunner_utils.script_run_context"
+CANARY = "Zebulon Quatermain"
+
+
+@pytest.fixture
+def open_page(indexed):
+    """Open the page in another tab; each call is one."""
+    import streamlit as st
+    from streamlit import config, logger
+
+    logger.set_log_level("ERROR")
+    logging.getLogger(OUTSIDE).disabled = True  # AppTest sets state outside of a script
+    config.set_option("server.address", "127.0.0.1")
+    st.cache_resource.clear()
+    st.cache_data.clear()
+
+    def open_tab() -> AppTest:
+        page = AppTest.from_file(PAGE, default_timeout=60).run()
+        assert not page.exception
+        return page
+
+    return open_tab
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+@pytest.fixture
+def said(run):
+    """Two conversations of three and two turns."""
+    for session, count in (("first", 3), ("second", 2)):
+        for n in range(count):
+            words = ("--user", f"{session} question {n}?", "--assistant", f"{session} answer {n}.")
+            assert run("history", "append", "--session", session, *words)[0] == 0
+
+
+def widget(kind, label):
+    return next(w for w in kind if w.label == label)
+
+
+def click(page, label):
+    widget(page.button, label).click().run()
+    assert not page.exception
+    return page
+
+
+def reply(page, text=REPLY, question="", tags=()):
+    widget(page.text_area, "External Reply").set_value(text)
+    widget(page.text_area, "Question").set_value(question)
+    page.session_state["external_tags"] = list(tags)
+    return click(page, "Send to History")
+
+
+def ask(page, text=QUESTION):
+    widget(page.text_area, "Prompt").set_value(text).run()
+    click(page, "Run all")
+    for _ in range(200):
+        step = page.session_state.desk.last
+        if step is not None and len(page.session_state.desk.steps) == 8:
+            break
+        page.run()
+    return page.run()
+
+
+def records():
+    return [entry.record for entry in turns.journal(open_workspace()).entries()]
+
+
+def kept():
+    return [record for record in records() if isinstance(record, Turn)]
+
+
+def talk(page, session):
+    """Choose or type the conversation."""
+    chooser = widget(page.selectbox, "Conversation")
+    chooser.options.append(session)  # as the browser does with what is typed
+    chooser.set_value(session).run()
+    assert not page.exception
+    return page
+
+
+def messages(page):
+    return [m.value for kind in (page.success, page.warning, page.error) for m in kind]
+
+
+def chosen_turn(page, number):
+    """Choose the row of a turn in the list, as a click on it does."""
+    frame = next(f for f in page.dataframe if "#" in f.value.columns)
+    position = list(frame.value["#"]).index(number)
+    page.session_state[frame.key] = {"selection": {"rows": [position], "columns": []}}
+    page.run()
+    assert not page.exception
+    return page
+
+
+def files(root):
+    found = {}
+    for path in root.rglob("*"):
+        status = path.stat()
+        found[path] = (path.read_bytes(), status.st_mtime_ns) if path.is_file() else None
+    return found
+
+
+def test_a_reply_to_a_prompt_is_a_turn_with_all_fields(page, indexed):
+    page.session_state["inject"] = ["manual/settings.yaml"]
+    ask(page)
+    key = page.session_state.desk.last.prompt_key
+    assert key
+    reply(page, REPLY + " [source: x.md, chunk: zzzzzz]", tags=["GOLD", "mine"])
+    (turn,) = kept()
+    assert turn.source == "external" and turn.prompt_key == key
+    assert turn.user_text == QUESTION and turn.assistant_text.startswith(REPLY)
+    assert turn.tags == ("GOLD", "mine") and turn.projects == ("manual",)
+    assert [v["path"] for v in turn.versions] == ["settings.yaml"]
+    assert len(turn.versions[0]["sha256"]) == 64 and turn.timestamp and turn.session_id
+    assert [c["known"] for c in turn.citations] == [False]
+    assert any("turn 1 of" in m and turn.id in m for m in messages(page))
+    assert any("not issued by the prompt" in m and "zzzzzz" in m for m in messages(page))
+    assert widget(page.text_area, "External Reply").value == ""
+    assert page.session_state[SESSION_KEY] == turn.session_id
+
+
+def test_replies_join_the_conversation_and_the_next_prompt_shows_them(page):
+    reply(page, "8503.", "Which port has the page?")
+    reply(page, "3000.", "And Dagster?")
+    first, second = kept()
+    assert first.session_id == second.session_id and first.prompt_key == ""
+    ask(page)
+    prompt = page.session_state.desk.last.prompt
+    assert "Which port has the page?" in prompt.recentConversation["body"]
+    assert page.session_state.desk.request.session == first.session_id
+
+
+@pytest.mark.parametrize("text, question", [("", QUESTION), ("   ", QUESTION), (REPLY, "")])
+def test_a_reply_without_its_text_or_question_is_a_message(page, text, question):
+    reply(page, text, question)
+    assert "an external reply without its" in page.error[0].value and kept() == []
+    assert (widget(page.text_area, "External Reply").value or "") == text
+
+
+def test_a_session_of_ones_own_is_taken_and_no_name_is_refused(page):
+    talk(page, "my-talk.1")
+    reply(page, "Yes.", "Really?")
+    assert kept()[0].session_id == "my-talk.1"
+    chooser = widget(page.selectbox, "Conversation")
+    assert "my-talk.1" in chooser.options
+    talk(page, "../etc")
+    assert "not a session name" in page.error[0].value
+    assert page.session_state[SESSION_KEY] == ""
+
+
+@pytest.mark.parametrize("record", ["none", "dagster"])
+def test_with_persist_off_a_whole_chain_and_a_reply_change_no_file(
+    open_page, indexed, tmp_path, monkeypatch, record
+):
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", record)
+    page = open_page()
+    ask(page)
+    assert jobs.flush(60)
+    assert (indexed / "dagster_home").exists() == (record == "dagster")
+    reply(page, "Before.", "What was before?")
+    widget(page.checkbox, "Persist history").uncheck().run()
+    before = files(tmp_path)
+    ask(page, f"What does {CANARY} know about the lock?")
+    assert page.session_state.desk.last.prompt_key == ""
+    reply(page, f"{CANARY} knows.", tags=["GOLD"])
+    reply(page, "More.", f"What else does {CANARY} know?")
+    widget(page.toggle, "RECENT HISTORY").set_value(True).run()
+    widget(page.text_input, "Find turns").set_value("before").run()
+    assert files(tmp_path) == before
+    held = page.session_state["held_turns"]
+    assert [t.source for t in held] == ["external"] * 2 and held[0].tags == ("GOLD",)
+    assert CANARY in held[0].user_text and held[0].timestamp
+    assert any("nothing was written" in m for m in messages(page))
+
+
+def test_switched_on_later_held_turns_are_written_only_when_asked(page):
+    widget(page.checkbox, "Persist history").uncheck().run()
+    reply(page, f"{CANARY} knows.", "Who knows?")
+    reply(page, "Nobody.", "Who else?")
+    assert widget(page.button, "Write them to the history").disabled
+    widget(page.checkbox, "Persist history").check().run()
+    assert records() == []
+    first, second = page.session_state["held_turns"]
+    click(page, "Write them to the history")
+    assert [t.id for t in kept()] == [first.id, second.id]
+    assert [t.timestamp for t in kept()] == [first.timestamp, second.timestamp]
+    assert page.session_state["held_turns"] == []
+
+
+def test_held_turns_are_forgotten_and_are_of_one_tab(open_page):
+    page, other = open_page(), open_page()
+    widget(page.checkbox, "Persist history").uncheck().run()
+    reply(page, f"{CANARY} knows.", "Who knows?")
+    assert any("held by this tab" in t.value for t in page.text)
+    assert not any("held by this tab" in t.value for t in other.run().text)
+    click(page, "Forget them")
+    assert page.session_state["held_turns"] == [] and records() == []
+
+
+def test_a_page_that_once_failed_forgets_no_choice(page, monkeypatch):
+    from ragstream_core.build.workspace import Workspace
+
+    def fail(self):
+        raise OSError("no such disk")
+
+    widget(page.checkbox, "Persist history").uncheck().run()
+    talk(page, "mine")
+    widget(page.text_area, "External Reply").set_value(REPLY).run()
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "projects", fail)
+        page.run()
+        assert page.error and not page.checkbox
+    page.run()
+    assert widget(page.checkbox, "Persist history").value is False
+    assert page.session_state[SESSION_KEY] == "mine"
+    assert widget(page.text_area, "External Reply").value == REPLY
+
+
+def test_persist_off_in_the_settings_cannot_be_switched_on(open_page, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
+    page = open_page()
+    box = widget(page.checkbox, "Persist history")
+    assert box.value is False and box.disabled
+    reply(page, f"{CANARY} knows.", "Who knows?")
+    assert records() == [] and len(page.session_state["held_turns"]) == 1
+
+
+def test_a_tag_edit_is_a_record_of_its_own(page, said):
+    page.run()
+    chosen_turn(page, 2)
+    tagged = _tags_of(page)
+    assert tagged.value == [] and widget(page.button, "Keep tags").disabled
+    page.session_state[tagged.key] = ["gold", "mine"]
+    click(page.run(), "Keep tags")
+    *before, edit = records()
+    assert isinstance(edit, TagEdit) and (edit.add, edit.remove) == (("GOLD", "mine"), ())
+    assert edit.turn == before[1].id and before[1].tags == ()
+    assert _tags_of(page).value == ["GOLD", "mine"]
+    _tags_of(page).set_value(["mine"])
+    click(page.run(), "Keep tags")
+    assert records()[-1].remove == ("GOLD",) and len(records()) == 7
+    assert turns.show(open_workspace(), "first")[1]["tags"] == ["mine"]
+
+
+def test_tags_are_not_edited_where_nothing_is_kept(page, said):
+    page.run()
+    widget(page.checkbox, "Persist history").uncheck().run()
+    chosen_turn(page, 2)
+    page.session_state[_tags_of(page).key] = ["GOLD"]
+    click(page.run(), "Keep tags")
+    assert "history.persist is off" in page.error[0].value and len(records()) == 5
+
+
+def _tags_of(page):
+    return next(m for m in page.multiselect if str(m.key).startswith("tags of "))
+
+
+def shown(page):
+    frames = [f.value for f in page.dataframe if "#" in f.value.columns]
+    return list(frames[0]["#"]) if frames else []
+
+
+def test_the_list_is_filtered_by_conversation_words_and_tags(page, said, run):
+    run("history", "tag", "4", "--add", "SILVER")
+    page.run()
+    assert shown(page) == [5, 4, 3, 2, 1]
+    assert shown(talk(page, "first")) == [3, 2, 1]
+    widget(page.toggle, "All conversations").set_value(True).run()
+    assert shown(page) == [5, 4, 3, 2, 1]
+    widget(page.text_input, "Find turns").set_value("ANSWER 1").run()
+    assert shown(page) == [5, 2]
+    widget(page.multiselect, "With tags").set_value(["SILVER"]).run()
+    assert shown(page) == []
+    widget(page.text_input, "Find turns").set_value("").run()
+    assert shown(page) == [4]
+
+
+def test_a_choice_stays_with_its_turn_when_the_list_changes(page, said, run):
+    page.run()
+    chosen_turn(page, 4)
+    assert any(t.value.startswith("#4 ") for t in page.text)
+    run("history", "append", "--session", "third", "--user", "New?", "--assistant", "Yes.")
+    page.run()
+    assert shown(page)[0] == 6 and any(t.value.startswith("#4 ") for t in page.text)
+
+
+def test_turns_are_shown_as_text(page, run):
+    evil = "![i](http://evil.example/x.png) <img src=x> :red[x] $x$"
+    run("history", "append", "--session", "a", "--user", evil, "--assistant", evil)
+    page.run()
+    chosen_turn(page, 1)
+    assert [c.value for c in page.code if "evil" in c.value] == [evil, evil]
+    assert not any("evil" in m.value for m in page.markdown)
+
+
+def test_recent_history_is_shown_on_demand_as_the_prompt_has_it(page, said):
+    talk(page, "first")
+    assert not any("first question 2?" in c.value for c in page.code)
+    widget(page.toggle, "RECENT HISTORY").set_value(True).run()
+    block = next(c.value for c in page.code if "first question 2?" in c.value)
+    ask(page)
+    assert page.session_state.desk.last.prompt.recentConversation["body"] == block
+
+
+def test_nothing_of_the_decisions_enters_the_history(page):
+    ask(page)
+    reply(page)
+    reasons = {row["reason"] for row in page.session_state.desk.last.prompt.extras["decisions"]}
+    said = json.dumps([turns.show(open_workspace())], ensure_ascii=False)
+    assert reasons and not any(reason in said for reason in reasons)
+    ask(page, "And what else?")
+    recent = page.session_state.desk.last.prompt.recentConversation["body"]
+    assert REPLY in recent and not any(reason in recent for reason in reasons)
+
+
+def look(page):
+    return click(page, "What would go?")
+
+
+def confirm(page, word="CLEAR"):
+    widget(page.text_input, "Type CLEAR to confirm").set_value(word).run()
+    button = widget(page.button, "Clear for good")
+    if not button.disabled:
+        button.click().run()
+        for _ in range(200):
+            job = page.session_state["clearing_job"]
+            if job.done.wait(0.1):
+                break
+        page.run()
+    assert not page.exception
+    return page
+
+
+def bars(page):
+    return [b.proto.value for b in page.get("progress") if "Clearing" in b.proto.text]
+
+
+SCOPES = {
+    "session": ("This conversation", {}, "first", {"second"}),
+    "range": ("A time", {"clear_since": "2020-01-01", "clear_until": "2100-01-01"}, "", set()),
+    "nothing in range": ("A time", {"clear_until": "2020-01-01"}, "", {"first", "second"}),
+    "range of a session": ("A time", {"clear_since": "2020-01-01", "clear_only": True},
+                           "second", {"first"}),
+    "all": ("Everything", {}, "first", set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCOPES)
+@pytest.mark.parametrize("archive", [False, True])
+def test_each_clearing_works_and_only_when_it_is_confirmed(page, said, indexed, name, archive):
+    scope, fields, session, left = SCOPES[name]
+    talk(page, session)
+    page.session_state["clear_scope"] = scope
+    page.run()
+    for key, value in {**fields, "clear_archive": archive}.items():
+        page.session_state[key] = value
+    before = records()
+    look(page)
+    assert any("would go" in m for m in messages(page)) and records() == before
+    if left == {"first", "second"}:
+        assert not [b for b in page.button if b.label == "Clear for good"]
+        return
+    for word in ("", "clear", "CLEAR!"):
+        confirm(page, word)
+        assert records() == before
+    confirm(page)
+    assert {turn.session_id for turn in kept()} == left
+    assert any("cleared for good" in m for m in messages(page))
+    assert any("out of reach" in m for m in messages(page))
+    archives = list((indexed / "history").glob("archive/*"))
+    assert len(archives) == archive
+    if archive:
+        click(page, "Bring back")
+        assert {turn.session_id for turn in kept()} == {"first", "second"}
+
+
+def test_a_look_at_something_else_confirms_nothing(page, said):
+    look(talk(page, "first"))
+    widget(page.text_input, "Type CLEAR to confirm").set_value("CLEAR").run()
+    talk(page, "second")
+    assert not [b for b in page.button if b.label == "Clear for good"]
+    assert len(kept()) == 5
+
+
+@pytest.mark.parametrize("since", ["yesterday", "2026-13-01"])
+def test_no_date_is_a_message(page, said, since):
+    page.session_state["clear_scope"] = "A time"
+    page.run()
+    widget(page.text_input, "From, included").set_value(since)
+    look(page)
+    assert "is no date" in page.error[0].value and len(kept()) == 5
+
+
+def test_nothing_named_is_a_message(page, said):
+    look(page.run())
+    assert "say what to clear" in page.error[0].value and len(kept()) == 5
+
+
+def test_a_prompt_that_showed_cleared_turns_leaves_the_desk(page, said):
+    ask(talk(page, "first"))
+    assert "first answer" in widget(page.text_area, "Super-Prompt").value
+    confirm(look(page))
+    assert page.session_state.desk.steps == {}
+    assert widget(page.text_area, "Super-Prompt").value == ""
+
+
+def test_the_prompt_of_a_cleared_question_leaves_the_desk_as_well(page):
+    ask(page)
+    reply(page)
+    page.session_state["answer_job"] = None
+    confirm(look(page))
+    assert kept() == [] and page.session_state.desk.steps == {}
+    assert "answer_job" not in page.session_state
+
+
+def test_a_clearing_of_others_leaves_the_desk_alone(page, said, indexed):
+    page.session_state["lock"] = True  # a prompt under the lock sees no conversation
+    page.session_state["inject"] = ["manual/settings.yaml"]
+    ask(page)
+    assert page.session_state.desk.last.prompt_key
+    talk(page, "first")
+    confirm(look(page))
+    assert len(kept()) == 2 and len(page.session_state.desk.steps) == 8
+
+
+def test_a_clearing_says_how_far_it_is(said):
+    seen = []
+    start(open_workspace(), {"session": "first"}, archive=False).done.wait(60)
+    clear(open_workspace(), everything=True, progress=lambda *what: seen.append(what))
+    assert seen == [(phase, n, len(PHASES)) for n, phase in enumerate(PHASES)]
+    assert set(SAID) == set(PHASES)
+
+
+def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, monkeypatch):
+    begun = []
+
+    def slow(workspace, choice, *, archive):
+        begun.append(ClearingJob("rewriting the journal", 0.4))
+        return begun[-1]
+
+    monkeypatch.setattr(conversation_clearing, "start", slow)
+    monkeypatch.setattr(conversation_clearing, "AT_ONCE_S", 0.0)
+    talk(page, "first")
+    ask(page)
+    look(page)
+    widget(page.text_input, "Type CLEAR to confirm").set_value("CLEAR").run()
+    click(page, "Clear for good")
+    assert bars(page) == [40]
+    look(page)
+    widget(page.text_input, "Type CLEAR to confirm").set_value("CLEAR").run()
+    assert widget(page.button, "Clear for good").disabled and len(begun) == 1
+    begun[0].report = clear(open_workspace(), session="first")
+    begun[0].done.set()
+    page.run()
+    assert any("3 turns of first cleared for good" in m for m in messages(page))
+    assert page.session_state.desk.steps == {} and not bars(page)
+    assert widget(page.text_area, "Super-Prompt").value == ""
+    click(page, "Close this report")
+    assert not any("cleared for good" in m for m in messages(page))
+
+
+def test_a_clearing_that_fails_is_a_problem_and_no_traceback(said):
+    job = start(open_workspace(), {"session": "no session"}, archive=False)
+    assert job.done.wait(60) and "not a session name" in job.problem["message"]
+
+
+def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):
+    run("history", "tag", "4", "--add", "GOLD")
+    page.run()
+    widget(page.multiselect, "All turns with these tags").set_value(["GOLD"]).run()
+    before = records()
+    click(page, "Which turns?")
+    assert records() == before and any("1 turns would be" in m for m in messages(page))
+    click(page, "Bring in")
+    assert turns.show(open_workspace())[3]["tags"] == ["GOLD", "project:manual"]
+    click(page, "Undo")
+    assert turns.show(open_workspace())[3]["tags"] == ["GOLD"]
+    assert len(records()) == len(before) + 2
+
+
+def test_the_downloads_are_what_the_command_writes(page, said, run):
+    for session in ("", "second"):
+        options = ("--session", session) if session else ()
+        assert listed._jsonl(session) == run("history", "export", *options)[1]
+        assert listed._markdown(session) == run("history", "export", *options, "--format", "md")[1]
+    labels = {b.label for b in page.get("download_button")}
+    assert {"JSONL", "Markdown"} <= labels
+
+
+def test_an_unanswered_question_has_no_tags(page):
+    turns.append_records(open_workspace(), [Asked("", "a", "", "Anybody there?")])
+    page.run()
+    chosen_turn(page, 1)
+    assert any("unanswered" in t.value for t in page.text)
+    assert not [b for b in page.button if b.label == "Keep tags"]
+
+
+def test_drawing_the_page_writes_nothing(open_page, indexed, tmp_path):
+    before = files(tmp_path)
+    page = open_page()
+    widget(page.toggle, "RECENT HISTORY").set_value(True).run()
+    assert page.session_state[PERSIST_KEY] is True and not page.session_state[PROMPT_KEY]
+    assert files(tmp_path) == before and not (indexed / "history").exists()
+
+
+def test_a_clearing_takes_no_steps_from_under_a_press(page, said):
+    ask(talk(page, "first"))
+    desk = page.session_state.desk
+    desk.job = Job("Run all")
+    confirm(look(page))
+    assert len(desk.steps) == 8
+    desk.job._ended.set()
+    page.run()
+    assert desk.steps == {}

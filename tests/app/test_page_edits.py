@@ -1,0 +1,219 @@
+"""What a person changes on the page, in the text and in the shaper: held, and taken back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ragstream_app.desk import Desk, press, press_all
+from ragstream_app.editing import button_of, edit, revert, values_of
+from ragstream_app.panels import preview, shaper, tokens
+from ragstream_core.build.answering import prepare
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import UsageError
+from ragstream_core.models.scripted import ScriptedChat
+from ragstream_core.orchestration.chain import BUTTONS
+from ragstream_core.orchestration.edits import HEADERS, PLACES, SHAPE, value_of
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompting.reparse import SUPER_PROMPT
+from tests.app.test_page import QUESTION, area, ask, click, desk, page  # noqa: F401 - a fixture
+
+SHAPER, BUILDER = BUTTONS[1], BUTTONS[-1]
+
+
+@pytest.fixture
+def finished(page):  # noqa: F811
+    return click(ask(page), "Run all")
+
+
+def text_of(page):  # noqa: F811
+    return desk(page).last.prompt.extras[SUPER_PROMPT]
+
+
+def rewrite(page, text):  # noqa: F811
+    area(page, "Super-Prompt").set_value(text).run()
+    assert not page.exception
+    return page
+
+
+def field(page, target):  # noqa: F811
+    boxes = [*page.selectbox, *page.text_input]
+    return next(b for b in boxes if str(b.key).startswith(f"shaper {target} "))
+
+
+def test_the_text_is_editable_once_it_is_built(page):  # noqa: F811
+    assert area(page, "Super-Prompt").disabled
+    click(ask(page), "PreProcessing")
+    assert area(page, "Super-Prompt").disabled
+    click(page, "Run all")
+    assert not area(page, "Super-Prompt").disabled
+
+
+def test_what_is_edited_is_what_is_sent_and_kept(finished, indexed):
+    built, key = text_of(finished), desk(finished).last.prompt_key
+    rewrite(finished, built + "Answer in one line.\n")
+    step, space = desk(finished).last, open_workspace()
+    assert step.prompt_key != key and space.store.record(step.prompt_key).parent == key
+    sent = prepare(space, step.prompt, model=ScriptedChat()).messages
+    assert "".join(m.text for m in sent) == built + "Answer in one line.\n"
+    assert area(finished, "Super-Prompt").value == built + "Answer in one line.\n"
+    assert space.replay(step.prompt_key).verdict == "identical"
+
+
+def test_revert_brings_back_what_was_built(finished):
+    built, key = text_of(finished), desk(finished).last.prompt_key
+    rewrite(finished, "Something else.\n")
+    assert text_of(finished) == "Something else.\n"
+    preview_of = values_of(desk(finished).last)
+    assert preview_of == {SUPER_PROMPT: "Something else.\n"}
+    rewrite(finished, built)
+    assert text_of(finished) == built and desk(finished).last.prompt_key == key
+    assert desk(finished).last.unedited is None
+
+
+def test_an_emptied_text_comes_back_with_a_message(finished):
+    built = text_of(finished)
+    rewrite(finished, "")
+    assert any("is empty" in e.value for e in finished.error)
+    assert area(finished, "Super-Prompt").value == built == text_of(finished)
+
+
+def test_a_broken_fence_is_said_and_not_refused(finished):
+    rewrite(finished, text_of(finished).replace("<<END DOC", "END DOC", 1))
+    assert any("structure" in w.value for w in finished.warning)
+    rewrite(finished, "word " * 40_000)
+    assert any("budget" in w.value for w in finished.warning)
+
+
+def test_the_difference_shows_what_was_changed():
+    lines = preview.difference("a\nb\nc\n", "a\nB\nc\n").split("\n")
+    assert "-b" in lines and "+B" in lines and " a" in lines
+    assert preview.difference("a\n", "a\n") == ""
+
+
+def test_a_prompt_pressed_again_drops_the_edit(finished):
+    built = text_of(finished)
+    rewrite(finished, "Something else.\n")
+    click(finished, "Run all")
+    assert text_of(finished) == built and desk(finished).last.unedited is None
+
+
+def test_the_shaper_shows_what_a2_made_and_where_from(page):  # noqa: F811
+    assert any("proposes intent" in t.value for t in page.text)
+    text = f"# Task\n{QUESTION}\n# Audience\noperators"
+    click(click(ask(page, text), "PreProcessing"), SHAPER)
+    step = desk(page).steps[SHAPER]
+    for target in (*SHAPE, *HEADERS):
+        assert field(page, target).value == value_of(step.prompt, target)
+    assert "you wrote it" in field(page, "audience").label
+    assert "proposed by A2" in field(page, "role").label
+    assert "found by A2" in field(page, "intent").label
+    assert "default" in field(page, "tone").label
+
+
+def test_apply_changes_the_shaper_s_result_and_drops_later_steps(finished):
+    field(finished, "intent").set_value("compare")
+    field(finished, "audience").set_value("auditors of banks")
+    click(finished, "Apply")
+    assert list(desk(finished).steps) == [*BUTTONS[:2]]
+    assert "weighs options evenly" in field(finished, "role").value
+    assert "edited, was empty" in field(finished, "audience").label
+    for button in BUTTONS[2:]:
+        click(finished, button)
+    assert "Audience: auditors of banks" in text_of(finished)
+    space, key = open_workspace(), desk(finished).last.prompt_key
+    assert {e.target for e in space.store.record(key).edits} == {"intent", "audience"}
+    assert space.replay(key).verdict == "identical"
+
+
+def test_apply_without_a_change_drops_nothing(finished):
+    click(finished, "Apply")
+    assert list(desk(finished).steps) == list(BUTTONS)
+
+
+def test_edits_add_up_and_revert_takes_all_back(finished):
+    before = desk(finished).steps[SHAPER].prompt
+    field(finished, "tone").set_value("dry")
+    click(finished, "Apply")
+    field(finished, "depth").set_value("low")
+    click(finished, "Apply")
+    assert values_of(desk(finished).steps[SHAPER]) == {"tone": "dry", "depth": "low"}
+    field(finished, "tone").set_value(value_of(before, "tone"))
+    click(finished, "Apply")
+    assert values_of(desk(finished).steps[SHAPER]) == {"depth": "low"}
+    click(finished, "Revert")
+    assert desk(finished).steps[SHAPER].prompt is before
+
+
+def test_every_target_belongs_to_one_button():
+    assert {button_of(target) for target in PLACES} == {SHAPER, BUILDER} == {shaper.BUTTON, BUILDER}
+
+
+@pytest.mark.parametrize("recording", ["none", "dagster"])
+def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
+    from ragstream_app import jobs
+
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", recording)
+    space, mine, request = open_workspace(), Desk(), PromptRequest(QUESTION, ("manual",))
+    with pytest.raises(UsageError, match="no result to edit"):
+        edit(mine, SHAPER, {"tone": "dry"}, space)
+    press_all(mine, request, space)
+    edit(mine, SHAPER, {"tone": "dry"}, space)
+    for button in BUTTONS[2:]:
+        press(mine, button, request, space)
+    assert "Tone: dry" in mine.last.prompt.extras[SUPER_PROMPT]
+    edit(mine, BUILDER, {SUPER_PROMPT: "Only this.\n"}, space)
+    record = space.store.record(mine.last.prompt_key)
+    assert [e.target for e in record.edits] == ["tone", SUPER_PROMPT]
+    assert space.replay(record.prompt_key).verdict == "identical"
+    assert space.replay(record.parent).verdict == "identical"
+    revert(mine, BUILDER)
+    assert mine.last.prompt_key == record.parent
+    assert jobs.flush(60)
+
+
+def test_explain_lists_the_edits(finished, run):
+    rewrite(finished, text_of(finished) + "Be brief.\n")
+    key = desk(finished).last.prompt_key
+    code, out, _ = run("explain", key)
+    assert code == 0 and "edited by hand" in out.splitlines()[0]
+    assert open_workspace().store.record(key).parent[:8] in out.splitlines()[0]
+    shown = json.loads(run("explain", key, "--json")[1])
+    assert shown["parent"] == open_workspace().store.record(key).parent
+    assert [row["value"][:7] for row in shown["edits"]] == ["sha256:"]
+    assert "Be brief." not in json.dumps(shown)
+
+
+def test_the_tokens_are_those_of_the_edited_text(finished):
+    text, before = text_of(finished), dict(tokens.by_file(desk(finished).last.prompt))
+    at = text.index("<<DOC 1 ")
+    rewrite(finished, text[:at] + text[text.index("<<END DOC 1 ") :])
+    prompt = desk(finished).last.prompt
+    assert prompt.extras["token_tree"]["total"] < len(text) // 4
+    assert len(tokens.by_file(prompt)) == len(before) - 1
+
+
+def test_nothing_is_taken_back_under_a_press_at_work(indexed):
+    from ragstream_app import jobs
+
+    space, mine = open_workspace(), Desk()
+    press_all(mine, PromptRequest(QUESTION, ("manual",)), space)
+    edit(mine, SHAPER, {"tone": "dry"}, space)
+    steps, mine.job = mine.steps, jobs.Job(BUTTONS[2])
+    for change in (lambda: revert(mine, SHAPER), lambda: edit(mine, SHAPER, {"tone": "x"}, space)):
+        with pytest.raises(UsageError, match="is at work"):
+            change()
+    assert mine.steps is steps
+
+
+def test_an_edit_with_persist_off_is_written_nowhere(finished, indexed):
+    def files():
+        return {p: p.stat().st_mtime_ns for p in indexed.rglob("*") if p.is_file()}
+
+    next(b for b in finished.checkbox if b.label == "Persist history").uncheck().run()
+    before = files()
+    rewrite(finished, text_of(finished) + "CANARY of an edit.\n")
+    step = desk(finished).last
+    assert "CANARY" in step.prompt.extras[SUPER_PROMPT] and step.prompt_key == ""
+    assert files() == before

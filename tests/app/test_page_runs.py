@@ -1,0 +1,251 @@
+"""A press runs in the background; what the panels below say of it; where its runs are."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from ragstream_app import jobs
+from ragstream_app.desk import Desk
+from ragstream_app.ingest_jobs import IngestJobs
+from ragstream_app.panels import prompt, tokens, transparency
+from ragstream_assets.writer import Recording
+from ragstream_core.build.workspace import Workspace
+from ragstream_core.orchestration.chain import BUTTONS, OPS
+from tests.app.page_driver import QUESTION, area, ask, click, control, desk, open_page, run, said
+
+
+@pytest.fixture
+def page(indexed):
+    return open_page()
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Stages that wait to be let go, and a page that does not wait for them."""
+    go, entered = threading.Event(), []
+    real = Workspace.stage
+
+    def stage(self, op, prompt, **more):
+        entered.append(op)
+        assert go.wait(60)
+        return real(self, op, prompt, **more)
+
+    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
+    yield go, entered
+    go.set()
+
+
+def pressed(page):
+    return [b for b in page.button if b.label in (*BUTTONS, jobs.RUN_ALL)]
+
+
+def test_a_slow_press_shows_progress_and_a_rerun_attaches_to_it(page, slow):
+    go, entered = slow
+    click(ask(page), "Run all")
+    job = desk(page).job
+    assert all(b.disabled for b in pressed(page))
+    assert any(BUTTONS[0] in p.text for p in page.get("progress"))
+    for _ in range(3):
+        run(page)
+        assert jobs.start(desk(page), "Run all", None, None) is job
+    assert desk(page).job is job and entered.count(OPS[0]) <= 1
+    assert area(page, "Prompt").value == QUESTION
+    go.set()
+    assert job.wait(60)
+    run(page)
+    assert not any(b.disabled for b in pressed(page)) and not page.get("progress")[1:]
+    assert QUESTION in area(page, "Super-Prompt").value
+    assert entered.count(OPS[0]) == 1
+
+
+def test_what_a_slow_press_raises_becomes_a_message(page, monkeypatch):
+    def explode(self, op, prompt, **more):
+        raise ZeroDivisionError("canary")
+
+    monkeypatch.setattr(Workspace, "stage", explode)
+    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
+    click(ask(page), "PreProcessing")
+    desk(page).job.wait(60)
+    run(page)
+    assert "ZeroDivisionError: canary" in page.error[0].value
+    run(page)
+    assert len(page.error) == 1
+
+
+def test_a_setting_changed_on_the_way_applies_at_the_next_button(page):
+    for button in BUTTONS[:2]:
+        click(ask(page), button)
+    control(page, "number_input", "Top-K").set_value(2)
+    click(run(page), "Retrieval")
+    assert len(desk(page).last.prompt.views_by_stage["retrieval"]) == 2
+    assert list(desk(page).steps) == list(BUTTONS[:3])
+
+
+def test_transparency_is_ephemeral(page, indexed):
+    click(ask(page), "Run all")
+    first = desk(page).last.prompt
+    rows = transparency.last_decisions(first)
+    reasons = {row["reason"] for row in rows}
+    text = first.extras["super_prompt"]
+    assert reasons and not any(reason in text for reason in reasons)
+    click(page, "Run all")
+    assert desk(page).last.prompt.extras["super_prompt"] == text
+    history = [p for p in (indexed / "history").rglob("*") if p.is_file()]
+    kept = b"".join(p.read_bytes() for p in history)
+    assert not any(reason.encode() in kept for reason in reasons)
+
+
+def test_the_decisions_are_filtered(page):
+    click(ask(page), "Run all")
+    rows = transparency.last_decisions(desk(page).last.prompt)
+    kept = [row["chunk_id"] for row in rows if row["kept"] == "in"]
+    dropped = [row["chunk_id"] for row in rows if row["kept"] == "out"]
+    for choice, wanted in (("kept", kept), ("dropped", dropped), ("all", [*kept, *dropped])):
+        control(page, "button_group", "Which candidates").set_value(choice)
+        shown = run(page).dataframe[0].value
+        assert sorted(shown["chunk_id"]) == sorted(wanted)
+
+
+def test_the_passage_of_a_row_is_the_candidate_s_text(page):
+    click(ask(page), "Run all")
+    prompt = desk(page).last.prompt
+    for row in transparency.last_decisions(prompt):
+        chunk = next(c for c in prompt.base_context_chunks if c.id == row["chunk_id"])
+        assert transparency.passage(prompt, row["chunk_id"]) == chunk.snippet != ""
+    assert transparency.passage(prompt, "nothing") == ""
+    tokens_of = {row["chunk_id"]: row["tokens"] for row in transparency.last_decisions(prompt)}
+    assert all(tokens_of[i] for i in prompt.final_selection_ids)
+
+
+def test_every_op_has_its_time(page):
+    click(ask(page), "Run all")
+    rows = transparency.time_rows(desk(page).steps)
+    assert {row["op"] for row in rows} == set(OPS)
+    assert sum(row["share"] for row in rows) == pytest.approx(1.0)
+
+
+def test_the_tokens_are_told_by_block_and_by_file(page):
+    assert "No finished prompt yet" in said(page)
+    click(ask(page), "Run all")
+    prompt = desk(page).last.prompt
+    tree = prompt.extras["token_tree"]
+    assert any(f"{tree['total']:,} of 6,000 tokens" in p.text for p in page.get("progress"))
+    files = dict(tokens.by_file(prompt))
+    chunks = [c for c in prompt.base_context_chunks if c.id in prompt.final_selection_ids]
+    assert set(files) == {f"manual/{c.source}" for c in chunks}
+    assert list(files.values()) == sorted(files.values(), reverse=True)
+
+
+def test_without_recording_no_link_is_shown(page):
+    click(ask(page), "Run all")
+    assert not page.get("link_button") and transparency.run_rows(desk(page).steps) == []
+    assert "Nothing of this prompt is recorded" in said(page)
+
+
+def test_every_recorded_run_leads_to_its_place_in_dagster(indexed, monkeypatch):
+    from ragstream_assets.instance import instance_of
+
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__PORT", "3999")
+    monkeypatch.setenv("DAGSTER_HOME", "")  # the recorder sets it; restored afterwards
+    page = open_page()
+    for button in BUTTONS[:3]:
+        click(ask(page), button)
+    assert jobs.flush(60)
+    steps = desk(page).steps
+    rows = transparency.run_rows(steps)
+    assert [row["stage"] for row in rows] == list(BUTTONS[:3])
+    stored = {r.run_id: r.parent_run_id or "" for r in instance_of(indexed).get_runs()}
+    for step, row in zip(steps.values(), rows, strict=True):
+        assert row["link"] == f"http://127.0.0.1:3999/runs/{step.run_id}"
+        assert row["re-execution of"] == stored[step.run_id][:8]
+    link = run(page).get("link_button")[0]
+    assert link.url == rows[-1]["link"]
+
+
+def test_the_first_paint_loads_nothing_heavy(indexed, spawn):
+    code = (
+        "import sys\n"
+        "from tests.app.page_driver import open_page, said\n"
+        "print(said(open_page()))\n"
+        "heavy = 'numpy pandas pyarrow altair dagster onnxruntime torch chromadb openai'.split()\n"
+        "print('loaded', [name for name in heavy if name in sys.modules])\n"
+    )
+    done = spawn(code=code)
+    assert "loaded []" in done.stdout, done.stderr
+    assert "stage: raw" in done.stdout
+
+
+def test_a_text_that_was_not_drawn_yet_is_no_edit(page):
+    click(ask(page), "PreProcessing")
+    late = area(page, "Super-Prompt").id
+    click(page, "Run all")
+    text = area(page, "Super-Prompt").value
+    assert area(page, "Super-Prompt").id != late  # what a browser sends for the old one is lost
+    assert run(page) and area(page, "Super-Prompt").value == text
+    assert desk(page).last.unedited is None
+
+
+def test_a_press_that_ends_while_the_page_is_drawn_is_shown(page, slow, monkeypatch):
+    go, _ = slow
+    click(ask(page), BUTTONS[0])
+    job = desk(page).job
+
+    def ends_here():
+        go.set()
+        assert job.wait(60)
+
+    monkeypatch.setattr(prompt, "welcome", ends_here)
+    run(page)
+    assert QUESTION in area(page, "Super-Prompt").value
+    assert not any(b.disabled for b in pressed(page))
+
+
+def test_texts_that_were_never_drawn_do_not_pile_up(page, monkeypatch):
+    def another_text():
+        import streamlit as st
+
+        for _ in range(3):
+            st.session_state["shown"] = object()
+            prompt.settle()
+
+    monkeypatch.setattr(prompt, "welcome", another_text)
+    click(ask(page), BUTTONS[0])
+    run(page)
+    names = [name for name in page.session_state if name.startswith("super_prompt ")]
+    assert len(names) == 1
+
+
+def test_the_budget_is_that_of_the_button_that_built(page):
+    click(ask(page), "Run all")
+    control(page, "number_input", "Token budget").set_value(8000)
+    click(page, BUTTONS[-1])
+    assert any("of 8,000 tokens" in bar.text for bar in page.get("progress"))
+
+
+def test_what_is_wrong_with_the_run_of_an_earlier_button_is_said(page):
+    click(ask(page), BUTTONS[0])
+    lost, steps = Recording(), desk(page).steps
+    lost.end("the storage is locked")
+    first = steps[BUTTONS[0]]
+    steps[BUTTONS[0]] = replace(first, recorded=replace(first.recorded, recording=lost))
+    click(page, BUTTONS[1])
+    assert said(page).count("the storage is locked") == 1
+
+
+def test_a_thread_that_cannot_start_leaves_no_press_behind(monkeypatch):
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    mine, ingests = Desk(), IngestJobs()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError):
+            jobs.start(mine, BUTTONS[0], None, None)
+        with pytest.raises(RuntimeError):
+            ingests.start(None, "manual")
+    assert mine.job is None and ingests.of("manual") is None

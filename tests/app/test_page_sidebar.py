@@ -1,0 +1,279 @@
+"""The sidebar: projects, their ingest, uploads, and every control that changes the request."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ragstream_app.ingest_jobs import IngestJobs
+from ragstream_app.panels import agents, projects, retrieval
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.orchestration.inputs import inputs_of
+from ragstream_core.stores.lock import project_lock
+from tests.app.page_driver import ask, click, control, desk, open_page, run, said
+
+
+@pytest.fixture
+def page(indexed):
+    return open_page()
+
+
+def waited(page, project="manual"):
+    """Draw the page again once the ingest of a project is through."""
+    job = projects.ingests().of(project)
+    assert job is not None and job.done.wait(60)
+    projects.status.clear()
+    return run(page)
+
+
+def taken(page):
+    """Press PreProcessing; return what it took in."""
+    click(ask(page), "PreProcessing")
+    assert not page.error, page.error[0].value
+    return desk(page).request
+
+
+def test_untouched_controls_change_nothing(page):
+    request = taken(page)
+    assert dict(request.settings) == {} and request.task == "" and request.as_of == 0
+
+
+NUMBERS = [
+    ("slider", "BM25", "retrieval.dense_weight", 0.9),
+    ("number_input", "Top-K", "retrieval.top_k", 7),
+    ("number_input", "Least cosine", "retrieval.min_score", 0.1),
+    ("number_input", "Token budget", "prompt.budget_tokens", 3000),
+    ("number_input", "Context tokens", "retrieval.max_context_tokens", 900),
+    ("number_input", "Gate strictness", "gate.theta", 0.4),
+    ("number_input", "Always keep", "gate.keep_top", 1),
+    ("toggle", "A1 Files", "agents.a1", False),
+    ("toggle", "A2 Shaper", "agents.a2", False),
+    ("toggle", "A3 Gate", "agents.a3", False),
+    ("toggle", "A4 Condenser", "agents.a4", False),
+]
+
+
+@pytest.mark.parametrize(("kind", "label", "name", "value"), NUMBERS, ids=lambda v: str(v))
+def test_each_control_changes_its_setting_and_no_other(page, kind, label, name, value):
+    control(page, kind, label).set_value(value)
+    run(page)
+    assert dict(taken(page).settings) == {name: value}
+    section, _, key = name.partition(".")
+    assert inputs_of(desk(page).last.prompt).settings[section][key] == value
+    click(page, "Reset")
+    assert dict(taken(page).settings) == {}
+
+
+def test_every_control_is_tried():
+    shown = {c.name for c in retrieval.CONTROLS} | {row[1] for row in agents.AGENTS if row[1]}
+    assert shown == {name for _, _, name, _ in NUMBERS}
+
+
+def test_a_switched_off_agent_lets_everything_through(page):
+    click(ask(page), "Run all")
+    strict = len(desk(page).last.prompt.views_by_stage["a3"])
+    control(page, "number_input", "Gate strictness").set_value(1.0)
+    control(page, "number_input", "Always keep").set_value(0)
+    click(run(page), "Run all")
+    assert len(desk(page).last.prompt.views_by_stage["a3"]) <= strict
+    control(page, "toggle", "A3 Gate").set_value(False)
+    click(run(page), "Run all")
+    views = desk(page).last.prompt.views_by_stage
+    assert views["a3"] == views["reranked"]
+
+
+@pytest.mark.parametrize("label", ["A2 Shaper", "A3 Gate", "A4 Condenser", "Audit"])
+def test_a_form_is_chosen_only_where_a_model_is_configured(indexed, monkeypatch, label):
+    assert control(open_page(), "selectbox", f"Form of {label}").disabled
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+    page = open_page()
+    form = control(page, "selectbox", f"Form of {label}")
+    assert not form.disabled
+    form.set_value("llm")
+    name = next(row[2] for row in agents.AGENTS if row[0] == label)
+    assert dict(taken(run(page)).settings) == {name: "llm"}
+
+
+def test_other_settings_are_lines_and_a_wrong_one_is_named(page):
+    others = control(page, "text_area", "Other settings")
+    others.set_value("retrieval.tau = 6\n\nrerank.top_k=5")
+    request = taken(run(page))
+    assert request.settings == {"retrieval.tau": "6", "rerank.top_k": "5"}
+    assert inputs_of(desk(page).last.prompt).settings["retrieval"]["tau"] == 6.0
+    control(page, "text_area", "Other settings").set_value("retrieval.taw = 6")
+    run(page)
+    assert "retrieval.taw" in page.error[0].value
+    click(page, "PreProcessing")
+    assert any("retrieval.taw" in e.value for e in page.error)
+
+
+def test_a_task_profile_sets_the_controls(data, run, monkeypatch, tmp_path):
+    (tmp_path / "ragstream.yaml").write_text("tasks:\n  short:\n    retrieval:\n      top_k: 9\n")
+    assert run("ingest", "manual")[0] == 0
+    page = open_page()
+    control(page, "selectbox", "Task profile").set_value("short").run()
+    assert control(page, "number_input", "Top-K").value == 9
+    request = taken(page)
+    assert request.task == "short" and dict(request.settings) == {}
+    assert inputs_of(desk(page).last.prompt).settings["retrieval"]["top_k"] == 9
+
+
+def test_an_older_generation_is_read(page, indexed):
+    (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nThe exact file lock again.\n")
+    waited(click(page, "Ingest Folder"))
+    control(page, "number_input", "As of generation").set_value(1)
+    request = taken(run(page))
+    assert request.as_of == 1
+    assert inputs_of(desk(page).last.prompt).pins[0].generation == 1
+
+
+def test_what_ranks_and_judges_is_said(page):
+    assert "Reranker: none (model-free)" in said(page)
+    assert "Gate: similarity (model-free)" in said(page) and "ragstream models pull" in said(page)
+
+
+def test_ingest_folder_ingests_and_says_what_it_did(page, indexed):
+    (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nA passage about kites.\n")
+    (indexed / "doc_raw" / "manual" / "image.png").write_bytes(b"x")
+    waited(click(page, "Ingest Folder"))
+    told = said(page)
+    assert "new 1 · updated 0 · unchanged 4 · deleted 0" in told
+    assert "committed generation 2" in told and "files: 5 · generation 2" in told
+    assert "skipped: image.png: type not supported" in told
+    click(page, "Ingest Folder")
+    assert "new 0 · updated 0 · unchanged 5 · deleted 0" in said(waited(page))
+
+
+def test_a_project_that_was_never_ingested_is_said_and_guided(data):
+    page = open_page()
+    assert "Not ingested yet: `manual`. Press **Ingest Folder**" in said(page)
+    assert "not ingested yet; documents: 4" in said(page)
+    waited(click(page, "Ingest Folder"))
+    assert "Not ingested yet" not in said(page)
+    click(ask(page), "Run all")
+    assert desk(page).last.prompt_key
+
+
+def test_a_locked_project_says_who_holds_it(page, indexed):
+    import os
+
+    (indexed / "doc_raw" / "manual" / "new.md").write_text("new")
+    with project_lock(indexed / "index" / "manual"):
+        waited(click(page, "Ingest Folder"))
+    assert f"being written by process {os.getpid()}" in page.error[0].value
+
+
+def test_a_new_project_is_made_chosen_and_filled(environment):
+    page = open_page()
+    assert "No project yet" in said(page)
+    control(page, "text_input", "Name").set_value("../evil")
+    click(page, "Create")
+    assert "cannot be a project name" in page.error[0].value
+    control(page, "text_input", "Name").set_value("notes")
+    click(page, "Create")
+    assert not page.error and page.session_state.projects == ["notes"]
+    assert (environment / "doc_raw" / "notes").is_dir()
+    text = b"# Kites\n\nA kite needs a tail in strong wind.\n"
+    page.file_uploader[0].set_value([("Kite notes.md", text, "text/markdown")])
+    waited(run(page), "notes")
+    assert "saved as uploads/Kite-notes.md" in said(page)
+    assert (environment / "doc_raw" / "notes" / "uploads" / "Kite-notes.md").read_bytes() == text
+    click(ask(page, "When does a kite need a tail?"), "Run all")
+    assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras["super_prompt"]
+
+
+def test_uploads_replace_nothing_and_a_refused_one_stops_none(page, indexed):
+    files = [("a.md", b"one", ""), ("id_rsa.md", b"key", ""), ("a.md", b"two", "")]
+    page.file_uploader[0].set_value(files)
+    waited(run(page))
+    folder = indexed / "doc_raw" / "manual" / "uploads"
+    assert sorted(p.read_bytes() for p in folder.iterdir()) == [b"one", b"two"]
+    assert "deny list" in said(page)
+    page.file_uploader[0].set_value([("a.md", b"one", "")])
+    waited(run(page))
+    assert "same bytes, kept as uploads/a.md" in said(page)
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_no_project_chosen_is_guided(page):
+    control(page, "multiselect", "Projects").set_value([])
+    assert "Choose a project in the sidebar" in said(run(page))
+
+
+def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
+    import threading
+
+    from ragstream_core.build.workspace import Workspace
+
+    jobs, go, calls = IngestJobs(), threading.Event(), []
+    real = Workspace.unchanged
+
+    def slow(self, project):
+        calls.append(project)
+        go.wait(30)
+        return real(self, project)
+
+    monkeypatch.setattr(Workspace, "unchanged", slow)
+    workspace = open_workspace()
+    first = jobs.start(workspace, "manual")
+    while not calls:
+        time.sleep(0.01)
+    assert jobs.start(workspace, "manual") is first
+    assert jobs.start(workspace, "manual") is first
+    (indexed / "doc_raw" / "manual" / "late.md").write_text("# Late\n\nCame meanwhile.\n")
+    go.set()
+    assert first.done.wait(30) and len(calls) == 2
+    assert workspace.status("manual")["files"] == 5
+
+
+def test_every_control_of_ours_has_a_label_and_help(page):
+    named = [*page.sidebar.toggle, *page.sidebar.number_input, *page.sidebar.multiselect]
+    named += [*page.sidebar.slider, *page.sidebar.button, *page.sidebar.file_uploader]
+    assert len(named) > 12
+    assert all(one.label.strip() for one in named)
+    assert [one.label for one in named if not one.help] == []
+
+
+def test_of_many_files_some_are_listed_and_each_can_be_found(data):
+    for number in range(600):
+        (data / "doc_raw" / "manual" / f"page-{number:03}.md").write_text(f"# Page {number}\n")
+    page = open_page()
+    assert "Files: 604 of 604 ON" in [e.label for e in page.expander]
+    control(page, "multiselect", "Inject").set_value(["manual/guide/locks.md"])
+    assert len(control(page, "multiselect", "Inject").options) == 500
+    control(page, "text_input", "Find files").set_value("page-599")
+    inject = control(run(page), "multiselect", "Inject")
+    assert inject.options == ["manual/guide/locks.md", "manual/page-599.md"]
+    assert inject.value == ["manual/guide/locks.md"]
+    click(page, "All OFF")
+    assert page.session_state.files_off == {"manual/page-599.md"}
+
+
+def test_an_ingest_that_ends_before_the_page_is_drawn_is_seen(data, monkeypatch):
+    real = IngestJobs.start
+
+    def at_once(self, workspace, project):
+        job = real(self, workspace, project)
+        assert job.done.wait(60)
+        return job
+
+    monkeypatch.setattr(IngestJobs, "start", at_once)
+    page = open_page()
+    assert "not ingested yet" in said(page)
+    click(page, "Ingest Folder")
+    assert "generation 1" in said(page) and "ot ingested yet" not in said(page)
+
+
+def test_a_setting_beyond_the_usual_range_is_shown_as_it_is(indexed, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_GATE__KEEP_TOP", "150")
+    page = open_page()
+    assert control(page, "number_input", "Always keep").value == 150
+    assert taken(page).settings == {}
+
+
+def test_trouble_of_the_sidebar_goes_when_it_is_over(page, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(projects, "show", lambda: 1 / 0)
+        assert len(run(page).error) == 1
+    assert not run(page).error
