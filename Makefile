@@ -9,7 +9,7 @@ export HF_HUB_OFFLINE = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit faults up bench lock clean
+.PHONY: help demo test check unit faults up bench pictures lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ up: $(STAMP) ## Dagster and the page on loopback, stopped together with Ctrl-C
 
 bench: $(STAMP) ## paired benchmarks; retrieval quality with EVAL=DIR, other programs with PEERS=VENV
 	$(BIN)/python -m tests.benchmarks.run $(if $(EVAL),--eval $(EVAL)) $(if $(PEERS),--peers $(PEERS))
+
+pictures: $(STAMP) ## take the handbook's pictures anew: docs/images; needs Chromium
+	$(BIN)/python -m tests.browser.pictures
 
 lock: $(STAMP) ## resolve constraints.txt again (FIND_LINKS=DIR for a local torch wheel)
 	@rm -f constraints.raw constraints.new

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.sites import CITATIONS, LOCKS, Seen, Site, running, shot
+from tests.unit.models.conftest import Server
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
@@ -29,15 +31,24 @@ WAIT_MS = 30_000
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def llm() -> Iterator[Server]:
+    """A language model's server on loopback that says what a test tells it to."""
+    with Server() as made:
+        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+@pytest.fixture(scope="session")
+def site(llm: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """`ragstream up` over one ingested project, `manual`; shared by the tests of a worker."""
     data = tmp_path_factory.mktemp("site") / "data"
     raw = Site(data, "", "", {})
     raw.write("manual", "guide/locks.md", LOCKS)
     raw.write("manual", "guide/citations.md", CITATIONS)
     raw.write("manual", "settings.yaml", "retrieval:\n  top_k: 50\n")
-    with running(data) as site:
-        site.ragstream("ingest", "manual")
+    model = {"RAGSTREAM_PROVIDER__BASE_URL": llm.url, "RAGSTREAM_PROVIDER__MODEL": "toy-1"}
+    with running(data, environment=model, ingest=["manual"]) as site:
         yield site
 
 

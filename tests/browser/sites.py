@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -76,8 +76,16 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(data: Path, *words: str, environment: dict[str, str] | None = None) -> Iterator[Site]:
-    """Start `ragstream up` on free ports over a data root; stop it whatever happens."""
+def running(
+    data: Path,
+    *words: str,
+    environment: dict[str, str] | None = None,
+    ingest: Sequence[str] = (),
+) -> Iterator[Site]:
+    """Start `ragstream up` on free ports over a data root; stop it whatever happens.
+
+    The projects in ``ingest`` are ingested before, else the folder sensor may be at it already.
+    """
     ports = free_port(), free_port()
     settings = {
         "RAGSTREAM_DATA_DIR": str(data),
@@ -90,6 +98,8 @@ def running(data: Path, *words: str, environment: dict[str, str] | None = None) 
     outside = {k: v for k, v in os.environ.items() if not k.startswith(("RAGSTREAM_", "MEMORY_"))}
     everything = {**outside, **settings, **(environment or {})}
     site = Site(data, *(f"http://127.0.0.1:{port}" for port in reversed(ports)), everything)
+    for project in ingest:
+        site.ragstream("ingest", project)
     command = [sys.executable, "-m", "ragstream_app.cli", "up"]
     flags = ["--port", str(ports[0]), "--page-port", str(ports[1])]
     log = data.parent / "up.log"

@@ -1,13 +1,119 @@
-"""The page in a real browser."""
+"""The page in a real browser: the walkthrough of its buttons, by mouse and by keyboard."""
 
 from __future__ import annotations
 
+import pytest
+from playwright.sync_api import expect
+
+from ragstream_core.orchestration.chain import BUTTONS
+from tests.browser.dagster_api import parent_of
 from tests.browser.sites import shot
+from tests.browser.walk import BUILT, RUN_ALL, SLOW_MS, STAGES, Walk
+
+QUESTION = "How does the exact file lock restrict a prompt?"
 
 
-def test_the_page_opens_and_asks_nobody_else(tab, site):
-    tab.goto(site.page)
-    tab.get_by_text("RAGstream", exact=True).first.wait_for()
-    tab.get_by_role("button", name="Run all").wait_for()
-    shot(tab, "page-first")
-    assert tab.seen.foreign == []
+@pytest.fixture
+def walk(tab, site):
+    return Walk(tab, site).open()
+
+
+def test_the_page_opens_and_asks_nobody_else(walk):
+    shot(walk.tab, "page-first")
+    assert walk.super_prompt() == "" and walk.tab.seen.foreign == []
+
+
+def test_eight_buttons_one_after_the_other_and_run_all(walk, site):
+    walk.write("Prompt", QUESTION)
+    walk.sees("stage: raw")
+    assert walk.super_prompt() == ""  # nothing runs without a click
+    texts = []
+    for button in BUTTONS:
+        expect(walk.button(button)).to_be_enabled()
+        texts.append(walk.press(button))
+        assert walk.tab.get_by_text(STAGES[button]).first.is_visible()
+    assert len(set(texts)) >= 5 and all(QUESTION in text for text in texts)
+    walk.show("Transparency", "Runs")
+    shot(walk.tab, "page-runs")
+    table = [walk.cells()[at : at + 4] for at in range(0, 4 * len(BUTTONS), 4)]
+    assert [row[0] for row in table] == list(BUTTONS)
+    ids = [row[1] for row in table]
+    assert len(set(ids)) == len(BUTTONS) and [row[2] for row in table[1:]] == ids[:-1]
+
+    link = walk.tab.get_by_role("link", name=f"Run {ids[-1]}")
+    link.wait_for(timeout=SLOW_MS)  # its run is written behind the prompt
+    with walk.tab.context.expect_page() as opened:
+        link.click()
+    dagster = opened.value
+    dagster.get_by_text("Success", exact=True).first.wait_for()
+    assert dagster.url.startswith(f"{site.dagster}/runs/{ids[-1]}")
+    shot(dagster, "page-run-in-dagster")
+    assert parent_of(site, dagster.url.rpartition("/runs/")[2][:36]).startswith(ids[-2])
+    dagster.close()
+
+    again = Walk(walk.tab.context.new_page(), site).open()
+    assert again.ask(QUESTION) == texts[-1]
+    assert walk.tab.seen.foreign == []
+
+
+def test_another_setting_runs_again_from_there(walk, site):
+    walk.ask(QUESTION)
+    walk.show("Transparency", "Decisions")
+    walk.sees(" candidates are in")
+    before = walk.tab.get_by_text(" candidates are in").inner_text()
+    walk.tab.get_by_text("Retrieval", exact=True).first.click()
+    number = walk.tab.get_by_role("spinbutton", name="Top-K")
+    number.fill("1")
+    number.press("Enter")
+    walk.sees("Retrieval (1 changed)")
+    walk.press("Retrieval")
+    assert walk.tab.get_by_text(" candidates are in").inner_text() != before
+    shot(walk.tab, "page-another-top-k")
+    for button in BUTTONS[3:]:
+        walk.press(button)
+    assert "1 of " in walk.sees(" candidates are in").inner_text()
+
+
+def test_an_empty_prompt_is_a_message_and_runs_nothing(walk):
+    walk.button(RUN_ALL).click()
+    walk.sees("the prompt is empty")
+    assert walk.idle().super_prompt() == "" and not walk.tab.get_by_text(BUILT).count()
+    walk.show("Transparency")
+    walk.sees("Nothing ran yet")
+
+
+def test_with_the_keyboard_alone(walk):
+    keys = walk.tab.keyboard
+    walk.box("Prompt").focus()
+    keys.insert_text(QUESTION)
+    reached = []
+    for _ in range(12):
+        keys.press("Tab")
+        reached.append(walk.tab.evaluate("document.activeElement.innerText"))
+        if reached[-1] == RUN_ALL:
+            break
+    assert [name for name in reached if name in BUTTONS] == list(BUTTONS)
+    shot(walk.tab, "page-keyboard")
+    keys.press("Enter")
+    assert QUESTION in walk.reaches(RUN_ALL)
+
+
+def test_ctrl_enter_loses_no_text(walk):
+    walk.box("Prompt").focus()
+    walk.tab.keyboard.insert_text(QUESTION)
+    walk.tab.keyboard.press("Control+Enter")
+    walk.idle()
+    assert walk.box("Prompt").input_value() == QUESTION
+
+
+def test_the_sidebar_closes_and_opens_with_the_keyboard(walk):
+    sidebar = walk.tab.get_by_test_id("stSidebar")
+    close = sidebar.get_by_test_id("stSidebarCollapseButton").get_by_role("button")
+    close.focus()
+    walk.tab.keyboard.press("Enter")
+    expect(sidebar).to_have_attribute("data-collapsed", "true")
+    shot(walk.tab, "page-no-sidebar")
+    walk.tab.get_by_test_id("stExpandSidebarButton").focus()
+    walk.tab.keyboard.press("Enter")
+    expect(sidebar).to_have_attribute("data-collapsed", "false")
+    expect(walk.tab.get_by_text("Ingest Folder").first).to_be_visible()

@@ -1,0 +1,148 @@
+"""Dagster's pages as a person uses them: four of the five ways to use RAGstream, click by click.
+
+The fifth, the page, is in `test_page.py`; *Materialize* in `test_dagster_ui.py`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import SIZE
+from tests.browser.dagster_api import ask, new_run, runs
+from tests.browser.sites import ROOT, Seen, Site, running, shot
+from tests.browser.walk import SLOW_MS, Walk
+
+HANDBOOK = ROOT / "data" / "doc_raw" / "handbook"
+PAGES = ("durability-and-recovery.md", "stage-a1-files-and-lock.md", "quick-start.md")
+QUESTION = "How does the exact file lock restrict a prompt?"
+NOTE = "# Canary\n\nThe yellow canary of the control room sings at half past nine.\n"
+TICKS = """{ sensorOrError(sensorSelector: {
+  repositoryLocationName: "ragstream", repositoryName: "__repository__", sensorName: "folder_sensor"
+}) { ... on Sensor { sensorState { ticks(limit: 20) { timestamp runIds } } } } }"""
+MATERIALIZED = '{ assetOrError(assetKey: {path: ["history", "embeddings"]}) { ... on Asset { \
+assetMaterializations { partition runId } } } }'
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory):
+    """`ragstream up` over three pages of the handbook and one kept turn."""
+    data = tmp_path_factory.mktemp("office") / "data"
+    (data / "doc_raw" / "handbook").mkdir(parents=True)
+    for name in PAGES:
+        shutil.copy(HANDBOOK / name, data / "doc_raw" / "handbook")
+    with running(data, ingest=["handbook"]) as site:
+        site.ragstream("history", "append", "--user", "Which port?", "--assistant", "8503.")
+        yield site
+
+
+@pytest.fixture
+def desk(browser, office):
+    """A tab on Dagster's pages and the page."""
+    context = browser.new_context(viewport=SIZE)
+    context.set_default_timeout(SLOW_MS)
+    page = context.new_page()
+    page.seen = Seen({urlsplit(url).netloc for url in (office.page, office.dagster)})
+    context.on("request", lambda sent: page.seen.note(sent.url))
+    yield page
+    shot(page, "walkthrough-last")
+    assert page.seen.foreign == []
+    context.close()
+
+
+def test_the_sensor_brings_a_new_file_in_within_two_ticks(desk, office: Site):
+    before = runs(office)
+    office.write("handbook", "canary.md", NOTE)
+    written = (office.data / "doc_raw" / "handbook" / "canary.md").stat().st_mtime
+    run = new_run(office, before, "ingest_documents")
+    ticks = ask(office, TICKS)["sensorOrError"]["sensorState"]["ticks"]
+    since = [tick["runIds"] for tick in ticks if tick["timestamp"] > written]
+    assert any(run in ids for ids in since[-2:]), since
+    desk.goto(f"{office.dagster}/automation")
+    desk.get_by_text("folder_sensor").first.wait_for()
+    desk.get_by_text("nightly_history").first.wait_for()
+    shot(desk, "walkthrough-sensors")
+    walk = Walk(desk, office).open()
+    walk.sees("generation 2")
+    desk.get_by_text("Files: 4 of 4 ON").click()
+    walk.sees("canary.md")
+    assert "half past nine" in walk.ask("When does the yellow canary sing?")
+    shot(desk, "walkthrough-sensor-on-the-page")
+
+
+def test_the_launchpad_runs_the_query_job_as_it_stands(desk, office: Site):
+    before = runs(office)
+    desk.goto(f"{office.dagster}/locations/ragstream/jobs/build_prompt/playground")
+    desk.get_by_text("No errors").wait_for()
+    shot(desk, "walkthrough-launchpad")
+    desk.get_by_role("button", name="Launch Run").click()
+    desk.wait_for_url("**/runs/*")
+    run = new_run(office, before, "build_prompt")
+    assert run in desk.url
+    desk.get_by_text("RUN_SUCCESS").wait_for()
+    select(desk, "prompt_builder")
+    shown = desk.get_by_text("[Show Markdown]")
+    shown.last.wait_for()
+    text = ""
+    for number in range(shown.count()):
+        shown.nth(number).click()
+        dialog = desk.get_by_role("dialog")
+        dialog.wait_for()
+        text += dialog.inner_text()
+        shot(desk, "walkthrough-super-prompt")
+        desk.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+    assert "] HARD RULES" in text and f'source="{PAGES[0]}"' in text
+
+
+def test_a_run_of_the_page_is_executed_again_from_the_middle(desk, office: Site):
+    before = runs(office)
+    walk = Walk(desk, office).open()
+    walk.ask(QUESTION)
+    parent = new_run(office, before, "build_prompt")
+    before = runs(office)
+    desk.goto(f"{office.dagster}/runs/{parent}")
+    desk.get_by_text("RUN_SUCCESS").wait_for()
+    select(desk, "a3_nli_gate")
+    desk.get_by_role("button", name="Re-execute (").locator("xpath=following::button[1]").click()
+    desk.get_by_role("menuitem", name="From selected").click()
+    run = new_run(office, before, "build_prompt")
+    desk.goto(f"{office.dagster}/runs/{run}")
+    desk.get_by_text("RUN_SUCCESS").wait_for()
+    shot(desk, "walkthrough-from-the-middle")
+    found = ask(office, f'{{ runOrError(runId: "{run}") {{ ... on Run {{ parentRunId rootRunId '
+                        "stepStats { stepKey status } } } }")["runOrError"]  # fmt: skip
+    ran = {row["stepKey"] for row in found["stepStats"] if row["status"] == "SUCCESS"}
+    assert (found["parentRunId"], found["rootRunId"]) == (parent, parent)
+    assert "retrieval" not in ran and {"a3_nli_gate", "prompt_builder"} <= ran
+
+
+def test_a_month_of_history_is_filled_back(desk, office: Site):
+    before = runs(office)
+    desk.goto(f"{office.dagster}/assets/history/embeddings")
+    desk.get_by_role("button", name="Materialize").first.click()
+    dialog = desk.get_by_role("dialog")
+    dialog.get_by_text("Latest", exact=True).click()
+    shot(desk, "walkthrough-backfill")
+    dialog.get_by_role("button", name="Launch").click()
+    run = new_run(office, before, "__ASSET_JOB")
+    desk.goto(f"{office.dagster}/runs/{run}")
+    desk.get_by_text("RUN_SUCCESS").wait_for()
+    shot(desk, "walkthrough-backfill-run")
+    rows = ask(office, MATERIALIZED)["assetOrError"]["assetMaterializations"]
+    assert [row["partition"] for row in rows if row["runId"] == run]
+    desk.goto(f"{office.dagster}/locations/ragstream/schedules/nightly_history")
+    desk.get_by_text("nightly_history").first.wait_for()
+    expect(desk.get_by_role("checkbox").first).to_be_checked()
+
+
+def select(desk, step: str) -> None:
+    """Select a step of the run in sight by its name."""
+    desk.get_by_role("textbox", name="Search and filter steps").focus()
+    desk.keyboard.type(f'name:"{step}"')
+    desk.keyboard.press("Enter")
+    desk.keyboard.press("Escape")
+    desk.get_by_role("button", name="Re-execute (").wait_for()

@@ -1,0 +1,108 @@
+"""What a person does on the page in a real browser: writes, presses, looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from playwright.sync_api import Locator, Page, expect
+
+from ragstream_core.orchestration.chain import BUTTONS
+from tests.browser.sites import Site
+
+RUN_ALL = "Run all"
+BUILT = " tokens · key "
+SAYS = ("preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5")
+STAGES = dict(zip(BUTTONS, [*(f"stage: {name} ·" for name in SAYS), BUILT], strict=True))
+"""What stands below the Super-Prompt once a button's stage is through."""
+SLOW_MS = 90_000
+DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A tab on the page of a site."""
+
+    tab: Page
+    site: Site
+
+    def open(self) -> Walk:
+        """Open the page; it is there once one can write and press."""
+        self.tab.goto(self.site.page)
+        self.box("Prompt").wait_for(timeout=SLOW_MS)
+        self.box("Super-Prompt").wait_for(timeout=SLOW_MS)
+        return self.idle()
+
+    def idle(self) -> Walk:
+        """Wait until no press is at work and everything is drawn."""
+        expect(self.button(RUN_ALL)).to_be_enabled(timeout=SLOW_MS)
+        self.tab.locator(DRAWN).wait_for(timeout=SLOW_MS)
+        return self
+
+    def button(self, name: str) -> Locator:
+        """Return a button by what is written on it."""
+        return self.tab.get_by_role("button", name=name, exact=True)
+
+    def box(self, name: str) -> Locator:
+        """Return a box to write into by its label."""
+        return self.tab.get_by_role("textbox", name=name, exact=True)
+
+    def write(self, name: str, text: str) -> None:
+        """Write into a box and leave it, as Tab does."""
+        self.box(name).fill(text)
+        self.box(name).blur()
+        self.idle()
+
+    def press(self, name: str) -> str:
+        """Press a button of the chain; wait for its stage and return the Super-Prompt."""
+        self.button(name).click()
+        return self.reaches(name)
+
+    def reaches(self, name: str) -> str:
+        """Wait until the page shows the stage of a button; return the Super-Prompt."""
+        self.sees(STAGES.get(name, BUILT))
+        self.idle()
+        return self.super_prompt()
+
+    def sees(self, text: str) -> Locator:
+        """Wait until the page shows a text; return where."""
+        found = self.tab.get_by_text(text).filter(visible=True).first
+        found.wait_for(timeout=SLOW_MS)
+        return found
+
+    def ask(self, text: str) -> str:
+        """Write a prompt and press Run all; return the Super-Prompt."""
+        self.write("Prompt", text)
+        return self.press(RUN_ALL)
+
+    def super_prompt(self) -> str:
+        """Return the text that the page shows at the right."""
+        return self.box("Super-Prompt").input_value()
+
+    def ingested(self, files: int) -> None:
+        """Wait until the sidebar says that a project's files are in.
+
+        The folder sensor may be at it at this moment: then the page names who writes the project,
+        and a person presses *Ingest Folder* again.
+        """
+        done, again = self.tab.get_by_text(f"files: {files} ·"), self.button("Ingest Folder")
+        refused = self.tab.get_by_text("is being written")
+        for _ in range(20):
+            done.or_(refused).first.wait_for(timeout=SLOW_MS)
+            if done.is_visible():
+                return
+            again.click()
+            self.idle()
+        raise AssertionError(f"{files} files were never in")
+
+    def show(self, *names: str) -> None:
+        """Open one of the tabs below, and one inside of it."""
+        for name in names:
+            self.tab.get_by_role("tab", name=name, exact=True).click()
+        self.idle()
+
+    def cells(self) -> list[str]:
+        """Return what the table in sight tells screen readers, cell by cell."""
+        table = self.tab.get_by_test_id("stDataFrame").filter(visible=True).first
+        cells = table.locator("td[role='gridcell']")
+        cells.first.wait_for(state="attached")
+        return cells.all_inner_texts()
