@@ -24,10 +24,12 @@ def project_files(project: str) -> list[str]:
 
 def show() -> None:
     """Draw which files are injected and which retrieval may read."""
-    names = [name for project in st.session_state[PROJECTS_KEY] for name in project_files(project)]
+    chosen = st.session_state[PROJECTS_KEY]
+    names = [name for project in chosen for name in project_files(project)]
     off: set[str] = st.session_state.setdefault(OFF_KEY, set())
-    off &= set(names)
-    with st.expander(f"Files: {len(names) - len(off):,} of {len(names):,} ON"):
+    known = set(names)  # of a project that is not chosen now a file stays OFF
+    off -= {name for name in off if name.partition("/")[0] in chosen and name not in known}
+    with st.expander(f"Files: {len(known - off):,} of {len(names):,} ON"):
         st.toggle(
             "Exact File Lock",
             key=LOCK_KEY,

@@ -13,7 +13,7 @@ from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import PROJECTS_KEY, run_link, show_message, workspace
 from ragstream_core.ingestion.file_types import TYPES
 
-EVERY_S = 0.5
+EVERY_S = 1.0
 NEW_KEY = "new_project"
 PROBLEM_KEY = "project_problem"
 SAVED_KEY = "uploads_saved"

@@ -27,6 +27,7 @@ from ragstream_app.stage_text import stage_text
 from ragstream_core.orchestration.chain import BUTTONS, CHAIN
 
 EVERY_S = 0.4
+WRITTEN_EVERY_S = 2.0
 PROMPT_HEIGHT = 300
 PLACEHOLDER = """What do you want to know or have done?
 
@@ -130,7 +131,7 @@ def _progress() -> None:
     st.progress(job.fraction, text=f"{_BUTTON_OF.get(job.stage, '')} · {job.elapsed_s:.0f} s")
 
 
-@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
+@st.fragment(run_every=WRITTEN_EVERY_S)  # type: ignore[untyped-decorator]
 def _writing() -> None:
     """Follow the writing of the run; its link would lead to nothing before its end."""
     last = desk().last

@@ -175,7 +175,7 @@ def run_table(steps: Mapping[str, Step]) -> None:
         st.text("Nothing of this prompt is recorded in Dagster.")
         return
     opens = st.column_config.LinkColumn(display_text="open in Dagster", width=140)
-    st.dataframe(rows, hide_index=True, column_config={"link": opens})
+    st.dataframe(rows, hide_index=True, placeholder="recording …", column_config={"link": opens})
 
 
 def run_rows(steps: Mapping[str, Step]) -> list[dict[str, str | None]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.answering.citations import Citation, journal_rows
 from ragstream_core.build.history import turns
 from ragstream_core.errors import RagstreamError
-from ragstream_core.history.records import Asked, Turn
+from ragstream_core.history.records import Asked, Cleared, Turn
 from ragstream_core.orchestration.inputs import inputs_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class Keeper:
         self._key = prepared.prompt_key
         self._files = prepared.prompt.extras.get("files", [])
         self._asked = ""
+        self._seq = 0
         self.session = prepared.session
 
     def asked(self) -> None:
@@ -36,7 +37,7 @@ class Keeper:
             return
         record = Asked("", self.session, "", self._inputs.text, self._projects, self._key)
         (entry,) = turns.append_records(self._workspace, [record])
-        self._asked = entry.record.id
+        self._asked, self._seq = entry.record.id, entry.seq
 
     def turn(self, text: str, status: str, citations: tuple[Citation, ...]) -> tuple[str, ...]:
         """Make question and answer durable; return a warning where that is not possible.
@@ -45,6 +46,8 @@ class Keeper:
         """
         if not self.session:
             return ()
+        if self._asked and self._is_cleared():
+            return ("the answer is not kept: its question was cleared meanwhile",)
         turn = Turn(
             "", self.session, "", self._inputs.text, text,
             projects=self._projects, active_dbs=self._projects,
@@ -57,6 +60,16 @@ class Keeper:
         except RagstreamError as error:
             return (f"the answer is not kept: {error.message}",)
         return ()
+
+    def _is_cleared(self) -> bool:
+        """Whether the question was cleared while the answer came: it must not come back with it."""
+        for entry in turns.journal(self._workspace).backwards():
+            if entry.seq <= self._seq:
+                return entry.seq != self._seq
+            gone = entry.record.seqs if isinstance(entry.record, Cleared) else ()
+            if any(first <= self._seq <= last for first, last in gone):
+                return True
+        return True
 
     @property
     def _projects(self) -> tuple[str, ...]:

@@ -160,6 +160,18 @@ def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
     assert changed == ("prompt_builder", "prompt.max_facts", default)
 
 
+def test_from_where_nothing_is_kept_nothing_is_recorded(recording):
+    mine, off = Desk(), PromptRequest(QUESTION, ("manual",), settings={"history.persist": False})
+    press(mine, BUTTONS[0], REQUEST, recording)
+    for button in BUTTONS[1:3]:
+        press(mine, button, off, recording)
+    from_the_start = Desk()
+    press(from_the_start, BUTTONS[0], off, recording)
+    assert jobs.flush(WAIT_S) and from_the_start.last.run_id == ""
+    assert [bool(step.run_id) for step in mine.steps.values()] == [True, False, False]
+    assert [run.run_id for run in all_runs(recording)] == [mine.steps[BUTTONS[0]].run_id]
+
+
 def test_what_only_preprocessing_takes_in_is_named(space):
     desk = Desk()
     assert desk.stale(REQUEST) == []

@@ -249,3 +249,15 @@ def test_a_thread_that_cannot_start_leaves_no_press_behind(monkeypatch):
         with pytest.raises(RuntimeError):
             ingests.start(None, "manual")
     assert mine.job is None and ingests.of("manual") is None
+
+
+def test_the_text_is_not_edited_under_a_press_at_work(page, slow):
+    go, _ = slow
+    go.set()
+    click(ask(page), "Run all")
+    assert desk(page).job.wait(60) and not area(run(page), "Super-Prompt").disabled
+    go.clear()
+    click(page, BUTTONS[-1])
+    assert area(page, "Super-Prompt").disabled
+    go.set()
+    assert desk(page).job.wait(60) and not area(run(page), "Super-Prompt").disabled

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ragstream_app.ingest_jobs import IngestJobs
-from ragstream_app.panels import agents, projects, retrieval
+from ragstream_app.panels import agents, files, projects, retrieval
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.orchestration.inputs import inputs_of
 from ragstream_core.stores.lock import project_lock
@@ -277,3 +277,22 @@ def test_trouble_of_the_sidebar_goes_when_it_is_over(page, monkeypatch):
         patched.setattr(projects, "show", lambda: 1 / 0)
         assert len(run(page).error) == 1
     assert not run(page).error
+
+
+def test_a_file_stays_off_while_its_project_is_not_chosen(indexed):
+    (indexed / "doc_raw" / "other").mkdir()
+    (indexed / "doc_raw" / "other" / "a.md").write_text("# Other\n")
+    open_workspace().ingest("other")
+    page = open_page()
+    chosen = control(page, "multiselect", "Projects")
+    next(box for box in page.checkbox if "guide/locks.md" in box.label).uncheck().run()
+    chosen.set_value(["other"]).run()
+    assert "Files: 1 of 1 ON" in [e.label for e in page.expander]
+    assert taken(page).off == ()
+    control(page, "multiselect", "Projects").set_value(["manual", "other"]).run()
+    assert "Files: 4 of 5 ON" in [e.label for e in page.expander]
+    assert taken(page).off == ("manual/guide/locks.md",)
+    (indexed / "doc_raw" / "manual" / "guide" / "locks.md").unlink()
+    files.project_files.clear()
+    assert not page.run().exception
+    assert page.session_state.files_off == set()

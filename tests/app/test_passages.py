@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragstream_core.build.explaining.passages import AROUND, WIDE, Line, as_text, passage
 from ragstream_core.build.explaining.tracing import citable, trace
 from ragstream_core.build.workspace import open_workspace
-from ragstream_core.records.identity import parse_chunk_id
+from ragstream_core.records.identity import chunk_id, parse_chunk_id, sha256_hex
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 
@@ -45,6 +45,38 @@ def test_a_file_that_changed_shows_what_the_index_holds(asked, indexed):
     (chunk,) = workspace.view("manual").chunks([identifier])
     assert "\n".join(line.text for line in found if line.cited) == chunk.snippet
     assert {line.number for line in found} == {0}
+
+
+def test_a_file_that_changes_after_it_was_looked_at_is_not_shown_for_the_cited_one(asked, indexed):
+    workspace, key, ids = asked
+    found = trace(workspace, next(i for i in ids if i.startswith("guide/locks.md::")), key)
+    path = indexed / "doc_raw" / "manual" / "guide" / "locks.md"
+    path.write_text(path.read_text().upper())
+    assert {line.number for line in passage(workspace, found)} == {0}
+
+
+def test_a_span_that_ends_with_its_line_does_not_reach_into_the_next_one(asked, indexed):
+    workspace, key, ids = asked
+    found = trace(workspace, next(i for i in ids if i.startswith("guide/locks.md::")), key)
+    first = (indexed / "doc_raw" / "manual" / "guide" / "locks.md").read_text().index("\n") + 1
+    lines = passage(workspace, found | {"span": [0, first]})
+    assert [line.number for line in lines if line.cited] == [1]
+
+
+def test_the_pieces_before_and_after_stand_around_the_cited_one(indexed):
+    workspace = open_workspace()
+    text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence {n} of it. " * 60 for n in range(8))
+    (indexed / "doc_raw" / "manual" / "long.md").write_text(text)
+    number = workspace.ingest("manual").generation
+    digest = sha256_hex(text.encode())
+    ids = [chunk_id("long.md", digest, n) for n in range(3)]
+    pieces = [chunk.snippet for chunk in workspace.view("manual", number).chunks(ids)]
+    found = {"kind": "chunk", "now": "changed", "project": "manual", "path": "long.md"}
+    found |= {"sha256": digest, "span": [0, 1], "generation": {"kept": True, "n": number}}
+    for at, around in ((0, pieces[:2]), (1, pieces)):
+        lines = passage(workspace, found | {"chunk_idx": at})
+        assert "\n".join(line.text for line in lines) == "\n".join(around)
+        assert "\n".join(line.text for line in lines if line.cited) == pieces[at]
 
 
 def test_what_is_no_piece_of_a_document_has_no_passage(asked):

@@ -10,8 +10,11 @@ import time
 import dagster as dg
 import pytest
 
-from ragstream_assets import instance, recorder, runs, upkeep
+from ragstream_assets import instance, outcomes, recorder, runs, upkeep
 from ragstream_assets.writer import writer
+from ragstream_core.build.history.clearing import clear
+from ragstream_core.build.history.turns import append_turn
+from ragstream_core.history.records import Turn
 from ragstream_core.orchestration.chain import OPS, ops_of
 from ragstream_core.records import to_json
 from ragstream_core.records.identity import canonical_json
@@ -156,6 +159,20 @@ def test_a_prompt_that_was_removed_meanwhile_is_not_written_after_all(ingested, 
         shutil.rmtree(ingested.store.root / found.record.prompt_key)
     assert writer.flush(60) and "not kept any more" in found.warnings[0]
     assert home.get_runs_count() == 0 and not (ingested.store.root / "runs").exists()
+
+
+def test_what_was_cleared_meanwhile_is_not_written_after_all(ingested, request_, home):
+    append_turn(ingested, Turn("", "mine", "", "Hello", "Hi"))
+    with runs.one_run:
+        found = recorder.record_prompt(ingested, request_, through="a2")
+        clear(ingested, everything=True)
+    assert writer.flush(60) and "were cleared" in found.warnings[0]
+    assert home.get_runs_count() == 0 and not list((ingested.store.root / "inbox").glob("*"))
+
+
+def test_nothing_of_a_written_run_stays_in_memory(ingested, request_):
+    found = record_prompt(ingested, request_, through="a2")
+    assert found.run_id and found.run_id not in outcomes._outcomes
 
 
 def test_runs_of_a_dead_process_are_closed_at_the_start(ingested, home, request_, monkeypatch):
