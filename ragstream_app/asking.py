@@ -10,7 +10,7 @@ from ragstream_core.prompting.compose import injected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ragstream_assets.walks import RecordedPrompt
+    from ragstream_assets.recording.walks import RecordedPrompt
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.inputs import PromptRequest
     from ragstream_core.records import SuperPrompt
@@ -95,7 +95,7 @@ def settle(outcome: Outcome, say: Callable[[str], object]) -> None:
     except KeyboardInterrupt:
         known = False
     if not known:
-        from ragstream_assets.writer import writer
+        from ragstream_assets.recording.writer import writer
 
         writer.leave()
         say("not recorded in Dagster: it was not waited for; the prompt is kept")

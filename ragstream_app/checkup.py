@@ -241,7 +241,7 @@ def _history(config: AppConfig) -> Iterator[Check]:
 
 
 def _ports(config: AppConfig) -> Iterator[Check]:
-    from ragstream_app.ports import is_free
+    from ragstream_app.serving.ports import is_free
 
     wanted = (("Dagster", "--port", config.settings.dagster.port),
               ("page", "--page-port", config.settings.page.port))  # fmt: skip

@@ -18,8 +18,8 @@ from ragstream_core.orchestration.chain import BUTTONS, ops_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ragstream_app.jobs import Job
-    from ragstream_assets.walks import RecordedPrompt
+    from ragstream_app.jobs.presses import Job
+    from ragstream_assets.recording.walks import RecordedPrompt
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.inputs import PromptRequest
     from ragstream_core.records import SuperPrompt
@@ -180,7 +180,7 @@ def press_all(
 
 def _completed(after: RecordedPrompt) -> str:
     """Return the button whose last op has passed just now, the audit's second pass included."""
-    from ragstream_assets.steps import AGAIN, AUDIT
+    from ragstream_assets.recording.steps import AGAIN, AUDIT
     from ragstream_core.orchestration.chain import RERUN, rescoped
 
     step = list(after.passed)[-1]

@@ -12,7 +12,6 @@ import streamlit as st
 from ragstream_app.failures import describe
 from ragstream_app.panels import (
     answer,
-    conversation,
     preview,
     prompt,
     shaper,
@@ -21,6 +20,7 @@ from ragstream_app.panels import (
     tokens,
     transparency,
 )
+from ragstream_app.panels.conversation import panel as conversation
 from ragstream_app.serving.page import is_guarded
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -7,10 +7,10 @@ succeeds and says so (R-212). What the answer says is shown as plain text, never
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.answer_record import ANSWERS
 from ragstream_assets.failures import short_errors
 from ragstream_assets.previews import PREVIEW_CHARS, Metadata, table, usd
 from ragstream_assets.query_job import through_chain
+from ragstream_assets.recording.answer_record import ANSWERS
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.answering.answer import Answer

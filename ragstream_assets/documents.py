@@ -10,7 +10,6 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.failures import short_errors
-from ragstream_assets.outcomes import outcome
 from ragstream_assets.previews import (
     chunk_metadata,
     embedding_metadata,
@@ -18,6 +17,7 @@ from ragstream_assets.previews import (
     index_metadata,
 )
 from ragstream_assets.progress import reporter
+from ragstream_assets.recording.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.build.workspace import Workspace

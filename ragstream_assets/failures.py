@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from ragstream_assets.outcomes import outcome
+from ragstream_assets.recording.outcomes import outcome
 from ragstream_core.errors import RagstreamError
 
 

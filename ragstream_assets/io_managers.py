@@ -11,7 +11,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from ragstream_assets.outcomes import outcome
+from ragstream_assets.recording.outcomes import outcome
 from ragstream_core.atomic import replace_bytes
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.prompt_store import PARENT_PREFIX

@@ -13,11 +13,11 @@ import dagster as dg
 from ragstream_assets.example import resolve
 from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON
-from ragstream_assets.outcomes import outcome
 from ragstream_assets.previews import Metadata, prompt_metadata, stage_metadata
+from ragstream_assets.recording.outcomes import outcome
+from ragstream_assets.recording.steps import AFTER_AUDIT, AGAIN, AUDIT
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.stage_settings import request_config, stage_config
-from ragstream_assets.steps import AFTER_AUDIT, AGAIN, AUDIT
 from ragstream_core.build.editing import with_edits
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import Refused, UsageError

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ragstream_assets import runs
 from ragstream_assets.instance import instance_of
-from ragstream_assets.outcomes import Outcome
-from ragstream_assets.steps import is_before, upstream_of
+from ragstream_assets.recording import runs
+from ragstream_assets.recording.outcomes import Outcome
+from ragstream_assets.recording.steps import is_before, upstream_of
+from ragstream_assets.recording.walks import UNRECORDED, Observer, RecordedPrompt, Walk, attempt
+from ragstream_assets.recording.writer import Recording, writer
 from ragstream_assets.upkeep import PROJECT_TAG, mark_stale_runs
-from ragstream_assets.walks import UNRECORDED, Observer, RecordedPrompt, Walk, attempt
-from ragstream_assets.writer import Recording, writer
 from ragstream_core.build.workspace import IngestProgress, Workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats

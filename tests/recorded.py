@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragstream_assets import recorder
-from ragstream_assets.writer import writer
+from ragstream_assets.recording.writer import writer
 
 WAIT_S = 240.0
 

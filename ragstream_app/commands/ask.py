@@ -99,7 +99,7 @@ def ask(
             workspace, prepared, allow_secrets=allow_secrets, show=None if as_json else _show
         )
         if made.run_id:
-            from ragstream_assets.answer_record import record_answer
+            from ragstream_assets.recording.answer_record import record_answer
 
             record_answer(workspace, answer, run_id=made.run_id)
         _deliver(answer, as_json=as_json)

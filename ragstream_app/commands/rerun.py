@@ -43,7 +43,7 @@ def rerun(
         UnknownPrompt: No such prompt.
         RagstreamError: An input is no longer there, or a stage refused or failed.
     """
-    from ragstream_assets.resuming import resume
+    from ragstream_assets.recording.resuming import resume
 
     workspace = session_of(ctx).workspace()
     recorded = is_recorded(workspace, wanted=not no_record)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragstream_app.ports import HOST, is_free
+from ragstream_app.serving.ports import HOST, is_free
 from ragstream_app.session import note, session_of
 from ragstream_core.errors import Refused
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from ragstream_app.servers import Server
     from ragstream_app.serving.door import Door
+    from ragstream_app.serving.servers import Server
     from ragstream_app.serving.supervisor import Supervisor
     from ragstream_core.config import AppConfig
 
@@ -90,19 +90,20 @@ def _require_free(config: AppConfig, door: Door | None) -> None:
 
 
 def _dagster(config: AppConfig, *, read_only: bool) -> list[Server]:
-    from ragstream_app.servers import Server
+    from ragstream_app.serving.servers import Server
     from ragstream_assets.instance import dagster_home
     from ragstream_core.atomic import replace_text
 
     replace_text(dagster_home(config.data_dir) / "workspace.yaml", WORKSPACE, durable=False)
-    web = [sys.executable, "-m", "ragstream_assets.web", *(["--read-only"] if read_only else [])]
-    daemon = [sys.executable, "-m", "ragstream_assets.daemon"]
+    flags = ["--read-only"] if read_only else []
+    web = [sys.executable, "-m", "ragstream_assets.serving.web", *flags]
+    daemon = [sys.executable, "-m", "ragstream_assets.serving.daemon"]
     url = f"http://{HOST}:{config.settings.dagster.port}"
     return [Server("Dagster", web, url, f"{url}/server_info"), Server("Dagster daemon", daemon)]
 
 
 def _page(door: Door) -> Server:
-    from ragstream_app.servers import Server
+    from ragstream_app.serving.servers import Server
 
     command = [sys.executable, "-m", "ragstream_app.serving.page"]
     return Server("page", command, door.url, f"{door.url}/_stcore/health")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from ragstream_app.answer_jobs import AnswerJob
 from ragstream_app.failures import describe
-from ragstream_app.panels import answered, cited, conversation_choice, model_choice
+from ragstream_app.jobs.answers import AnswerJob
+from ragstream_app.panels import answered, cited, model_choice
+from ragstream_app.panels.conversation import choice
 from ragstream_app.panels.shared import desk, report, show_message, super_prompt_key
 from ragstream_core.errors import UsageError
 
@@ -103,10 +104,10 @@ def on_send(prepared: Prepared, allow_secrets: bool) -> None:
         report(UsageError("the Super-Prompt changed just now; nothing was sent", hint=again))
         return
     st.session_state[cited.OPEN_KEY] = None
-    conversation_choice.join(prepared.session)
+    choice.join(prepared.session)
     last = desk().last
     st.session_state[JOB_KEY] = AnswerJob(
-        conversation_choice.home(),
+        choice.home(),
         prepared,
         allow_secrets=allow_secrets,
         run_id=last.run_id if last else "",
@@ -127,14 +128,14 @@ def _prepared(step: Step, asked: ChatModel) -> Prepared | None:
     from ragstream_core.orchestration.inputs import inputs_of
 
     known = st.session_state.get("answer_prepared")
-    session = inputs_of(step.prompt).history.session or conversation_choice.chosen()
-    of = (model_choice.chosen(), session, conversation_choice.persisting())
+    session = inputs_of(step.prompt).history.session or choice.chosen()
+    of = (model_choice.chosen(), session, choice.persisting())
     if known and known[0] is step.prompt and known[1] == of:
         found: Prepared = known[2]
         return found
     try:
         made = answering.prepare(
-            conversation_choice.home(),
+            choice.home(),
             step.prompt,
             prompt_key=step.prompt_key,
             session=session,

@@ -13,7 +13,7 @@ from ragstream_app.panels.shared import show_message
 from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
-    from ragstream_app.answer_jobs import AnswerJob
+    from ragstream_app.jobs.answers import AnswerJob
     from ragstream_core.answering.answer import Answer
 
 MAX_SHOWN = 60_000

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ragstream_app.editing import edit, revert, values_of
 from ragstream_app.panels import prompt
-from ragstream_app.panels.conversation_choice import home
+from ragstream_app.panels.conversation.choice import home
 from ragstream_app.panels.shared import desk, report, super_prompt_key, workspace
 from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.prompting.reparse import SUPER_PROMPT

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from ragstream_app.failures import describe
-from ragstream_app.ingest_jobs import IngestJob, IngestJobs, summary
+from ragstream_app.jobs.ingests import IngestJob, IngestJobs, summary
 from ragstream_app.panels import files
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import PROJECTS_KEY, run_link, show_message, workspace

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragstream_app import jobs
-from ragstream_app.jobs import RUN_ALL
+from ragstream_app.jobs import presses as jobs
+from ragstream_app.jobs.presses import RUN_ALL
 from ragstream_app.panels import projects
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import (

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ragstream_app import jobs
 from ragstream_app.desk import Desk
 from ragstream_app.failures import describe
+from ragstream_app.jobs import presses as jobs
 from ragstream_app.panels.markup import literal
-from ragstream_app.ports import HOST
+from ragstream_app.serving.ports import HOST
 from ragstream_core.config import quiet_environment
 
 if TYPE_CHECKING:

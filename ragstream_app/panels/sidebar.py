@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragstream_app.panels import agents, conversation_choice, files, projects, retrieval
+from ragstream_app.panels import agents, files, projects, retrieval
+from ragstream_app.panels.conversation import choice
 
 
 def show() -> None:
     """Draw the sidebar."""
     with st.sidebar:
         projects.show()
-        conversation_choice.show()
+        choice.show()
         files.show()
         retrieval.show()
         agents.show()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from ragstream_app.ports import HOST
 from ragstream_app.serving.passwords import Password, password_file, read_password
-from ragstream_assets.guard import own_hosts
+from ragstream_app.serving.ports import HOST
+from ragstream_assets.serving.guard import own_hosts
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_app.serving.door import Door, door_of
 from ragstream_app.serving.login import Login
-from ragstream_assets.guard import Guard
+from ragstream_assets.serving.guard import Guard
 from ragstream_core.config import AppConfig, quiet_environment
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragstream_app.ports import answers
-from ragstream_app.servers import Server, start, stop_all
+from ragstream_app.serving.ports import answers
+from ragstream_app.serving.servers import Server, start, stop_all
 from ragstream_core.errors import OperationFailed
 
 START_TIMEOUT_S = 180.0

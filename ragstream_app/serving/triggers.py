@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from ragstream_app.ports import direct
+from ragstream_app.serving.ports import direct
 
 QUERY = """{ repositoriesOrError { ... on RepositoryConnection { nodes {
   sensors { name sensorState { status } }

@@ -44,10 +44,11 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pat
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "none")
     monkeypatch.setenv("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("ragstream_app.jobs.PATIENCE_S", 60.0)  # a click of a test is through
+    # a click of a test is through when the page is drawn again
+    monkeypatch.setattr("ragstream_app.jobs.presses.PATIENCE_S", 60.0)
     monkeypatch.chdir(tmp_path)
     yield root
-    written = sys.modules.get("ragstream_assets.writer")
+    written = sys.modules.get("ragstream_assets.recording.writer")
     assert written is None or written.writer.flush(240)  # a run is written while nobody waits
 
 

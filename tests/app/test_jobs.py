@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app import jobs
 from ragstream_app.desk import Desk, press, press_all
+from ragstream_app.jobs import presses as jobs
 from ragstream_core.build.workspace import Workspace, open_workspace
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.orchestration import chain
@@ -220,9 +220,9 @@ def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
 
 KILLED = """
 import os, signal
-from ragstream_app import jobs
+from ragstream_app.jobs import presses as jobs
 from ragstream_app.desk import Desk
-from ragstream_assets import runs
+from ragstream_assets.recording import runs
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.orchestration.inputs import PromptRequest
 

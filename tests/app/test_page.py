@@ -177,7 +177,7 @@ def test_file_names_are_shown_and_not_rendered(name):
 
 def test_documents_are_never_rendered():
     app = ROOT / "ragstream_app"
-    sources = [path.read_text() for path in (app / "page.py", *(app / "panels").glob("*.py"))]
+    sources = [path.read_text() for path in (app / "page.py", *(app / "panels").rglob("*.py"))]
     assert len(sources) > 5
     for source in sources:
         for call in ("st.markdown", "st.write", "unsafe_allow_html", "st.caption", "st.latex"):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ragstream_app.answer_jobs import STOPPED, AnswerJob, StoppableChat
 from ragstream_app.desk import Desk, press_all
+from ragstream_app.jobs.answers import STOPPED, AnswerJob, StoppableChat
 from ragstream_core.build import answering
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import ChatBroken
@@ -437,9 +437,9 @@ def test_a_stream_ends_where_it_is_stopped():
 def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, monkeypatch):
     from dagster import AssetKey
 
-    from ragstream_app import jobs
-    from ragstream_assets.answer_record import ANSWERS
+    from ragstream_app.jobs import presses as jobs
     from ragstream_assets.instance import instance_of
+    from ragstream_assets.recording.answer_record import ANSWERS
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("DAGSTER_HOME", "")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ragstream_app import jobs
-from ragstream_app.clearing_job import SAID, ClearingJob, start
-from ragstream_app.jobs import Job
-from ragstream_app.panels import conversation_clearing
-from ragstream_app.panels import conversation_turns as listed
+from ragstream_app.jobs import presses as jobs
+from ragstream_app.jobs.clearing import SAID, ClearingJob, start
+from ragstream_app.jobs.presses import Job
+from ragstream_app.panels.conversation import clearing
+from ragstream_app.panels.conversation import turns as listed
 from ragstream_app.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
 from ragstream_core.build.history import turns
 from ragstream_core.build.history.clearing import clear
@@ -472,8 +472,8 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
         begun.append(ClearingJob("rewriting the journal", 0.4))
         return begun[-1]
 
-    monkeypatch.setattr(conversation_clearing, "start", slow)
-    monkeypatch.setattr(conversation_clearing, "AT_ONCE_S", 0.0)
+    monkeypatch.setattr(clearing, "start", slow)
+    monkeypatch.setattr(clearing, "AT_ONCE_S", 0.0)
     talk(page, "first")
     ask(page)
     look(page)

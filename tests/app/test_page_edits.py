@@ -152,7 +152,7 @@ def test_every_target_belongs_to_one_button():
 
 @pytest.mark.parametrize("recording", ["none", "dagster"])
 def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
-    from ragstream_app import jobs
+    from ragstream_app.jobs import presses as jobs
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", recording)
     space, mine, request = open_workspace(), Desk(), PromptRequest(QUESTION, ("manual",))
@@ -195,7 +195,7 @@ def test_the_tokens_are_those_of_the_edited_text(finished):
 
 
 def test_nothing_is_taken_back_under_a_press_at_work(indexed):
-    from ragstream_app import jobs
+    from ragstream_app.jobs import presses as jobs
 
     space, mine = open_workspace(), Desk()
     press_all(mine, PromptRequest(QUESTION, ("manual",)), space)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from ragstream_app import jobs
 from ragstream_app.desk import Desk
-from ragstream_app.ingest_jobs import IngestJobs
+from ragstream_app.jobs import presses as jobs
+from ragstream_app.jobs.ingests import IngestJobs
 from ragstream_app.panels import prompt, tokens, transparency
-from ragstream_assets.writer import Recording
+from ragstream_assets.recording.writer import Recording
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.chain import BUTTONS, OPS
 from tests.app.page_driver import QUESTION, area, ask, click, control, desk, open_page, run, said

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ragstream_app.ingest_jobs import IngestJobs
+from ragstream_app.jobs.ingests import IngestJobs
 from ragstream_app.panels import agents, files, projects, retrieval
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.orchestration.inputs import inputs_of

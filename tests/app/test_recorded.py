@@ -10,8 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from ragstream_app import asking, jobs
+from ragstream_app import asking
 from ragstream_app.desk import Desk, press, press_all
+from ragstream_app.jobs import presses as jobs
 from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.orchestration.inputs import PromptRequest
 
@@ -80,14 +81,14 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
 def test_a_command_answers_first_and_waits_for_its_run_a_while(
     recording, run, monkeypatch, interrupted
 ):
-    from ragstream_assets import runs as running
-    from ragstream_assets.writer import Writer
+    from ragstream_assets.recording import runs as running
+    from ragstream_assets.recording.writer import Writer
 
     assert run("ingest", "manual", "--no-record")[0] == 0
     monkeypatch.setattr(asking, "QUIET_S", 0.05)
     monkeypatch.setattr(asking, "PATIENCE_S", 30.0 if interrupted else 0.05)
-    monkeypatch.setattr("ragstream_assets.writer.writer", writer := Writer())
-    monkeypatch.setattr("ragstream_assets.walks.writer", writer)
+    monkeypatch.setattr("ragstream_assets.recording.writer.writer", writer := Writer())
+    monkeypatch.setattr("ragstream_assets.recording.walks.writer", writer)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
     try:

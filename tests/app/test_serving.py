@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_app.ports import HOST, answers
 from ragstream_app.serving import passwords
 from ragstream_app.serving.door import door_of
+from ragstream_app.serving.ports import HOST, answers
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting
 

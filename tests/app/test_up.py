@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from ragstream_app.commands import up
-from ragstream_app.ports import HOST, answers, is_free
-from ragstream_app.servers import Server, start, stop_all
 from ragstream_app.serving import supervisor
 from ragstream_app.serving.door import door_of
+from ragstream_app.serving.ports import HOST, answers, is_free
+from ragstream_app.serving.servers import Server, start, stop_all
 from ragstream_app.serving.supervisor import Supervisor, pause_before
 from ragstream_app.serving.triggers import Triggers, triggers_at
-from ragstream_assets.web import HOST as DAGSTER_HOST
+from ragstream_assets.serving.web import HOST as DAGSTER_HOST
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_assets import instance, recorder
-from ragstream_assets.writer import writer
+from ragstream_assets.recording.writer import writer
 from ragstream_core.build.history.turns import append_records
 from ragstream_core.build.workspace import Workspace, open_workspace
 from ragstream_core.history.records import Turn

@@ -9,9 +9,9 @@ from dataclasses import asdict, replace
 import dagster as dg
 import pytest
 
-from ragstream_assets import runs, steps
 from ragstream_assets.definitions import defs
-from ragstream_assets.outcomes import Outcome
+from ragstream_assets.recording import runs, steps
+from ragstream_assets.recording.outcomes import Outcome
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.orchestration import chain

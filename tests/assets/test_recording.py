@@ -10,8 +10,9 @@ import time
 import dagster as dg
 import pytest
 
-from ragstream_assets import instance, outcomes, recorder, runs, upkeep
-from ragstream_assets.writer import writer
+from ragstream_assets import instance, recorder, upkeep
+from ragstream_assets.recording import outcomes, runs
+from ragstream_assets.recording.writer import writer
 from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.turns import append_turn
 from ragstream_core.history.records import Turn
@@ -146,7 +147,7 @@ def test_where_the_run_before_is_lost_the_next_one_is_recorded_from_the_start(
 
 
 def test_nothing_more_is_queued_while_the_storage_is_stuck(ingested, request_, monkeypatch):
-    monkeypatch.setattr("ragstream_assets.writer.MOST_WAITING", 1)
+    monkeypatch.setattr("ragstream_assets.recording.writer.MOST_WAITING", 1)
     with runs.one_run:
         found = [recorder.record_prompt(ingested, request_, through="a2") for _ in range(3)]
     assert writer.flush(60) and found[0].run_id

@@ -3,8 +3,8 @@
 import dagster as dg
 import pytest
 
-from ragstream_assets.resuming import first_op, resume
-from ragstream_assets.writer import writer
+from ragstream_assets.recording.resuming import first_op, resume
+from ragstream_assets.recording.writer import writer
 from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import inputs_from

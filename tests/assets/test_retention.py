@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ragstream_assets import recorder, retention
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import drop_instances, instance_of
+from ragstream_assets.recording.writer import writer
 from ragstream_assets.resources import adopt
-from ragstream_assets.writer import writer
 from ragstream_core.build.upkeep import keeping
 from ragstream_core.build.upkeep.expiring import DAY_S
 from ragstream_core.build.upkeep.usage import size_of

@@ -21,7 +21,7 @@ and the CPU seconds of that."""
 
 def press(space, desk, button: str, question: str) -> Row:
     """Press a button as the page does; wait for the result, then for the run."""
-    from ragstream_app import jobs
+    from ragstream_app.jobs import presses as jobs
     from ragstream_core.orchestration.inputs import PromptRequest
 
     started = time.perf_counter()
@@ -38,7 +38,7 @@ def press(space, desk, button: str, question: str) -> Row:
 def ways(data: Path) -> list[list[object]]:
     """Press single buttons and "Run all" with recording on and off, in turn."""
     from ragstream_app.desk import Desk
-    from ragstream_app.jobs import RUN_ALL
+    from ragstream_app.jobs.presses import RUN_ALL
     from ragstream_core.build.workspace import open_workspace
     from ragstream_core.config import quiet_environment
     from ragstream_core.orchestration.chain import BUTTONS

@@ -1,7 +1,8 @@
-"""The documentation is checked: commands parse, settings exist, links lead somewhere."""
+"""The documentation is checked: commands, settings, links, pictures, button labels are real."""
 
 import re
 import shlex
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from ragstream_app.cli import app
+from ragstream_app.jobs.presses import RUN_ALL
+from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.settings import SECTIONS, known_keys
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +24,10 @@ DOCUMENTS = [
     *PAGES,
 ]
 COMMAND = re.compile(r"^(?:    |\$ )?(ragstream [^\n]*)$", re.MULTILINE)
-LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)#\s]+)(?:#([^)\s]*))?\)")
+PICTURE = re.compile(r"!\[([^\]\n]*)\]\(([^)\s]+)\)")
+IMAGES = ROOT / "docs" / "images"
+MAX_PICTURE_BYTES = 200_000
 SETTING = re.compile(rf"`((?:{'|'.join(SECTIONS)})\.[a-z_]+)(?:=[^`]*)?`")
 FILES = {"config.py", "dagster.yaml"}
 
@@ -57,6 +63,71 @@ def test_every_command_that_is_shown_can_be_typed(path):
             pytest.fail(f"{path.name}: {line}: {error}")
 
 
+def anchors(path):
+    """Return the names by which the headings of a page can be linked to."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
+
+
+def pictures():
+    """Yield page, description and path of every picture that is shown."""
+    for page in DOCUMENTS:
+        for described, target in PICTURE.findall(page.read_text(encoding="utf-8")):
+            yield page, described, (page.parent / target).resolve()
+
+
+def test_every_picture_exists_and_can_be_looked_at():
+    for page, described, path in pictures():
+        assert len(described.split()) >= 4, f"{page.name}: {path.name} is not described"
+        data = path.read_bytes()
+        assert data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR", path.name
+        width, height = struct.unpack(">II", data[16:24])
+        assert 600 <= width <= 2600 and 300 <= height <= 2000, (path.name, width, height)
+        assert len(data) <= MAX_PICTURE_BYTES, (path.name, len(data))
+
+
+def test_every_picture_is_shown_somewhere():
+    shown = {path for _, _, path in pictures()}
+    assert shown and shown == set(IMAGES.glob("*"))
+
+
+def test_pictures_leave_only_their_description_in_the_index():
+    from ragstream_core.chunking.markup import Markup
+
+    text = "![The page at its start](../../../docs/images/page-first.png)"
+    assert Markup(text).without(0, len(text)) == "The page at its start"
+
+
+def test_every_page_and_decision_is_listed():
+    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    listed = {target for target, _ in LINK.findall(text)}
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        assert f"decisions/{path.name}" in listed, path.name
+    for page in PAGES:
+        assert f"../data/doc_raw/handbook/{page.name}" in listed, page.name
+
+
+def test_the_page_has_what_its_walk_names():
+    panels = ROOT / "ragstream_app" / "panels"
+    code = "".join(
+        p.read_text(encoding="utf-8") for p in [*panels.glob("*.py"), panels / "../page.py"]
+    )
+    labels = {*re.findall(r'"([^"\n]+)"', code), *BUTTONS, RUN_ALL}
+    for name in re.findall(r"\*\*([^*\n]+)\*\*", (HANDBOOK / "the-page.md").read_text("utf-8")):
+        assert name in labels, name
+
+
+def test_every_command_is_described():
+    text = (HANDBOOK / "command-line.md").read_text(encoding="utf-8")
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        names = [name] if not isinstance(command, TyperGroup) else command.commands
+        for word in names:
+            assert re.search(rf"\b{word}\b", text), f"{name}: {word}"
+
+
 def test_the_parser_of_this_test_can_fail():
     with pytest.raises(TyperException):
         parse(["ragstream", "prompt", "x", "--no-such-option"])
@@ -67,9 +138,10 @@ def test_the_parser_of_this_test_can_fail():
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_links_resolve_and_settings_exist(path):
     text = path.read_text(encoding="utf-8")
-    for target in LINK.findall(text):
+    for target, anchor in LINK.findall(text):
         if "://" not in target and not target.startswith("mailto:"):
             assert (path.parent / target).exists(), f"{path.name} → {target}"
+            assert not anchor or anchor in anchors(path.parent / target), f"{path.name} → {anchor}"
     unknown = set(SETTING.findall(text)) - set(known_keys()) - FILES
     assert not unknown, f"{path.name}: {unknown}"
 
@@ -86,7 +158,7 @@ def test_the_handbook_has_its_pages_and_no_page_is_filler():
 
 def test_the_makefile_lists_its_targets():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in ("demo", "test", "check", "up", "bench", "lock", "clean"):
+    for target in ("demo", "test", "check", "up", "bench", "pictures", "lock", "clean"):
         assert re.search(rf"^{target}:.*## ", text, re.MULTILINE), target
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.ports import HOST
+from ragstream_app.serving.ports import HOST
 from tests.faults.harness import FULL
 from tests.unit.orchestration.conftest import write_docs
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.ports import HOST, answers
+from ragstream_app.serving.ports import HOST, answers
 from ragstream_assets.sensors import INTERVAL_S
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.stores.view import forget_views
@@ -35,8 +35,8 @@ TICKS_S = 2 * INTERVAL_S + 30.0
 FIRST = "first.md"
 SERVERS = {
     "page": "ragstream_app.serving.page",
-    "web server": "ragstream_assets.web",
-    "daemon": "ragstream_assets.daemon",
+    "web server": "ragstream_assets.serving.web",
+    "daemon": "ragstream_assets.serving.daemon",
 }
 ROUND = (
     ("page", "web server", RUN := "run"),

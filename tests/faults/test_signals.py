@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_assets.interrupts import interrupts, stopping
+from ragstream_assets.recording.interrupts import interrupts, stopping
 from ragstream_core.build.upkeep import care
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.stores.deep_check import Part

@@ -115,8 +115,8 @@ def test_each_session_has_files_of_its_own(root):
 
 
 def test_each_tab_of_the_page_has_files_of_its_own(root):
-    from ragstream_app import jobs
     from ragstream_app.desk import Desk
+    from ragstream_app.jobs import presses as jobs
 
     space = logging(root, dagster__record="none")
     space.ingest("demo")

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragstream_app.panels import (
-    conversation_adopt,
-    conversation_clearing,
-    conversation_recent,
-    conversation_reply,
-    conversation_turns,
-)
+from ragstream_app.panels.conversation import clearing, reply, turns
 
 
 def show() -> None:
     """Draw the panel."""
     left, right = st.columns([2, 3], gap="small")
     with left:
-        conversation_reply.show()
+        reply.show()
     with right:
         recent, adopt, export, clear = st.columns(
             [5, 3, 3, 4], gap="small", vertical_alignment="center"
@@ -28,12 +22,12 @@ def show() -> None:
             help="Shows the newest turns as the next prompt would see them.",
         )
         with adopt.popover("Adopt", width="stretch", help="Brings turns into a project."):
-            conversation_adopt.show()
+            adopt.show()
         with export.popover("Export", width="stretch"):
-            conversation_turns.exports()
+            turns.exports()
         with clear.popover("Clear history", width="stretch"):
-            conversation_clearing.show()
-        conversation_clearing.report()
+            clearing.show()
+        clearing.report()
         if shown:
-            conversation_recent.show()
-        conversation_turns.show()
+            recent.show()
+        turns.show()

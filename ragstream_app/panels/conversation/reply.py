@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from ragstream_app.panels import notices
-from ragstream_app.panels.conversation_choice import chosen, home, join, persisting
+from ragstream_app.panels.conversation.choice import chosen, home, join, persisting
 from ragstream_app.panels.notices import Notice
 from ragstream_app.panels.shared import PROJECTS_KEY, desk, workspace
 

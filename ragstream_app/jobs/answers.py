@@ -97,7 +97,7 @@ class AnswerJob:
             self.error = error
             return
         if self._run_id:
-            from ragstream_assets.answer_record import record_answer
+            from ragstream_assets.recording.answer_record import record_answer
 
             record_answer(self._workspace, self.answer, run_id=self._run_id)
 

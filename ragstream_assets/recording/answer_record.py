@@ -7,8 +7,8 @@ from functools import partial
 
 from ragstream_assets.instance import drop_instances, instance_of
 from ragstream_assets.recorder import is_on
-from ragstream_assets.runs import one_run
-from ragstream_assets.writer import Recording, writer
+from ragstream_assets.recording.runs import one_run
+from ragstream_assets.recording.writer import Recording, writer
 from ragstream_core.answering.answer import Answer
 from ragstream_core.build.workspace import Workspace
 

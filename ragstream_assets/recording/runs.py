@@ -10,10 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_assets import outcomes
 from ragstream_assets.instance import instance_of
-from ragstream_assets.interrupts import interrupts, stopping
-from ragstream_assets.outcomes import Outcome
+from ragstream_assets.recording import outcomes
+from ragstream_assets.recording.interrupts import interrupts, stopping
+from ragstream_assets.recording.outcomes import Outcome
 from ragstream_assets.upkeep import PROJECT_TAG, process_tags, tidy
 from ragstream_core.build.workspace import Workspace
 

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from ragstream_app.panels import notices
-from ragstream_app.panels.conversation_choice import chosen, home, listing
+from ragstream_app.panels.conversation.choice import chosen, home, listing
 from ragstream_app.panels.notices import Notice
 from ragstream_app.panels.shared import workspace
 

@@ -1,7 +1,10 @@
-"""Dagster's daemon, with a look after its code server: `python -m ragstream_assets.daemon`."""
+"""Dagster's daemon, with a look after its code server.
 
-from ragstream_assets.code_servers import keep_code_servers
+Run as ``python -m ragstream_assets.serving.daemon``.
+"""
+
 from ragstream_assets.instance import dagster_home, instance_of
+from ragstream_assets.serving.code_servers import keep_code_servers
 from ragstream_core.config import AppConfig, quiet_environment
 
 

@@ -1,4 +1,4 @@
-"""Dagster's web server behind our guard, on this machine only: `python -m ragstream_assets.web`.
+"""Dagster's web server behind our guard: ``python -m ragstream_assets.serving.web``.
 
 Its own command has no place for a guard, so the few lines of it that matter stand here; the
 private parts they use are in the contract test.
@@ -6,9 +6,9 @@ private parts they use are in the contract test.
 
 import sys
 
-from ragstream_assets.code_servers import keep_code_servers
-from ragstream_assets.guard import Guard, own_hosts
 from ragstream_assets.instance import dagster_home, instance_of
+from ragstream_assets.serving.code_servers import keep_code_servers
+from ragstream_assets.serving.guard import Guard, own_hosts
 from ragstream_core.config import AppConfig, quiet_environment
 
 HOST = "127.0.0.1"

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ragstream_assets import runs
 from ragstream_assets.instance import drop_instances
-from ragstream_assets.outcomes import Outcome, Passed
-from ragstream_assets.steps import step_of, steps_of
-from ragstream_assets.writer import Recording, brief, writer
+from ragstream_assets.recording import runs
+from ragstream_assets.recording.outcomes import Outcome, Passed
+from ragstream_assets.recording.steps import step_of, steps_of
+from ragstream_assets.recording.writer import Recording, brief, writer
 from ragstream_core.build.editing import put_edits
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.chain import OPS, run_chain

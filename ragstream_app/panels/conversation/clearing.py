@@ -6,10 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from ragstream_app.clearing_job import ClearingJob, start
+from ragstream_app.jobs.clearing import ClearingJob, start
 from ragstream_app.panels import notices, prompt
 from ragstream_app.panels.answer import JOB_KEY as ANSWER_KEY
-from ragstream_app.panels.conversation_choice import chosen, home
+from ragstream_app.panels.conversation.choice import chosen, home
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.notices import Notice
 from ragstream_app.panels.shared import desk, show_message, workspace

@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from ragstream_app.panels import notices
-from ragstream_app.panels.conversation_choice import home, listing
+from ragstream_app.panels.conversation.choice import home, listing
 from ragstream_app.panels.notices import Notice
 from ragstream_app.panels.shared import PROJECTS_KEY
 

@@ -129,7 +129,7 @@ def flush(timeout_s: float) -> bool:
     Args:
         timeout_s: Longest wait in seconds.
     """
-    from ragstream_assets.writer import writer
+    from ragstream_assets.recording.writer import writer
 
     return writer.flush(timeout_s)
 

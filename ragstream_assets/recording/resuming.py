@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from ragstream_assets.outcomes import Passed
 from ragstream_assets.recorder import is_on, record_stage
-from ragstream_assets.steps import step_of
-from ragstream_assets.walks import RecordedPrompt
-from ragstream_assets.writer import Recording
+from ragstream_assets.recording.outcomes import Passed
+from ragstream_assets.recording.steps import step_of
+from ragstream_assets.recording.walks import RecordedPrompt
+from ragstream_assets.recording.writer import Recording
 from ragstream_core.build import querying
 from ragstream_core.build.explaining.diffs import diffs_in
 from ragstream_core.build.file_sources import RecordedAnswers, RecordedFiles

@@ -1,0 +1,1 @@
+"""What the page does in threads of its own; none of it knows Streamlit."""

@@ -1,0 +1,1 @@
+"""How finished prompts and answers become Dagster runs, behind whoever waits for them."""
