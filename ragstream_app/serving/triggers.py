@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ QUERY = """{ repositoriesOrError { ... on RepositoryConnection { nodes {
   schedules { name scheduleState { status } }
 } } } }"""
 TIMEOUT_S = 30.0
+POLL_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,30 @@ class Triggers:
     off: tuple[str, ...] = ()
 
 
-def triggers_at(url: str) -> Triggers:
-    """Ask Dagster's web server; nothing is named where it does not say.
+def triggers_at(url: str, *, timeout_s: float = TIMEOUT_S) -> Triggers:
+    """Ask Dagster's web server, which answers before it knows; nothing where it does not say.
 
     Args:
         url: Of the web server, without a slash at the end.
+        timeout_s: How long to ask again while it names nothing.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            found = _read(_asked(url))
+        except (OSError, ValueError, LookupError, TypeError):
+            found = Triggers()
+        if found != Triggers() or time.monotonic() > deadline:
+            return found
+        time.sleep(POLL_S)
+
+
+def _asked(url: str) -> Any:
+    """Return the server's answer.
+
+    Raises:
+        OSError: It does not answer.
+        ValueError: Not in JSON.
     """
     import urllib.request
 
@@ -37,11 +58,8 @@ def triggers_at(url: str) -> Triggers:
         data=json.dumps({"query": QUERY}).encode(),
         headers={"Content-Type": "application/json"},
     )
-    try:
-        with direct().open(request, timeout=TIMEOUT_S) as answer:
-            return _read(json.load(answer))
-    except (OSError, ValueError, LookupError, TypeError):
-        return Triggers()
+    with direct().open(request, timeout=TIMEOUT_S) as answer:
+        return json.load(answer)
 
 
 def _read(answer: dict[str, Any]) -> Triggers:

@@ -50,7 +50,7 @@ def test_the_page_sets_the_umask(indexed, open_umask):
     from streamlit import config
     from streamlit.testing.v1 import AppTest
 
-    from tests.app.test_page import PAGE
+    from tests.app.page_driver import PAGE
 
     config.set_option("server.address", "127.0.0.1")
     st.cache_resource.clear()

@@ -151,7 +151,8 @@ def test_nothing_more_is_queued_while_the_storage_is_stuck(ingested, request_, m
     with runs.one_run:
         found = [recorder.record_prompt(ingested, request_, through="a2") for _ in range(3)]
     assert writer.flush(60) and found[0].run_id
-    assert "waiting" in found[-1].warnings[0] and found[-1].run_id == ""
+    refused = [one for one in found if not one.run_id]  # one or two: the writer may have taken one
+    assert refused and all("waiting" in one.warnings[0] for one in refused)
 
 
 def test_a_prompt_that_was_removed_meanwhile_is_not_written_after_all(ingested, request_, home):

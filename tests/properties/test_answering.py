@@ -18,7 +18,7 @@ from ragstream_core.prompting.citations import answer_marker, context_header, pa
 from ragstream_core.prompting.fences import Source, frame
 
 ISSUED = frozenset({"1a2b3c4d", "0badcafe", "ffffffff00"})
-LEAK = re.compile(r"\[\s*source\s*:|<<(?:END )?DOC \d", re.IGNORECASE)
+LEAK = re.compile(r"\[[ \t]*source[ \t]*:|<<(?:END )?DOC \d", re.IGNORECASE)
 FRAME = frame(
     3, "0123456789ab", source=Source("1a2b3c4d", "guide/a.md", (0, 9), "ab" * 32), text="x"
 )

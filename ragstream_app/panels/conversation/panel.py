@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragstream_app.panels.conversation import clearing, reply, turns
+from ragstream_app.panels.conversation import adopt, clearing, recent, reply, turns
 
 
 def show() -> None:
@@ -13,15 +13,15 @@ def show() -> None:
     with left:
         reply.show()
     with right:
-        recent, adopt, export, clear = st.columns(
+        now, bring, export, clear = st.columns(
             [5, 3, 3, 4], gap="small", vertical_alignment="center"
         )
-        shown = recent.toggle(
+        shown = now.toggle(
             "RECENT HISTORY",
             key="show_recent",
             help="Shows the newest turns as the next prompt would see them.",
         )
-        with adopt.popover("Adopt", width="stretch", help="Brings turns into a project."):
+        with bring.popover("Adopt", width="stretch", help="Brings turns into a project."):
             adopt.show()
         with export.popover("Export", width="stretch"):
             turns.exports()
