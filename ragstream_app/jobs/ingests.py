@@ -44,7 +44,8 @@ class IngestJob:
     def report(self, phase: str, done: int, total: int) -> None:
         """Take a report of the ingest: an `IngestProgress`."""
         self.line = self._pace.note(phase, done, total, now=time.monotonic())
-        self.fraction = min(1.0, done / total) if total else 0.0
+        part = min(1.0, done / total) if total else 0.0
+        self.fraction = max(self.fraction, part)  # a later phase counts anew: the bar stays
 
 
 class IngestJobs:

@@ -29,7 +29,7 @@ from ragstream_core.stores.view import forget_views
 from tests.faults.harness import FULL
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 20 if FULL else 2
+ROUNDS = 20 if FULL else 1
 TICKS_S = 2 * INTERVAL_S + 30.0
 """Two ticks, and the time an ingest and a busy machine take."""
 FIRST = "first.md"
