@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.atomic import make_private_dir, replace_text
 from ragstream_core.config import set_dagster_home
+from ragstream_core.locks import FolderLock
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
 
+OPENING_S = 60.0
+"""How long to wait for another process that opens the storage."""
 STAMP = "# written by ragstream, replaced when ragstream changes, kept when you edit it: "
 
 
@@ -38,6 +41,7 @@ def instance_of(data_dir: Path) -> "DagsterInstance":
 
     Raises:
         OSError: The folder cannot be written.
+        ProjectLocked: Another process has been opening it for a minute.
         Exception: Whatever Dagster raises when its storage is damaged.
     """
     return _open(dagster_home(data_dir))
@@ -52,7 +56,9 @@ def drop_instances() -> None:
 def _open(home: Path) -> "DagsterInstance":
     from dagster import DagsterInstance
 
-    return DagsterInstance.from_config(str(home))
+    # two processes that make its tables at a time get in each other's way
+    with FolderLock(home, "Dagster's storage").held(wait_s=OPENING_S):
+        return DagsterInstance.from_config(str(home))
 
 
 def _ours(text: str) -> bool:

@@ -52,9 +52,9 @@ def site(llm: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
+    """Chromium without a window; its event loop must not outlive the file, others need theirs."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         missing = "Chromium is not installed: apt-get install chromium"
