@@ -36,7 +36,11 @@ def test_a_fresh_storage_is_made_once(tmp_path):
         )
         for number in range(CHILDREN)
     ]
-    said = [child.communicate(timeout=120) for child in children]
+    try:
+        said = [child.communicate(timeout=120) for child in children]
+    finally:
+        for child in children:
+            child.kill()  # one that waits for another that failed would wait for ever
     assert [out for out, _ in said] == ["0 0\n" * ROUNDS] * CHILDREN, [
         err[-600:] for _, err in said
     ]
