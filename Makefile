@@ -38,7 +38,7 @@ test: check demo ## everything CI runs
 	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered
 
 faults: $(STAMP) ## kill, strace, power-cut and bit-flip sweeps at full length
-	FAULTS=full $(BIN)/pytest tests/faults -q -n 2 --dist loadfile -rP
+	FAULTS=full $(BIN)/pytest tests/faults -q --timeout 0 -n 2 --dist loadfile -rP
 
 up: $(STAMP) ## Dagster and the page on loopback, stopped together with Ctrl-C
 	$(BIN)/ragstream up
