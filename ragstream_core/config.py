@@ -29,12 +29,10 @@ from ragstream_core.settings import (
     CHAIN_SECTIONS,
     SECTIONS,
     ChainSettings,
-    MemoryConfig,
-    PromptConfig,
-    RetrievalConfig,
     Settings,
     known_keys,
 )
+from ragstream_core.settings.prompts import MemoryConfig, PromptConfig, RetrievalConfig
 
 CONFIG_NAME = "ragstream.yaml"
 PREFIX = "RAGSTREAM_"

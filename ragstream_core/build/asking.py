@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragstream_core.orchestration.chain import Stage
     from ragstream_core.ports import ChatModel, FileSource
     from ragstream_core.records.chat import ChatMessage, ChatReply
-    from ragstream_core.settings import AgentsConfig
+    from ragstream_core.settings.prompts import AgentsConfig
 
 
 FORMS = {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ragstream_core.models.chat import ChatOptions
     from ragstream_core.models.nli import NliModel
     from ragstream_core.ports import ChatModel, Embedder, Reranker
-    from ragstream_core.settings import GateConfig, RerankConfig
+    from ragstream_core.settings.prompts import GateConfig, RerankConfig
 
 PLACES = (
     "provider.backend",

@@ -19,7 +19,7 @@ from ragstream_core.history.columns import HistoryColumns
 from ragstream_core.history.selected import GOLD, SILVER, value_of
 
 if TYPE_CHECKING:
-    from ragstream_core.settings import HistoryConfig
+    from ragstream_core.settings.prompts import HistoryConfig
 
 F64 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int8]

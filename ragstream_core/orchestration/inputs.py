@@ -24,14 +24,16 @@ CODE_PACKAGES = (
     "embedders",
     "endpoints",
     "history",
+    "memory",
     "models",
     "orchestration",
     "prompting",
     "records",
     "retrieval",
+    "settings",
     "stores",
 )
-CODE_MODULES = ("lexical.py", "scoring.py", "settings.py")
+CODE_MODULES = ("lexical.py", "scoring.py")
 
 
 @dataclass(frozen=True, slots=True)

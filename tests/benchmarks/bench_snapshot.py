@@ -31,7 +31,7 @@ import numpy as np
 from ragstream_core.stores.history_snapshot import open_snapshot
 from ragstream_core.scoring import exact_cosines, propose, top
 from ragstream_core.history.selection import Filters, bias, eligible
-from ragstream_core.settings import HistoryConfig
+from ragstream_core.settings.prompts import HistoryConfig
 from pathlib import Path
 path, query = Path(sys.argv[1]), np.load(sys.argv[2])
 began = time.perf_counter()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.history.selected import capped, value_of
 from ragstream_core.history.selection import Filters, bias, eligible
-from ragstream_core.settings import HistoryConfig
+from ragstream_core.settings.prompts import HistoryConfig
 from tests.history_rows import DAY_NS, START_NS, columns, row
 
 TAGS = st.lists(st.sampled_from(["GOLD", "SILVER", "BLUE", "note"]), unique=True, max_size=3)

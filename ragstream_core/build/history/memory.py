@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.history.selection import Eligible
     from ragstream_core.retrieval.past import Past
-    from ragstream_core.settings import ChainSettings, HistoryConfig
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.settings.prompts import HistoryConfig
     from ragstream_core.stores.history_view import HistoryView
 
 BACKFILL = "ragstream history backfill"

@@ -11,7 +11,7 @@ from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamErr
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
-    from ragstream_core.settings import HistoryConfig
+    from ragstream_core.settings.prompts import HistoryConfig
     from ragstream_core.stores.history_rows import LiveRows
     from ragstream_core.stores.history_snapshot import SnapshotReport
     from ragstream_core.stores.history_view import HistoryView

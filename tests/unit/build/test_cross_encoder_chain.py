@@ -10,7 +10,7 @@ from ragstream_core.errors import WeightsMissing
 from ragstream_core.models import cross_encoder
 from ragstream_core.models.cross_encoder import weights_digest
 from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.settings import MS_MARCO
+from ragstream_core.settings.prompts import MS_MARCO
 from tests.unit.models.test_cross_encoder import build
 from tests.unit.orchestration.conftest import write_docs
 

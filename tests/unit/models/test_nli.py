@@ -17,7 +17,7 @@ from ragstream_core.models.cross_encoder import weights_digest
 from ragstream_core.models.nli import NliModel, entailment_index
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt
-from ragstream_core.settings import NLI
+from ragstream_core.settings.prompts import NLI
 from tests.unit.models.test_cross_encoder import build
 from tests.unit.orchestration.conftest import write_docs
 

@@ -1,0 +1,1 @@
+"""Cached answers, the digest and remembered facts of one data root."""

@@ -1,0 +1,1 @@
+"""Test specifications written from requirements: records, schema, coverage, Markdown."""

@@ -1,0 +1,1 @@
+"""Looking at an index: neighbours, projections to the plane, pictures."""

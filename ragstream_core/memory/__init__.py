@@ -1,0 +1,1 @@
+"""What is remembered beside the conversation: cached answers, a digest, facts."""

@@ -1,0 +1,94 @@
+"""Every setting with its default, range and meaning; the reference page is generated from here."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from ragstream_core.settings.documents import (
+    ChunkingConfig,
+    DiscoveryConfig,
+    EmbeddingsConfig,
+    IngestionConfig,
+    PathsConfig,
+    RetentionConfig,
+    VectorStoreConfig,
+)
+from ragstream_core.settings.prompts import (
+    AgentsConfig,
+    FilesConfig,
+    GateConfig,
+    HistoryConfig,
+    MemoryConfig,
+    PromptConfig,
+    RerankConfig,
+    RetrievalConfig,
+)
+from ragstream_core.settings.section import Section
+from ragstream_core.settings.services import (
+    DagsterConfig,
+    DebugConfig,
+    DocumentationConfig,
+    PageConfig,
+    ProviderConfig,
+)
+
+
+class Settings(Section):
+    """All sections; an unknown one is refused."""
+
+    paths: PathsConfig = Field(default_factory=PathsConfig)
+    discovery: DiscoveryConfig = Field(default_factory=DiscoveryConfig)
+    chunking: ChunkingConfig = Field(default_factory=ChunkingConfig)
+    embeddings: EmbeddingsConfig = Field(default_factory=EmbeddingsConfig)
+    ingestion: IngestionConfig = Field(default_factory=IngestionConfig)
+    retention: RetentionConfig = Field(default_factory=RetentionConfig)
+    retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig)
+    rerank: RerankConfig = Field(default_factory=RerankConfig)
+    gate: GateConfig = Field(default_factory=GateConfig)
+    files: FilesConfig = Field(default_factory=FilesConfig)
+    prompt: PromptConfig = Field(default_factory=PromptConfig)
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
+    agents: AgentsConfig = Field(default_factory=AgentsConfig)
+    provider: ProviderConfig = Field(default_factory=ProviderConfig)
+    vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
+    documentation: DocumentationConfig = Field(default_factory=DocumentationConfig)
+    dagster: DagsterConfig = Field(default_factory=DagsterConfig)
+    page: PageConfig = Field(default_factory=PageConfig)
+    debug: DebugConfig = Field(default_factory=DebugConfig)
+
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    name: field.annotation
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.annotation, type)
+}
+
+
+CHAIN_SECTIONS = (
+    "retrieval", "rerank", "gate", "files", "prompt", "history", "memory", "agents",
+)  # fmt: skip
+"""The sections a prompt's result depends on; they are part of its key."""
+
+
+class ChainSettings(Section):
+    """The settings of one stage, complete and frozen."""
+
+    retrieval: RetrievalConfig = Field(default_factory=RetrievalConfig)
+    rerank: RerankConfig = Field(default_factory=RerankConfig)
+    gate: GateConfig = Field(default_factory=GateConfig)
+    files: FilesConfig = Field(default_factory=FilesConfig)
+    prompt: PromptConfig = Field(default_factory=PromptConfig)
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
+    agents: AgentsConfig = Field(default_factory=AgentsConfig)
+
+
+def known_keys() -> list[str]:
+    """Return every dotted setting name, sorted."""
+    return sorted(f"{s}.{key}" for s, model in SECTIONS.items() for key in model.model_fields)
+
+
+def chain_keys() -> list[str]:
+    """Return the dotted names of the settings that stages read, sorted."""
+    return [key for key in known_keys() if key.split(".")[0] in CHAIN_SECTIONS]

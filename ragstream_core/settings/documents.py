@@ -1,0 +1,123 @@
+"""Settings of what is read and indexed, and of how long it is kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ragstream_core.settings.section import Names, Section
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class PathsConfig(Section):
+    """Where things lie."""
+
+    data_dir: str = Field("data", description="The data root; relative to the working directory.")
+    index_dir: str = Field("", description="Where the indexes lie; empty: `<data_dir>/index`.")
+
+
+class DiscoveryConfig(Section):
+    """Which files of a project are documents."""
+
+    include: Names = Field(("**",), description="Git-style globs of files to take.")
+    exclude: Names = Field((), description="Git-style globs of files to leave out.")
+    max_text_bytes: int = Field(
+        20_000_000, ge=1, description="Larger text files are skipped before they are read."
+    )
+    max_pdf_bytes: int = Field(
+        100_000_000, ge=1, description="Likewise larger PDF and Office files."
+    )
+    fallback_encoding: Literal[
+        "", "latin-1", "iso8859-15", "cp1250", "cp1251", "cp1252", "koi8-r", "shift_jis", "gb18030",
+        "big5", "euc_kr",
+    ] = Field(
+        "",
+        description="Encoding of text files without a mark that are not UTF-8; empty: skip them.",
+    )  # fmt: skip
+    secrets: Literal["warn", "skip", "redact", "off"] = Field(
+        "warn",
+        description="Secrets found in documents: name the place, skip the file, index "
+        "`[redacted:KIND]` instead, or do not look.",
+    )
+
+
+class ChunkingConfig(Section):
+    """How a document is cut."""
+
+    profile: Literal["default", "recursive_1024", "sentence_400"] = Field(
+        "default", description="Named chunk profile; a change re-chunks and re-uses equal texts."
+    )
+    strip_markdown: bool = Field(
+        default=False, description="Leave the markup of Markdown out of the chunks' texts."
+    )
+
+
+class EmbeddingsConfig(Section):
+    """Which model makes the vectors."""
+
+    backend: str = Field(
+        "onnx",
+        description="`onnx`, `sentence_transformers`, `openai` (an OpenAI-compatible endpoint), "
+        "`hashed`, a registered name or a path.",
+    )
+    model: str = Field(MINILM, description="Model name; another one is another vector space.")
+    base_url: str = Field(
+        "",
+        description="For `openai`: the endpoint, https or on this machine; empty: that of "
+        "`provider`, whose key is sent to no other host.",
+    )
+    timeout_s: float = Field(60.0, gt=0, le=600, description="For `openai`: seconds a request.")
+    budget_s: float = Field(
+        180.0, gt=0, le=3600, description="For `openai`: seconds a request with its repetitions."
+    )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "auto", description="For `sentence_transformers`: auto tries cuda, mps, cpu."
+    )
+    workers: int = Field(0, ge=0, le=256, description="Encoding threads; 0: one a core.")
+
+
+class IngestionConfig(Section):
+    """What an ingest keeps."""
+
+    delete_replaced: bool = Field(
+        default=False, description="Drop replaced and deleted rows at once (keeps one generation)."
+    )
+    retain_generations: int = Field(
+        20, ge=1, description="Generations that prompts can be replayed from."
+    )
+    gold_k: int = Field(
+        10, ge=1, le=100, description="First chunks that count for `gold.jsonl` questions."
+    )
+    min_recall: float = Field(
+        0.0, ge=0, le=1, description="Least recall on `gold.jsonl` of a generation to commit."
+    )
+    recall_tolerance: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="How far recall and MRR on `gold.jsonl` may fall below the last generation's.",
+    )
+
+
+class VectorStoreConfig(Section):
+    """Which vector stores stand beside the index."""
+
+    backend: str = Field(
+        "catalog", description="Another name of `retrieval.store`, which comes first."
+    )
+    collection: bool = Field(
+        default=True, description="Keep a sealed Chroma collection of each project."
+    )
+
+
+class RetentionConfig(Section):
+    """How long prompts and recorded runs stay that nobody keeps with `ragstream keep`."""
+
+    prompt_days: int = Field(30, ge=1, le=36_500, description="Days until such a prompt goes.")
+    prompt_count: int = Field(2_000, ge=1, description="So many of the newest of them stay.")
+    run_days: int = Field(
+        30, ge=1, le=36_500, description="Days until a recorded run or a debug log goes."
+    )
+    run_count: int = Field(2_000, ge=1, description="So many of the newest runs stay.")

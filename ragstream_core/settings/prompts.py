@@ -1,0 +1,199 @@
+"""Settings that a prompt's bytes depend on; they are part of its key."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ragstream_core.settings.section import Names, Section
+
+MS_MARCO = "cross-encoder/ms-marco-MiniLM-L-6-v2"
+NLI = "cross-encoder/nli-MiniLM2-L6-H768"
+Form = Literal["deterministic", "llm"]
+"""How an agent decides; with `llm` the deterministic form takes over whenever the model fails."""
+
+
+class RetrievalConfig(Section):
+    """How candidates are found and how much context they may fill."""
+
+    store: str = Field(
+        "catalog",
+        description="What proposes dense candidates: `catalog` (all rows), `chroma`, `faiss`, "
+        "a registered name or a path; the scores are exact with each of them.",
+    )
+    top_k: int = Field(50, ge=1, le=1000, description="Candidates that go on to the reranker.")
+    depth: int = Field(100, ge=1, le=1000, description="Length of each signal's list.")
+    dense_weight: float = Field(
+        0.5, ge=0, le=1, description="0: pure BM25, 1: pure dense, between: a mix."
+    )
+    tau: float = Field(9.0, gt=0, le=100, description="Sharpness of LogAvgExp over the pieces.")
+    mix_a: float = Field(
+        0.3, ge=0, le=1, description="Weight of whole-query scoring where there are several pieces."
+    )
+    fusion: Literal["convex", "rrf"] = Field("convex", description="How signals are fused.")
+    rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion.")
+    max_pieces: int = Field(10, ge=1, le=10, description="Most query pieces a prompt is cut into.")
+    min_score: float = Field(
+        -1.0, ge=-1, le=1, description="Drop candidates whose absolute cosine is lower; -1: none."
+    )
+    max_context_chars: int = Field(24_000, ge=200, description="Most characters of attachments.")
+    max_context_tokens: int = Field(4_000, ge=50, description="Most tokens of attachments.")
+    token_overhead: int = Field(
+        200, ge=0, description="Tokens set aside for headings, frames and the answer's preamble."
+    )
+
+
+class RerankConfig(Section):
+    """How the best candidates are put in order."""
+
+    backend: Literal["auto", "cross_encoder", "flashrank", "maxsim", "reembed", "none"] = Field(
+        "auto", description="auto: the cross-encoder where its weights are present, else MaxSim."
+    )
+    model: str = Field(MS_MARCO, description="Cross-encoder model.")
+    flashrank_model: str = Field(
+        "ms-marco-MiniLM-L-12-v2", description="For `flashrank`: its folder in `<data>/models`."
+    )
+    top_k: int = Field(
+        20, ge=1, le=200, description="How many candidates MaxSim or `reembed` looks at."
+    )
+    weight: float = Field(
+        0.45, ge=0, le=1, description="MaxSim's share of the score beside retrieval's."
+    )
+    cross_encoder_top_k: int = Field(
+        50, ge=1, le=200, description="How many candidates the cross-encoder or FlashRank looks at."
+    )
+    passes: int = Field(1, ge=1, le=1, description="Reranking passes.")
+
+
+class GateConfig(Section):
+    """When a candidate is relevant enough."""
+
+    backend: Literal["auto", "similarity", "nli"] = Field(
+        "auto", description="auto: the NLI model where its weights are present, else `similarity`."
+    )
+    model: str = Field(NLI, description="NLI cross-encoder; its labels must name an entailment.")
+    nli_theta: float = Field(
+        0.5, ge=0, le=1, description="Least score by a model: `nli`, or `agents.a3_form: llm`."
+    )
+    theta: float = Field(
+        0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
+    )
+    words: float = Field(
+        0.5, ge=0, le=1, description="Share of the best BM25 from which words stand in for `theta`."
+    )
+    relative: float = Field(
+        0.42, ge=0, le=1, description="Least mean share of the best cosine and the best BM25."
+    )
+    keep_top: int = Field(3, ge=0, description="So many best-ranked candidates always stay.")
+
+
+class FilesConfig(Section):
+    """How named files are injected."""
+
+    full_max_tokens: int = Field(
+        1_500, ge=50, description="A longer file is injected as PACK: signatures, head, tail."
+    )
+
+
+class PromptConfig(Section):
+    """What the Super-Prompt looks like."""
+
+    budget_tokens: int = Field(6_000, ge=200, description="Token budget of the whole prompt.")
+    max_facts: int = Field(12, ge=1, le=100, description="Most facts in S_ctx.")
+    block_order: Literal["authority", "classic"] = Field(
+        "authority", description="Order of the blocks; classic is seed 001's listing."
+    )
+    recent_history: bool = Field(
+        default=True, description="Show the non-authoritative RECENT HISTORY block if there is one."
+    )
+    model_target: str = Field("", description="The model the prompt is meant for; shown, not used.")
+
+
+class HistoryConfig(Section):
+    """What is kept of conversations, and what prompts see of them."""
+
+    persist: bool = Field(
+        default=True, description="Off: nothing of a prompt or turn is written anywhere."
+    )
+    enabled: bool = Field(default=True, description="Search older turns beside the documents.")
+    recency_k: int = Field(4, ge=0, le=50, description="Newest pairs shown verbatim (Layer G).")
+    recent_max_tokens: int = Field(
+        1_500, ge=0, description="Token budget of Layer G; whole pairs, the newest first."
+    )
+    max_tokens: int = Field(1_000, ge=0, description="Token budget of older turns (Layer E).")
+    sessions: Names = Field(
+        (), description="Search only these sessions; `current` is the prompt's own; empty: all."
+    )
+    tags: Names = Field((), description="Search only turns with one of these tags.")
+    projects: Names = Field(
+        (), description="Search only turns of these projects; `current`: the prompt's own."
+    )
+    days: float = Field(
+        0.0, ge=0, le=36_500, description="Search only turns of so many days; 0: all."
+    )
+    always_tags: Names = Field(
+        (),
+        description="Turns with these tags pass the session and project filters: `GOLD`, or "
+        "`GOLD@30d` for those of 30 days.",
+    )
+    exclude_tags: Names = Field(("BLUE",), description="Turns with these tags are never selected.")
+    gold_bias: float = Field(0.3, ge=0, le=1, description="Added to the score of GOLD turns.")
+    silver_bias: float = Field(0.1, ge=0, le=1, description="Added to the score of SILVER turns.")
+    importance_weight: float = Field(
+        0.1, ge=0, le=1, description="Share of a turn's importance in its score."
+    )
+    recency_weight: float = Field(
+        0.0, ge=0, le=1, description="Soft preference for newer turns; 0.05 is gentle, 0: none."
+    )
+    damping: float = Field(
+        0.0, ge=0, le=1, description="How much a long pause fades older turns; 0: not at all."
+    )
+    lexicon: str = Field(
+        "", description="YAML file of acronyms and synonyms, beside the built-in one."
+    )
+    allow_in_s_ctx: bool = Field(
+        default=False, description="Let facts be quoted from the conversation."
+    )
+    max_chunks: int = Field(
+        20_000, ge=1, description="Cap of the published selection; the catalog stays complete."
+    )
+    summaries: bool = Field(
+        default=False, description="Roll old spans into titled extractive summaries (never G)."
+    )
+    summarise_after_days: float = Field(
+        180.0, ge=1, le=36_500, description="Age of a span to be rolled up."
+    )
+
+
+class MemoryConfig(Section):
+    """Persistent memory; read by nothing in this version."""
+
+    enabled: bool = Field(default=False, description="Use the answer cache and the digest.")
+    index_name: str = Field("memory_context", description="Name of the memory index.")
+    top_k: int = Field(5, ge=1, description="Memories per prompt.")
+    max_tokens: int = Field(512, ge=0, description="Token budget of memory.")
+    summary_tokens: int = Field(256, ge=0, description="Token budget of the rolling digest.")
+    rolling_window: int = Field(6, ge=1, description="Turns the digest covers.")
+    cache_min_score: float = Field(0.95, ge=0, le=1, description="Least similarity of a cache hit.")
+
+
+class AgentsConfig(Section):
+    """Which agents take part and how; a switched-off agent passes its input through."""
+
+    a1: bool = Field(default=True, description="A1 injects files you name.")
+    a2: bool = Field(default=True, description="A2 shapes intent, domain and headers.")
+    a3: bool = Field(default=True, description="A3 drops candidates that are not relevant.")
+    a4: bool = Field(default=True, description="A4 condenses the kept chunks into S_ctx.")
+    a2_form: Form = Field(
+        "deterministic", description="`llm`: the language model classifies what is asked."
+    )
+    a3_form: Form = Field(
+        "deterministic", description="`llm`: the language model judges each candidate."
+    )
+    a4_form: Form = Field(
+        "deterministic", description="`llm`: the language model points at the sentences of S_ctx."
+    )
+    audit_form: Form = Field(
+        "deterministic", description="`llm`: the language model says whether the scope changes."
+    )

@@ -1,0 +1,105 @@
+"""Settings around a prompt: the language model, documents written, Dagster, the page, the log."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from ragstream_core.settings.section import Names, Section
+
+
+class ProviderConfig(Section):
+    """The language model; contacted only where one is asked for, and by `openai` embeddings."""
+
+    backend: str = Field(
+        "openai",
+        description="`openai` (any OpenAI-compatible endpoint), `scripted` (made for tests), a "
+        "registered name or a path.",
+    )
+    base_url: str = Field(
+        "http://127.0.0.1:11434/v1", description="The endpoint: https, or on this machine."
+    )
+    model: str = Field(
+        "llama3.2", description="Chat model; empty: the first one that the endpoint lists."
+    )
+    api_key: SecretStr = Field(
+        SecretStr(""), description="Key of the endpoint; from the environment or `.env` only."
+    )
+    api_key_file: str = Field(
+        "", description="A file with the key instead, readable by you alone (mode 0600)."
+    )
+    timeout_s: float = Field(
+        120.0, gt=0, le=3600, description="Seconds a whole answer, or a stream's silence, may last."
+    )
+    budget_s: float = Field(
+        300.0, gt=0, le=7200, description="Seconds a request may last with its repetitions."
+    )
+    temperature: float = Field(
+        0.0, ge=-1, le=2, description="Sampling temperature; -1: not sent, the model's own."
+    )
+    max_output_tokens: int = Field(
+        0, ge=0, description="Most tokens of an answer; 0: the model's own limit."
+    )
+    input_usd_per_mtok: float = Field(
+        -1.0, ge=-1, description="Price of a million tokens sent; -1: as the price table has it."
+    )
+    output_usd_per_mtok: float = Field(
+        -1.0, ge=-1, description="Likewise of a million tokens answered."
+    )
+    script: str = Field("", description="For `scripted`: a YAML file of answers.")
+
+
+class DocumentationConfig(Section):
+    """Test-spec generation; read by nothing in this version."""
+
+    id_format: str = Field("TC-{number:03d}", description="Identifier of a test case.")
+    embed_json: bool = Field(default=False, description="Embed the raw JSON in the Markdown.")
+
+
+class DagsterConfig(Section):
+    """How runs are recorded."""
+
+    record: Literal["dagster", "none"] = Field(
+        "dagster", description="Record ingests and prompts as Dagster runs, or not at all."
+    )
+    port: int = Field(3000, ge=1, le=65535, description="Port of Dagster's web server.")
+
+
+class PageConfig(Section):
+    """The prompt page."""
+
+    port: int = Field(8503, ge=1, le=65535, description="Port of the page.")
+    address: str = Field(
+        "127.0.0.1", description="What the page listens on; another one needs `page.allow_remote`."
+    )
+    allow_remote: bool = Field(
+        default=False,
+        description="Let other machines reach the page, behind the password of "
+        "`ragstream password`.",
+    )
+    hosts: Names = Field(
+        (), description="Names it is reached by, with the port: `notes.example:8503`."
+    )
+
+
+class DebugConfig(Section):
+    """The Debug Logger, for developers."""
+
+    enabled: bool = Field(
+        default=False, description="Write what each step does to `<data_dir>/logs/debug_trace_…`."
+    )
+    vars_enabled: bool = Field(
+        default=False,
+        description="Also values, to `debug_vars_…`: they show prompts and what was found.",
+    )
+    min_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Less urgent lines are not written."
+    )
+    max_chars: int = Field(
+        200, ge=10, le=100_000, description="Most characters of a message or value."
+    )
+    rotate_mb: float = Field(
+        0.0, ge=0, le=10_000, description="A file that grows beyond it is moved to `.1`; 0: never."
+    )
+    rotate_keep: int = Field(5, ge=1, le=99, description="So many moved files stay.")
