@@ -5,6 +5,7 @@ Run by ``ragstream up`` or ``python -m streamlit run ragstream_app/page.py --ser
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -38,20 +39,35 @@ def refuse_remote() -> None:
         st.stop()
 
 
-def below() -> None:
-    """Draw the tabs below Prompt and Super-Prompt."""
-    panels = {
-        "Answer": answer.show,
-        "Transparency": transparency.show,
-        "Prompt Shaper": shaper.show,
-        "Tokens": tokens.show,
-        "Conversation": conversation.show,
-    }
+def show_prompt() -> None:
+    """Draw Prompt and Super-Prompt side by side, and the tabs below them."""
+    left, right = st.columns(2, gap="small")
+    with left:
+        prompt.show()
+    with right:
+        preview.show()
+    in_tabs(
+        {
+            "Answer": answer.show,
+            "Transparency": transparency.show,
+            "Prompt Shaper": shaper.show,
+            "Tokens": tokens.show,
+            "Conversation": conversation.show,
+        }
+    )
+
+
+VIEWS: dict[str, Callable[[], None]] = {"Prompt": show_prompt}
+"""What the page can do besides; all are drawn, so that changing the view loses nothing."""
+
+
+def in_tabs(panels: dict[str, Callable[[], None]]) -> None:
+    """Draw panels as tabs; one panel's trouble leaves the others usable."""
     for tab, show in zip(st.tabs(list(panels)), panels.values(), strict=True):
         with tab:
             try:
                 show()
-            except Exception as error:  # one panel's trouble leaves the others usable
+            except Exception as error:
                 shared.show_message(describe(error))
 
 
@@ -69,12 +85,7 @@ def main() -> None:
     prompt.settle()
     prompt.welcome()
     shared.show_problem()
-    left, right = st.columns(2, gap="small")
-    with left:
-        prompt.show()
-    with right:
-        preview.show()
-    below()
+    in_tabs(VIEWS)
 
 
 main()
