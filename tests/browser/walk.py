@@ -16,6 +16,16 @@ STAGES = dict(zip(BUTTONS, [*(f"stage: {name} ·" for name in SAYS), BUILT], str
 """What stands below the Super-Prompt once a button's stage is through."""
 SLOW_MS = 90_000
 DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
+WATCH = """() => {
+  const app = document.querySelector("[data-testid='stApp']");
+  window.hasRun = false;
+  new MutationObserver((_, watch) => {
+    if (app.dataset.testScriptState === "notRunning") return;
+    window.hasRun = true;
+    watch.disconnect();
+  }).observe(app, { attributeFilter: ["data-test-script-state"] });
+}"""
+"""Notes that the page's script has started: until then a page looks as it did before a click."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,9 @@ class Walk:
 
     def press(self, name: str) -> str:
         """Press a button of the chain; wait for its stage and return the Super-Prompt."""
+        self.tab.evaluate(WATCH)
         self.button(name).click()
+        self.tab.wait_for_function("window.hasRun", timeout=SLOW_MS)
         return self.reaches(name)
 
     def reaches(self, name: str) -> str:
