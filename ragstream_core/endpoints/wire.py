@@ -23,7 +23,9 @@ from ragstream_core.endpoints.address import Endpoint
 from ragstream_core.endpoints.attempts import Fault, refusal
 
 Send = Callable[[Any], AbstractContextManager[Any]]
-"""Given an ``openai.OpenAI``, opens a request by ``with_streaming_response``."""
+"""Given a client, opens a request: ``with_streaming_response``, or ``stream`` of a plain one."""
+Client = Callable[[Endpoint, float], Any]
+"""Makes a client of an endpoint that gives up after so many seconds without any byte."""
 
 SENT = frozenset(
     {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding",
@@ -43,12 +45,15 @@ class Wire:
         endpoint: Where it goes.
         send: Opens it.
         limit_s: Seconds without any byte after which its thread gives up.
+        client: Makes what ``send`` is given; default: an ``openai.OpenAI``.
     """
 
-    def __init__(self, endpoint: Endpoint, send: Send, *, limit_s: float) -> None:
+    def __init__(
+        self, endpoint: Endpoint, send: Send, *, limit_s: float, client: Client | None = None
+    ) -> None:
         self._blocks: queue.Queue[bytes | Fault] = queue.Queue(maxsize=HELD)
         self._stopped = threading.Event()
-        self._client = _client(endpoint, max(limit_s, 0.001))
+        self._client = (client or _openai_client)(endpoint, max(limit_s, 0.001))
         worker = threading.Thread(target=self._run, args=(send,), name="endpoint", daemon=True)
         worker.start()
 
@@ -91,7 +96,13 @@ class Wire:
 
 
 def whole(
-    endpoint: Endpoint, send: Send, *, limit_s: float, most: int, now: Callable[[], float]
+    endpoint: Endpoint,
+    send: Send,
+    *,
+    limit_s: float,
+    most: int,
+    now: Callable[[], float],
+    client: Client | None = None,
 ) -> bytes:
     """Return a whole answer.
 
@@ -101,12 +112,13 @@ def whole(
         limit_s: Seconds from now to the last byte.
         most: Bytes it may have.
         now: The clock.
+        client: As `Wire`.
 
     Raises:
         Fault: It failed, took too long or is too large; no more than ``most`` was ever held.
     """
     end = now() + limit_s
-    wire = Wire(endpoint, send, limit_s=limit_s)
+    wire = Wire(endpoint, send, limit_s=limit_s, client=client)
     body = bytearray()
     try:
         while block := wire.block(end - now()):
@@ -118,9 +130,24 @@ def whole(
         wire.close()
 
 
-def _client(endpoint: Endpoint, limit_s: float) -> Any:
+def http_client(endpoint: Endpoint, limit_s: float) -> Any:
+    """Return an HTTP client for what is no language model: a `Client`."""
+    import httpx2
+
+    return httpx2.Client(timeout=limit_s, **_limits(endpoint))
+
+
+def _openai_client(endpoint: Endpoint, limit_s: float) -> Any:
     import openai
 
+    http = openai.DefaultHttpxClient(**_limits(endpoint))
+    return openai.OpenAI(
+        base_url=endpoint.base_url, api_key="none", timeout=limit_s, max_retries=0, http_client=http
+    )
+
+
+def _limits(endpoint: Endpoint) -> dict[str, Any]:
+    """Return what every client is made with: what may leave, whom it trusts, what it follows."""
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
 
@@ -132,16 +159,12 @@ def _client(endpoint: Endpoint, limit_s: float) -> Any:
         if endpoint.api_key:
             request.headers["authorization"] = f"Bearer {endpoint.api_key}"
 
-    hooks: dict[str, list[Callable[..., Any]]] = {
-        "request": [only_what_is_listed],
-        "response": [_check_head],
+    return {
+        "verify": _certificates(),
+        "follow_redirects": False,
+        "trust_env": False,
+        "event_hooks": {"request": [only_what_is_listed], "response": [_check_head]},
     }
-    http = openai.DefaultHttpxClient(
-        verify=_certificates(), follow_redirects=False, trust_env=False, event_hooks=hooks
-    )
-    return openai.OpenAI(
-        base_url=endpoint.base_url, api_key="none", timeout=limit_s, max_retries=0, http_client=http
-    )
 
 
 @functools.cache

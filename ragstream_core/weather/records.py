@@ -1,0 +1,176 @@
+"""What a look-up of the weather gives: a `WeatherAnalysis`, checked before anybody sees it.
+
+Foreign words (names of places) are one line without control characters. Figures are °C, mm and
+km/h, finite and possible on Earth; JSON shows them to a hundredth.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
+
+MIN_DAYS, MAX_DAYS = 1, 16
+MAX_NAME = 100
+MAX_ALTERNATIVES = 5
+TEXT = "text"
+"""What wrote an explanation, where it was no language model."""
+
+ATTRIBUTION = "weather data by Open-Meteo.com (CC BY 4.0)"
+
+_hundredths = PlainSerializer(lambda value: round(value, 2), return_type=float, when_used="json")
+
+
+def one_line(text: object) -> object:
+    """Return a text as one line without control characters; anything else as it is, None as empty.
+
+    Args:
+        text: Of any origin.
+    """
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        return text
+    flat = " ".join(text.split())
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in flat)
+
+
+Name = Annotated[str, BeforeValidator(one_line), Field(max_length=MAX_NAME)]
+Degrees = Annotated[float, Field(ge=-100, le=70, allow_inf_nan=False), _hundredths]
+Rain = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False), _hundredths]
+Wind = Annotated[float, Field(ge=0, le=500, allow_inf_nan=False), _hundredths]
+Spread = Annotated[float, Field(ge=0, le=85, allow_inf_nan=False), _hundredths]
+"""Half of the widest range that `Degrees` can have: no standard deviation is larger."""
+
+
+class Record(BaseModel):
+    """A frozen value that converts nothing."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class Place(Record):
+    """A place as the geocoding service knows it.
+
+    Attributes:
+        name: For example ``Berlin``.
+        region: For example ``New Hampshire``; may be empty.
+        country: Its name; may be empty.
+        country_code: ISO 3166-1, two capital letters; may be empty.
+        latitude: Degrees north.
+        longitude: Degrees east.
+    """
+
+    name: Annotated[Name, Field(min_length=1)]
+    region: Name = Field("", validation_alias=AliasChoices("region", "admin1"))
+    country: Name = ""
+    country_code: Annotated[Name, Field(pattern="^([A-Z]{2})?$")] = ""
+    latitude: float = Field(ge=-90, le=90, allow_inf_nan=False)
+    longitude: float = Field(ge=-180, le=180, allow_inf_nan=False)
+
+    @property
+    def label(self) -> str:
+        """Name, region and country in one line."""
+        more = ", ".join(part for part in (self.region, self.country) if part)
+        return f"{self.name} ({more})" if more else self.name
+
+    @property
+    def position(self) -> str:
+        """Where it is, such as ``52.52° N 13.41° E``."""
+        north = "N" if self.latitude >= 0 else "S"
+        east = "E" if self.longitude >= 0 else "W"
+        return f"{abs(self.latitude):.2f}° {north} {abs(self.longitude):.2f}° {east}"
+
+
+class DaySummary(Record):
+    """One day of a forecast, by the clock of the place.
+
+    Attributes:
+        date: Which day.
+        avg_c: Mean of its hours, °C.
+        min_c: Coldest hour, °C.
+        max_c: Warmest hour, °C.
+        rolling_avg_c: Mean of this day and the two before it; None where they are not all there.
+        precipitation_mm: Sum of its hours; None where nothing is said about it.
+        avg_wind_kmh: Mean of its hours; None likewise.
+        anomaly: Whether its mean is more than 1.5 standard deviations from that of all days.
+    """
+
+    date: dt.date
+    avg_c: Degrees
+    min_c: Degrees
+    max_c: Degrees
+    rolling_avg_c: Degrees | None = None
+    precipitation_mm: Rain | None = None
+    avg_wind_kmh: Wind | None = None
+    anomaly: bool = False
+
+
+class OverallStats(Record):
+    """All days of a forecast together.
+
+    Attributes:
+        avg_c: Mean of the days' means, °C.
+        min_c: Coldest hour, °C.
+        max_c: Warmest hour, °C.
+        volatility_c: Population standard deviation of the days' means, °C.
+        precipitation_mm: Sum; None where nothing is said about it.
+        avg_wind_kmh: Mean of the days' means; None likewise.
+        anomalies: The unusual days, in order.
+    """
+
+    avg_c: Degrees
+    min_c: Degrees
+    max_c: Degrees
+    volatility_c: Spread
+    precipitation_mm: Rain | None = None
+    avg_wind_kmh: Wind | None = None
+    anomalies: tuple[dt.date, ...] = ()
+
+
+class WeatherAnalysis(Record):
+    """The weather of some days at one place, or why there is none.
+
+    Attributes:
+        city: As asked, made one line.
+        days: As asked.
+        place: Which place was taken; None where none was found.
+        alternatives: Other places of that name.
+        daily: In order, one a day; empty where there is a problem.
+        overall: All days together; None where there is a problem.
+        explanation: For people, plain text in paragraphs.
+        explained_by: ``text``, or the language model that wrote the explanation.
+        problem: Why there are no figures; empty where there are.
+        warnings: What else went otherwise than asked.
+        source: Whose data it is; their licence wants it to be said.
+    """
+
+    city: str
+    days: int
+    place: Place | None = None
+    alternatives: tuple[Place, ...] = Field((), max_length=MAX_ALTERNATIVES)
+    daily: tuple[DaySummary, ...] = Field((), max_length=MAX_DAYS)
+    overall: OverallStats | None = None
+    explanation: str = Field(min_length=1, max_length=8_000)
+    explained_by: str = TEXT
+    problem: str = ""
+    warnings: tuple[str, ...] = ()
+    source: str = ATTRIBUTION
+
+    @model_validator(mode="after")
+    def _whole_or_empty(self) -> WeatherAnalysis:
+        there = (self.place is not None, bool(self.daily), self.overall is not None)
+        if self.problem and any(there[1:]):
+            raise ValueError("a problem and figures")
+        if not self.problem and not all(there):
+            raise ValueError("neither a problem nor figures")
+        return self

@@ -1,0 +1,169 @@
+"""`WeatherTool`: a city and a number of days in, a `WeatherAnalysis` out, whatever happens (R-264).
+
+No stage of a prompt calls it. Nothing is written, and nobody is asked before `run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragstream_core.endpoints.address import Endpoint
+from ragstream_core.endpoints.attempts import Fault, Kind
+from ragstream_core.errors import RagstreamError
+from ragstream_core.ports import ChatModel
+from ragstream_core.weather import analytics, model_words, words
+from ragstream_core.weather.open_meteo import OpenMeteo
+from ragstream_core.weather.records import (
+    MAX_ALTERNATIVES,
+    MAX_DAYS,
+    MAX_NAME,
+    MIN_DAYS,
+    TEXT,
+    DaySummary,
+    Place,
+    WeatherAnalysis,
+    one_line,
+)
+
+TIMEOUT_S = 15.0
+"""Both questions together take no longer."""
+NEXT: dict[Kind, str] = {
+    "unreachable": "Check the network; nothing else of RAGstream needs it.",
+    "busy": "Try again later.",
+    "refused": "Try again later.",
+    "timeout": "Try again later.",
+    "broken": "Nothing of it was used. Try again later.",
+}
+
+
+class WeatherTool:
+    """Looks up the weather of a city and explains it.
+
+    Args:
+        api: Open-Meteo; default: its two hosts.
+        model: Explains the figures; None: plain rules do.
+        timeout_s: Seconds that Open-Meteo may take in all.
+    """
+
+    def __init__(
+        self,
+        api: OpenMeteo | None = None,
+        *,
+        model: ChatModel | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._api = api or OpenMeteo()
+        self._model = model
+        self._timeout_s = timeout_s
+
+    def run(self, city_name: str, days: int = 7, *, country: str = "") -> WeatherAnalysis:
+        """Return the weather, or an analysis without figures that says why there is none.
+
+        Args:
+            city_name: 1 to 100 characters.
+            days: 1 to 16, today first.
+            country: Its two letters or its English name; empty: the best known place of the name.
+        """
+        city = str(one_line(city_name))[:MAX_NAME]
+        try:
+            wrong = _wrong(city_name, days)
+            if wrong:
+                return _without(city, days, wrong, "Ask again.")
+            return self._looked_up(city, days, str(one_line(country)))
+        except Fault as fault:
+            return _without(city, days, fault.what, NEXT[fault.kind])
+        except Exception as error:  # the face never sees a traceback of a weather report
+            return _without(city, days, f"unexpected: {type(error).__name__}", "Try again later.")
+
+    def _looked_up(self, city: str, days: int, country: str) -> WeatherAnalysis:
+        end = self._api.now() + self._timeout_s
+        places = self._places(city, country, end)
+        if not places:
+            within = f" in {country}" if country else ""
+            return _without(
+                city, days, f"no place named {city}{within} is known to Open-Meteo",
+                "Check the spelling, or ask for a larger place near it.",
+            )  # fmt: skip
+        place, others = places[0], tuple(places[1 : 1 + MAX_ALTERNATIVES])
+        try:
+            hours = self._api.hours(place, days, limit_s=end - self._api.now())
+        except Fault as fault:
+            what = f"{_name(self._api.forecast)}: {fault.what}"
+            return _without(city, days, what, NEXT[fault.kind], place=place, others=others)
+        found = analytics.daily(hours)
+        if not found:
+            what = "Open-Meteo knows too few hours of these days"
+            return _without(city, days, what, "Try again later.", place=place, others=others)
+        return self._explained(_analysis(city, days, place, found, others=others))
+
+    def _places(self, city: str, country: str, end: float) -> list[Place]:
+        try:
+            return self._api.places(city, country=country, limit_s=end - self._api.now())
+        except Fault as fault:
+            raise Fault(f"{_name(self._api.geocoding)}: {fault.what}", kind=fault.kind) from None
+
+    def _explained(self, found: WeatherAnalysis) -> WeatherAnalysis:
+        """Have the model explain the figures; where it cannot, the text of the rules stays."""
+        if self._model is None or found.place is None or found.overall is None:
+            return found
+        try:
+            text, by = model_words.explain(self._model, found.place, found.daily, found.overall)
+        except RagstreamError as error:
+            why = f"no explanation of the language model: {error.message}"
+        except Exception as error:  # a provider is anybody's code
+            why = f"no explanation of the language model: {type(error).__name__}"
+        else:
+            changed = {"explanation": text, "explained_by": by or "a language model"}
+            return WeatherAnalysis(**{**dict(found), **changed})
+        return WeatherAnalysis(**{**dict(found), "warnings": (*found.warnings, str(one_line(why)))})
+
+
+def _name(endpoint: Endpoint) -> str:
+    return endpoint.host.removesuffix(":443")
+
+
+def _wrong(city: str, days: int) -> str:
+    """Return what is wrong with a question, empty where nothing is."""
+    if not city.strip() or len(city) > MAX_NAME or not city.strip().isprintable():
+        return f"the name of a city has 1 to {MAX_NAME} characters, all of them printable"
+    if not MIN_DAYS <= days <= MAX_DAYS:
+        return f"a forecast has {MIN_DAYS} to {MAX_DAYS} days, not {days}"
+    return ""
+
+
+def _analysis(
+    city: str, days: int, place: Place, found: list[DaySummary], *, others: tuple[Place, ...]
+) -> WeatherAnalysis:
+    overall, missing = analytics.overall(found), days - len(found)
+    return WeatherAnalysis(
+        city=city,
+        days=days,
+        place=place,
+        alternatives=others,
+        daily=tuple(found),
+        overall=overall,
+        explanation=words.explain(place, found, overall),
+        warnings=(f"{missing} of {days} days left out: too little is known",) if missing else (),
+    )
+
+
+def _without(
+    city: str,
+    days: int,
+    problem: str,
+    next_step: str,
+    *,
+    place: Place | None = None,
+    others: Sequence[Place] = (),
+) -> WeatherAnalysis:
+    """Return the safe fallback: no figures, and what happened."""
+    said = str(one_line(problem))
+    return WeatherAnalysis(
+        city=city,
+        days=days,
+        place=place,
+        alternatives=tuple(others),
+        explanation=f"There is no weather for {city or 'this'}: {said}.\n\n{next_step}",
+        explained_by=TEXT,
+        problem=said,
+    )
