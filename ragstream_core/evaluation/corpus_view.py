@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.lexical import LexicalArrays, build_lexical, term_blob
+from ragstream_core.lexical import LexicalArrays, build_lexical
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import chunk_id, digest_of, parse_chunk_id, sha256_hex
+from ragstream_core.terms import term_blob
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.chunker import Chunker

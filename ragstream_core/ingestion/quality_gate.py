@@ -2,7 +2,8 @@
 
 ``data/projects/<project>/gold.jsonl`` holds one JSON object a line: ``question`` and what must be
 found for it, ``file`` or ``files`` (paths relative to the project) or ``passage`` or ``passages``
-(text that a chunk must contain, white space apart). Both count as expected items.
+(text that a chunk must contain, white space apart). Both count as expected items. ``answer`` or
+``answers`` are right answers; the gate leaves them alone, `eval faithfulness` compares with them.
 
 recall@k is the share of the expected items among the first k chunks, MRR@k the reciprocal rank of
 the first chunk that is or holds one; both are means over the questions.
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 GOLD_NAME = "gold.jsonl"
 QUALITY = "quality"
 """Key of a generation's provenance: its figures as `Figures.to_json` writes them."""
-_KEYS = frozenset({"id", "question", "file", "files", "passage", "passages", "note"})
+_KEYS = frozenset(
+    {"id", "question", "file", "files", "passage", "passages", "note", "answer", "answers"}
+)
 _DIGITS = 4
 _EXAMPLE = '{"question": "How long are logs kept?", "file": "operations/logs.md"}'
 
@@ -35,12 +38,13 @@ Ranker = Callable[[str], Sequence[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class GoldQuestion:
-    """One question with what must be found for it; at least one file or passage."""
+    """One question with what must be found for it, at least one file or passage; right answers."""
 
     line: int
     question: str
     files: tuple[str, ...] = ()
     passages: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
 
     def ranks(self, ranked: Sequence[tuple[str, str]]) -> list[int]:
         """Return the 1-based rank of each expected item, files first; 0 where it is not found."""
@@ -174,7 +178,8 @@ def _question(where: str, number: int, line: str) -> GoldQuestion:
     passages = tuple(" ".join(text.split()) for text in _texts(where, row, "passage"))
     if not files and not passages:
         raise UsageError(f"{where}: no file and no passage to be found", hint=f"e.g. {_EXAMPLE}")
-    return GoldQuestion(number, str(row["question"]).strip(), files, passages)
+    answers = _texts(where, row, "answer")
+    return GoldQuestion(number, str(row["question"]).strip(), files, passages, answers)
 
 
 def _texts(where: str, row: dict[str, Any], name: str) -> tuple[str, ...]:

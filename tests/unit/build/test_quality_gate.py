@@ -57,6 +57,17 @@ def test_without_gold_questions_nothing_is_asked(space):
     assert "quality" not in space.view("demo").pinned.provenance
 
 
+def test_right_answers_are_read_and_change_no_figure(space):
+    gold(space)
+    plain = quality.gate_of(space, "demo")
+    rows = [{**GOLD[0], "answer": " 30 days "}, {**GOLD[1], "answers": ["visitors", "guests"]}]
+    told = read_gold(gold(space, rows))
+    assert [q.answers for q in told] == [("30 days",), ("visitors", "guests")]
+    assert quality.gate_of(space, "demo").fingerprint == plain.fingerprint
+    with pytest.raises(UsageError, match="answer and answers hold texts"):
+        read_gold(gold(space, [{**GOLD[0], "answer": ["a"]}]))
+
+
 def test_the_figures_stand_in_the_generation(space):
     gold(space)
     stats = space.ingest("demo")
@@ -167,7 +178,7 @@ def test_a_candidate_is_exactly_what_the_commit_publishes(space):
         ('{"question": " "}', ":2: not an object with a question"),
         ('{"question": "q"}', ":2: no file and no passage"),
         ('{"question": "q", "file": 3}', ":2: file and files hold texts"),
-        ('{"question": "q", "files": "a.md", "answer": "b"}', ":2: unknown key 'answer'"),
+        ('{"question": "q", "files": "a.md", "reply": "b"}', ":2: unknown key 'reply'"),
     ],
 )
 def test_a_bad_line_is_named_before_anything_is_embedded(space, line, says):

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from ragstream_core.build import sweeping
+from ragstream_core.build.evaluating import sweeping
 from ragstream_core.build.history.embedding import embed
 from ragstream_core.build.history.turns import append_records
 from ragstream_core.build.quality import gold_path

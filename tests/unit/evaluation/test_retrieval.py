@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragstream_core.build.evaluating import evaluate_retrieval
+from ragstream_core.build.evaluating.retrieval import evaluate_retrieval
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.retrieval import measure, read_jsonl, read_qrels, write_run

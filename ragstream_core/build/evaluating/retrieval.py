@@ -48,7 +48,7 @@ def evaluate_retrieval(
     questions, judgements = read_jsonl(queries), read_qrels(qrels)
     documents = read_jsonl(corpus)
     if is_conversations(documents):
-        from ragstream_core.build.evaluating_conversations import evaluate_conversations
+        from ragstream_core.build.evaluating.conversations import evaluate_conversations
 
         return evaluate_conversations(
             workspace, documents, queries=questions, qrels=judgements, progress=progress

@@ -1,0 +1,1 @@
+"""Connects the evaluations with the models, stages, settings and records that prompts use."""

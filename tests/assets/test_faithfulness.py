@@ -1,0 +1,91 @@
+"""Asset `evaluation/faithfulness`: a project a partition, figures over generations, the check."""
+
+import json
+
+import pytest
+
+from ragstream_assets.charts import line
+from ragstream_assets.definitions import defs
+from ragstream_assets.faithfulness import CHECK, FAITHFULNESS
+from ragstream_assets.resources import adopt
+from ragstream_core.build.evaluating.faithfulness import figures_dir
+from ragstream_core.build.quality import gold_path
+from ragstream_core.evaluation.report import kept
+
+QUESTION = "What does a killed ingest leave behind?"
+GOLD = {"question": QUESTION, "file": "crash.md", "answer": "the last committed generation"}
+
+
+@pytest.fixture
+def gold(ingested):
+    path = gold_path(ingested, "demo")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(GOLD))
+    return ingested
+
+
+def materialise(space, home, **config):
+    home.add_dynamic_partitions("project", ["demo"])
+    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        asset_selection=[FAITHFULNESS.key],
+        instance=home,
+        partition_key="demo",
+        run_config={
+            "resources": {"workspace": {"config": adopt(space)}},
+            "ops": {"judge_answers": {"config": {"judge": "quote", **config}}},
+        },
+        raise_on_error=False,
+    )
+
+
+def shown(result):
+    (event,) = result.get_asset_materialization_events()
+    return {k: v.value for k, v in event.materialization.metadata.items()}
+
+
+def test_figures_a_row_a_question_and_a_point_a_generation(gold, home):
+    first = shown(materialise(gold, home))
+    assert first["faithfulness"] == 1.0 and first["claims"] == first["supported"] > 0
+    assert first["gold_contained"] == 1.0 and first["generation"] == 1
+    (row,) = first["questions"].records
+    assert (row.data["question"], row.data["score"]) == (QUESTION, "1.000")
+    (gold.doc_dir("demo") / "more.md").write_text("# More\n\nA killed ingest is resumed later.\n")
+    gold.ingest("demo")
+    second = shown(materialise(gold, home))
+    assert second["generation"] == 2
+    assert second["over_generations"].splitlines()[-2].split() == ["1", "2"]
+    assert second["over_generations"].count("●") == 2
+    rows = kept(figures_dir(gold, "demo"))
+    assert [(r["generation"], r["score"]) for r in rows] == [(1, 1.0), (2, 1.0)]
+    assert len({r["series"] for r in rows}) == 1 and len({r["fingerprint"] for r in rows}) == 2
+    for path in figures_dir(gold, "demo").iterdir():
+        assert QUESTION not in path.read_text() and "committed" not in path.read_text()
+
+
+def test_the_check_warns_below_the_setting(gold, home, root, open_root, tmp_path):
+    script = tmp_path / "script.yaml"
+    script.write_text("- say: It leaves nothing at all behind, and eats the disk.\n")
+    good = materialise(gold, home).get_asset_check_evaluations()
+    assert [(c.check_name, c.passed) for c in good] == [(CHECK, True)]
+    (root.parent / "ragstream.yaml").write_text(
+        f"provider: {{backend: scripted, script: {script}}}\n"
+        "evaluation: {min_faithfulness: 0.5}\n"
+    )
+    space = open_root(root)
+    result = materialise(space, home, ask=True)
+    (check,) = result.get_asset_check_evaluations()
+    assert result.success and not check.passed and check.severity.value == "WARN"
+    assert shown(result)["uncited"] == shown(result)["claims"] == 1
+
+
+def test_a_project_without_gold_questions_fails_with_one_sentence(ingested, home):
+    failed = materialise(ingested, home)
+    (event,) = [e for e in failed.all_events if e.is_step_failure]
+    assert "no gold questions" in str(event.step_failure_data.user_failure_data.description)
+
+
+def test_a_line_puts_each_value_at_its_height():
+    drawn = line([("1", 1.0), ("2", 0.5), ("3", 0.5), ("4", 0.0)]).splitlines()
+    rows = {row[:4].strip(): row for row in drawn if "│" in row}
+    assert [rows[h].count("●") for h in ("1.0", "0.5", "0.0")] == [1, 2, 1]
+    assert "●─────●" in rows["0.5"]

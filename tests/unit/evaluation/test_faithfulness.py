@@ -1,0 +1,213 @@
+"""Sentences of an answer, the rule by quote and agreement, the judges, the file of answers."""
+
+import json
+
+import pytest
+
+from ragstream_core.answering.grounding import REFUSAL
+from ragstream_core.answering.issued import Issued
+from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.agreement import stands, support
+from ragstream_core.evaluation.answer_file import read_answers
+from ragstream_core.evaluation.claims import sentences_of
+from ragstream_core.evaluation.faithfulness import Answered, judged
+from ragstream_core.evaluation.gold_answers import figures
+from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge, Verdicts
+from ragstream_core.models.nli import NliModel
+from ragstream_core.models.scripted import ScriptedChat
+from ragstream_core.orchestration.exchanges import Exchanges
+from tests.unit.models.test_nli import build_nli
+
+EMBED = HashedEmbedder().embed_documents
+TEXT = (
+    "The normal lock is held by one writer. In 1066 the Normans crossed the Channel with 700 "
+    "ships. William did not lose the battle. The European Union has a court in Luxembourg."
+)
+ISSUED = {
+    "aaaaaaaa": Issued("aaaaaaaa", "a.md", "a.md::x::0", TEXT),
+    "bbbbbbbb": Issued("bbbbbbbb", "b.md", "b.md::x::0", "Another text about nothing."),
+}
+A, B = "[source: a.md, chunk: aaaaaaaa]", "[source: b.md, chunk: bbbbbbbb]"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (f"One writer holds it {A}. It waits {B}.", [("claim", "a"), ("claim", "b")]),
+        (f"One writer holds it. {A} It waits. {B}", [("claim", "a"), ("claim", "b")]),
+        (f"One writer holds it.\n{A}\n\nIt waits.", [("claim", "a"), ("claim", "")]),
+        (f"{A} One writer holds it. It waits.", [("claim", "a"), ("claim", "")]),
+        (f"According to {A}, one writer holds it.", [("claim", "a")]),
+        (f"One writer {A} {B} holds it.", [("claim", "ab")]),
+        (f"- One writer. It waits. {A}\n- Nobody else.", [("claim", "a")] * 2 + [("claim", "")]),
+        (f"One writer. It waits. {A}", [("claim", ""), ("claim", "a")]),
+        ("# Locks\n\nWho waits?", [("heading", ""), ("question", "")]),
+        (REFUSAL, [("refusal", "")]),
+        ("There are three modes:", [("connective", "")]),
+        (f"There are three modes {A}:", [("claim", "a")]),
+        ("Thanks!\n\nLet me know if more is needed.", [("connective", "")] * 2),
+        ("```\nrm -rf data\n```\n| a | b |\n|---|---|", [("code", ""), ("claim", "")]),
+        ("", []),
+    ],
+)
+def test_what_claims_something_and_what_it_cites(answer, expected):
+    found = sentences_of(answer, ISSUED)
+    assert [(s.kind, "".join(i[0] for i in s.cited)) for s in found] == expected
+    assert not any("chunk:" in s.text for s in found)
+
+
+def test_a_marker_that_was_not_issued_or_names_another_file_is_unknown():
+    answer = "It waits [source: a.md, chunk: 12345678]. It waits [source: b.md, chunk: aaaaaaaa]."
+    found = sentences_of(answer, ISSUED)
+    assert [(s.cited, s.unknown) for s in found] == [((), 1), ((), 1)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("The normal LOCK is held, by one writer", "quote"),
+        ("One writer holds the normal lock.", "agreement"),
+        ("The Normans crossed the Channel with 700 ships in 1066.", "agreement"),
+        ("The Normans crossed the Channel with 7,000 ships.", "number"),
+        ("The Normans crossed the Channel with twelve ships.", "number"),
+        ("The lock is held by one writer in Hastings.", "name"),
+        ("The EU has a court in Luxembourg.", "agreement"),
+        ("The lock is held by one NATO writer.", "name"),
+        ("One writer does not hold the normal lock.", "denial"),
+        ("The normal lock is not held by one writer.", "changed"),
+        ("William did lose the battle.", "changed"),
+        ("In 1066 the Channel crossed the Normans with 700 ships.", "changed"),
+        ("Bread is baked from flour and water.", "far"),
+    ],
+)
+def test_the_rule_by_quote_and_agreement(sentence, rule):
+    found = support(sentence, TEXT, embed=EMBED)
+    assert (found.rule, found.supported) == (rule, rule in ("quote", "agreement"))
+
+
+def test_links_and_the_title_count_as_what_they_show():
+    assert stands("See the lock page", "See the [lock](https://example.org/x) page")
+    near = support("The `Bergen` court sits in Luxembourg.", TEXT, embed=EMBED, title="x/Bergen.md")
+    assert near.rule != "name"
+    assert not stands("", TEXT) and not stands("...", TEXT)
+
+
+def test_the_best_of_several_cited_passages_counts():
+    answered = Answered("?", f"One writer holds the normal lock {B} {A}.", ISSUED)
+    (verdict,) = judged(answered, QuoteJudge(EMBED)).verdicts
+    assert verdict.supported
+
+
+def test_counts_and_right_answers():
+    answer = f"# Locks\n\n{REFUSAL}\n\nOne writer holds the normal lock {A}. It is red. "
+    answer += "Blue [source: x, chunk: 00000000]."
+    found = judged(Answered("?", answer, ISSUED, ("one writer", "two")), QuoteJudge(EMBED))
+    counts = found.counts()
+    assert (counts["claims"], counts["supported"], counts["score"]) == (3, 1, 0.3333)
+    assert (counts["uncited"], counts["unknown_citations"], counts["refused"]) == (1, 1, False)
+    assert (counts["contained"], counts["exact_match"]) == (1.0, 0.0)
+    assert found.to_json()["sentences"][0] == {"text": "# Locks", "kind": "heading", "cited": []}
+
+
+def test_squad_figures():
+    assert figures("The Cat sat!", ("a cat  sat",))["exact_match"] == 1.0
+    assert figures("the cat sat down", ("cat sat",)) == {
+        "exact_match": 0.0, "f1": 0.8, "contained": 1.0,
+    }  # fmt: skip
+    assert figures("dog", ("cat",)) == {"exact_match": 0.0, "f1": 0.0, "contained": 0.0}
+
+
+def test_an_entailment_model_judges_what_is_no_quote(tmp_path):
+    model = NliModel(build_nli(tmp_path / "tiny"), model="tiny", device="cpu")
+    judge = NliJudge(model.entailment, name=model.name)
+    passages = list(ISSUED.values())
+    said = "One writer holds the lock."
+    quote, other = judge.judge([("held by one writer", passages), (said, passages)])
+    assert quote == (1.0, True, "quote", "")
+    assert other.score == max(model.entailment([said], [p.text for p in passages]))
+    assert (other.rule, other.supported) == ("entailment", other.score >= 0.5)
+
+
+def asking(tmp_path, say):
+    path = tmp_path / "script.yaml"
+    path.write_text(json.dumps([{"say": say if isinstance(say, str) else json.dumps(say)}]))
+    exchanges = Exchanges(ScriptedChat(path))
+
+    def ask(messages, schema, check):
+        said = exchanges.ask("faithfulness", messages, schema, fallback="quote", check=check)
+        return said.value, said.reason
+
+    return ask, exchanges
+
+
+def verdicts(*rows):
+    return {"verdicts": [{"claim": c, "supported": s, "quote": q} for c, s, q in rows]}
+
+
+CLAIMS = [("A writer has it.", [ISSUED["aaaaaaaa"]]), ("Held by one writer", list(ISSUED.values()))]
+
+
+def test_a_language_model_must_quote_what_supports_a_sentence(tmp_path):
+    good = verdicts(("c1", True, "held by one writer"), ("c2", False, ""))
+    ask, exchanges = asking(tmp_path, good)
+    found = LlmJudge(ask, QuoteJudge(EMBED)).judge(CLAIMS)
+    assert [(v.supported, v.rule) for v in found] == [(True, "model"), (False, "model")]
+    (made,) = exchanges.made
+    assert made.validated and json.loads(made.response) == good
+    assert Verdicts.model_validate(good)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "no JSON",
+        verdicts(("c1", True, "held by one writer")),
+        verdicts(("c1", True, "held by one writer"), ("c1", True, "held by one writer")),
+        verdicts(("c1", True, "words of its own"), ("c2", False, "")),
+        verdicts(("c1", True, ""), ("c2", False, "")),
+        verdicts(("c1", True, "Another text about nothing"), ("c2", False, "")),
+    ],
+)
+def test_a_bad_answer_of_a_language_model_leaves_it_to_the_other_judge(tmp_path, bad):
+    ask, exchanges = asking(tmp_path, bad)
+    other = QuoteJudge(EMBED)
+    found = LlmJudge(ask, other).judge(CLAIMS)
+    assert [v[:3] for v in found] == [v[:3] for v in other.judge(CLAIMS)]
+    assert not exchanges.made[0].validated and exchanges.made[0].fallback == "quote"
+    assert all(v.reason for v in found)
+
+
+def test_a_file_of_answers(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    passage = {"id": "p1", "source": "a.md", "text": TEXT}
+    path.write_text(
+        json.dumps({"answer": "x", "passages": [passage], "gold": "one"})
+        + "\n\n"
+        + json.dumps({"answer": "", "prompt_key": "ab" * 32, "gold": ["one", "two"]})
+    )
+    (one, first), (three, second) = read_answers(path)
+    assert (one, three) == (1, 3)
+    assert first.issued["p1"].text == TEXT and first.right == ("one",)
+    assert second.right == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", ":1: "),
+        ("[]", ":1: "),
+        ('{"answer": 1, "question": "x"}', "answer"),
+        ('{"answer": "x"}', "neither prompt_key, passages nor question"),
+        ('{"answer": "x", "question": "x", "more": 1}', "more"),
+        ('{"answer": "x", "passages": [{"id": "a b", "source": "a", "text": "b"}]}', "id"),
+        ('{"answer": "x", "question": "x", "gold": [""]}', "gold"),
+        ("", "no answer"),
+    ],
+)  # fmt: skip
+def test_what_is_no_file_of_answers_is_refused(tmp_path, line, said):
+    path = tmp_path / "answers.jsonl"
+    path.write_text(line)
+    with pytest.raises(UsageError, match=r"answers\.jsonl") as refused:
+        read_answers(path)
+    assert said in str(refused.value)
