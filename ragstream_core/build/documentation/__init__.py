@@ -1,0 +1,1 @@
+"""Connects test specifications with the index, the chain and the language model."""

@@ -1,0 +1,196 @@
+"""`ragstream spec`: the test specification of a project, new or continued.
+
+What a file has already stays: a requirement with a case is not written again, ids are never given
+twice, and the words that a person put into a section remain. `renew` writes the cases again, under
+the ids that they have.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ragstream_core.build.documentation.drafting import Drafter
+from ragstream_core.build.documentation.sources import Project, Unit, read_project
+from ragstream_core.documentation.definitions import natural
+from ragstream_core.documentation.identifiers import id_format, id_pattern
+from ragstream_core.documentation.markdown import Section, document, renumbered, section
+from ragstream_core.documentation.specification import (
+    DUE,
+    MENTIONED,
+    NOT_TESTABLE,
+    Coverage,
+    Specification,
+    covered,
+)
+from ragstream_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.build.documentation.drafts import Draft
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.documentation.cases import TestCase
+    from ragstream_core.ports import Progress
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SpecRequest:
+    """What is asked for.
+
+    Attributes:
+        project: The project.
+        requirements: Only these ids; empty: all.
+        pattern: What fits a requirement id; empty: as ``documentation.requirement_pattern`` says.
+        start: Number of the first case; 0: behind the highest that is taken.
+        form: ``deterministic`` or ``llm``; empty: as ``documentation.form`` says.
+        task: Name of a task profile.
+        embed_json: Embed the raw JSON of each case; None: as ``documentation.embed_json`` says.
+        renew: Write cases again that are there already.
+        dry_run: Only say what would be written; the chain does not run.
+    """
+
+    project: str
+    requirements: tuple[str, ...] = ()
+    pattern: str = ""
+    start: int = 0
+    form: str = ""
+    task: str = ""
+    embed_json: bool | None = None
+    renew: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A specification and its file.
+
+    Attributes:
+        spec: What was written now, and the coverage of everything.
+        markdown: The whole file; earlier sections are in it.
+    """
+
+    spec: Specification
+    markdown: str
+
+
+def generate(
+    workspace: Workspace,
+    request: SpecRequest,
+    *,
+    sections: Sequence[Section] = (),
+    progress: Progress | None = None,
+) -> Made:
+    """Write the test specification of a project; its file is not touched.
+
+    Args:
+        workspace: The data root.
+        request: What is asked for.
+        sections: The cases that its file has.
+        progress: Called with (done, total) requirements.
+
+    Raises:
+        UnknownProject: There is no such folder.
+        UsageError: A pattern that is none, or an id that no document has.
+        RagstreamError: Nothing is ingested, or the chain refused or failed.
+        OSError: Disk full, permission denied.
+    """
+    settings = workspace.config.settings.documentation
+    fits = id_pattern(request.pattern or settings.requirement_pattern)
+    numbering = id_format(settings.id_format)
+    project = read_project(workspace, request.project, fits)
+    wanted = _wanted(project, request.requirements)
+    units = project.units(wanted)
+    held = {name: one.id for one in reversed(sections) for name in one.requirements}
+    due = [u for u in units if request.renew or not all(name in held for name in u.ids)]
+    if request.dry_run:
+        spec = _specification(project, request, _planned(project, due), wanted, sections)
+        return Made(spec, document(spec, sections))
+    drafts = list(_drafted(project, request, due, progress))
+    fresh = numbering.fresh({one.id for one in sections}, request.start)
+    cases = [replace(d.case, id=held.get(u.ids[0]) or next(fresh)) for u, d in drafts if d.case]
+    embed = settings.embed_json if request.embed_json is None else request.embed_json
+    made = {case.id: section(case, embed_json=embed) for case in cases}
+    without = {held.get(u.ids[0]) for u, d in drafts if d.case is None}
+    whole = renumbered([one for one in sections if one.id not in without], made)
+    rows = {u: (d.state, d.words) for u, d in drafts}
+    spec = _specification(project, request, rows, wanted, whole, cases)
+    return Made(spec, document(spec, whole))
+
+
+def _drafted(
+    project: Project, request: SpecRequest, due: Sequence[Unit], progress: Progress | None
+) -> Iterator[tuple[Unit, Draft]]:
+    form = request.form or project.workspace.config.settings.documentation.form
+    drafter = Drafter.of(project, form, request.task)
+    for done, unit in enumerate(due):
+        if progress is not None:
+            progress(done, len(due))
+        yield unit, drafter(unit)
+    if progress is not None:
+        progress(len(due), len(due))
+
+
+def _wanted(project: Project, named: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids that are asked for.
+
+    Raises:
+        UsageError: One of them stands in no document.
+    """
+    known = project.found.ids
+    for name in named:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, SHOWN) or known[:SHOWN]
+            hint = f"one of: {', '.join(near)}" if near else "--pattern REGEX says what ids are"
+            raise UsageError(f"project {project.name!r} has no requirement {name!r}", hint=hint)
+    return tuple(sorted(set(named), key=natural)) if named else known
+
+
+def _planned(project: Project, due: Sequence[Unit]) -> dict[Unit, tuple[str, str]]:
+    return {
+        unit: (DUE, "") if project.is_testable(unit) else (NOT_TESTABLE, unit.definitions[0].title)
+        for unit in due
+    }
+
+
+def _specification(
+    project: Project,
+    request: SpecRequest,
+    rows: dict[Unit, tuple[str, str]],
+    wanted: Sequence[str],
+    sections: Sequence[Section],
+    cases: Sequence[TestCase] = (),
+) -> Specification:
+    states = {name: row for unit, row in rows.items() for name in unit.ids}
+    table = [_row(project, name, states.get(name)) for name in wanted]
+    written = {case.id for case in cases}
+    settings = project.workspace.config.settings.documentation
+    return Specification(
+        project=project.name,
+        generation=project.generation,
+        digest=project.digest,
+        pattern=request.pattern or settings.requirement_pattern,
+        cases=tuple(cases),
+        coverage=covered(table, {one.id: one.requirements for one in sections}),
+        kept=tuple(one.id for one in sections if one.id not in written),
+    )
+
+
+def _row(project: Project, name: str, state: tuple[str, str] | None) -> Coverage:
+    """Return the row of an id whose cases are not known yet."""
+    found = project.found.of(name)
+    if not found:
+        mention = project.found.mentions[name][0]
+        place = _place(project, mention.path, mention.span)
+        return Coverage(name, "", (), MENTIONED, f"{place}: {project.words(mention)}")
+    unit = project.units([name])[0]
+    one = unit.definitions[0]
+    said, words = state or (DUE, "")
+    return Coverage(name, _place(project, one.path, one.span), (), said, words)
+
+
+def _place(project: Project, path: str, span: tuple[int, int]) -> str:
+    line = project.lines(path, span)[0]
+    return f"{path}:{line}" if line else path

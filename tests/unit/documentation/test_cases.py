@@ -1,0 +1,48 @@
+"""The strict schema of a test case."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ragstream_core.documentation.cases import case_from, case_schema
+from ragstream_core.errors import IntegrityError
+
+SOURCE = {
+    "marker": "[source: a.md, chunk: 0a1b2c3d]", "chunk_id": "a.md::0::0", "prompt_key": "",
+    "path": "a.md", "lines": [1, 2], "page": 0, "quote": "The door must open.",
+}  # fmt: skip
+CASE = {
+    "id": "TC-001", "title": "Door", "precondition": "none stated", "actions": ["Ring."],
+    "expected": ["must open"], "postcondition": "none stated", "requirements": ["R-1"],
+    "sources": [SOURCE], "quote": "The door must open.", "form": "deterministic", "model": "",
+    "notes": [],
+}  # fmt: skip
+
+
+def test_the_schema_is_that_of_the_record():
+    assert case_from(json.dumps(CASE)).sources[0].place == "a.md:1-2"
+    assert set(case_schema()["properties"]) == CASE.keys()
+    assert case_schema()["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expected": ["one", "two"]},
+        {"actions": [], "expected": []},
+        {"requirements": []},
+        {"sources": []},
+        {"quote": "The door must shut."},
+        {"title": 7},
+        {"form": "poem"},
+        {"extra": 1},
+        {"sources": [{**SOURCE, "lines": [-1, 2]}]},
+        {"sources": [{**SOURCE, "prompt_key": "../x"}]},
+        {"sources": [{**SOURCE, "page": "1"}]},
+    ],
+)
+def test_what_does_not_fit_is_refused(change):
+    with pytest.raises(IntegrityError, match="not a test case"):
+        case_from(json.dumps({**CASE, **change}))
