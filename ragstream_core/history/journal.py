@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ragstream_core.atomic import pwrite_durable, truncate_durable
@@ -74,15 +74,23 @@ class Journal:
         if not texts:
             return []
         with self.locked():
-            self.warnings = []
-            try:
-                tail = sound_tail(self.folder, self._known, self.warnings)
-                if tail.size and tail.size + sum(map(len, texts)) > self._segment_bytes:
-                    close_segment(self.folder, tail.first)
-                    tail = Tail(tail.seq, tail.chain)
-            except OSError as error:
-                raise disk_failure(self._path, error, hint=_HINT) from error
-            return self._write(tail, records, texts)
+            return self._append(records, texts)
+
+    def append_made(self, make: Callable[[], Sequence[Record]]) -> list[Entry]:
+        """As `append`, of records that depend on what the journal holds: no writer comes between.
+
+        Args:
+            make: Reads the journal and returns the records; called once, the writers kept out.
+
+        Raises:
+            UsageError: As `append`.
+            ProjectLocked: As `append`.
+            IntegrityError: As `append`.
+            OperationFailed: As `append`.
+        """
+        with self.locked():
+            records = make()
+            return self._append(records, [_encoded(record) for record in records])
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -194,6 +202,19 @@ class Journal:
             IntegrityError: A newer version of the program wrote a line.
         """
         return check_journal(self.folder)
+
+    def _append(self, records: Sequence[Record], texts: Sequence[bytes]) -> list[Entry]:
+        if not texts:
+            return []
+        self.warnings = []
+        try:
+            tail = sound_tail(self.folder, self._known, self.warnings)
+            if tail.size and tail.size + sum(map(len, texts)) > self._segment_bytes:
+                close_segment(self.folder, tail.first)
+                tail = Tail(tail.seq, tail.chain)
+        except OSError as error:
+            raise disk_failure(self._path, error, hint=_HINT) from error
+        return self._write(tail, records, texts)
 
     def _write(self, tail: Tail, records: Sequence[Record], texts: Sequence[bytes]) -> list[Entry]:
         entries: list[Entry] = []

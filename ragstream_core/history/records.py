@@ -15,6 +15,8 @@ from ragstream_core.errors import IntegrityError, UsageError
 
 SOURCES = ("chat", "file", "external")
 STATUSES = ("complete", "partial")
+FACT_EVENTS = ("proposed", "accepted", "rejected", "edited", "undone")
+FACT_TARGETS = ("user", "company")
 HISTORY = "~history"
 """What stands for the project where rows of the history are listed; no project can be named so."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -55,6 +57,10 @@ class Turn:
         status: ``complete``, or ``partial`` where the answer broke off.
         speakers: Names of the two sides.
         citations: Checked markers of the answer: ``{"id", "source", "known"}``.
+        scope: Under what its answer may serve a later question; empty: it never does.
+        origin: Empty for a model's or a person's words; ``cached`` where an earlier answer was
+            given again, ``extract`` where no model could be reached.
+        origin_turn: Id of the turn whose answer was given again.
     """
 
     id: str
@@ -73,6 +79,9 @@ class Turn:
     status: str = "complete"
     speakers: tuple[str, str] = ("user", "assistant")
     citations: tuple[Mapping[str, Any], ...] = ()
+    scope: str = ""
+    origin: str = ""
+    origin_turn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,35 @@ class TagEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """One step in the life of a remembered fact; the newest step says how it stands.
+
+    Attributes:
+        id: UUIDv7 of this record.
+        fact: Id of the fact, the same in all of its records.
+        turn: Id of the turn in which the user said it; empty: written by hand.
+        timestamp: When.
+        event: One of `FACT_EVENTS`; ``undone`` takes the step before it back.
+        target: ``user`` or ``company``; with ``proposed`` and ``edited`` only.
+        text: The fact, one line; likewise.
+        quote: The user's own words, verbatim in the turn; with ``proposed`` only, as what follows.
+        confidence: In [0, 1].
+        form: Who made it out of the turn: ``rules``, ``llm`` or ``hand``.
+    """
+
+    id: str
+    fact: str
+    turn: str
+    timestamp: str
+    event: str
+    target: str = ""
+    text: str = ""
+    quote: str = ""
+    confidence: float = 0.0
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cleared:
     """Notice that turns were cleared on somebody's command; holds no text.
 
@@ -121,11 +159,12 @@ class Cleared:
     turns: int = 0
 
 
-Record = Turn | Asked | TagEdit | Cleared
-KINDS: dict[str, type[Turn] | type[Asked] | type[TagEdit] | type[Cleared]] = {
+Record = Turn | Asked | TagEdit | Fact | Cleared
+KINDS: dict[str, type[Turn] | type[Asked] | type[TagEdit] | type[Fact] | type[Cleared]] = {
     "turn": Turn,
     "asked": Asked,
     "tag": TagEdit,
+    "fact": Fact,
     "cleared": Cleared,
 }
 

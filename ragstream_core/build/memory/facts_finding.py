@@ -1,0 +1,281 @@
+"""Looking for facts in turns: analyze → deduplicate → write (R-252).
+
+Three steps, each of which may end with nothing left; Dagster shows them as three ops, everything
+else calls `remember`. What is found waits as a candidate until somebody accepts it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.build.history.turns import completed, journal, require_persist
+from ragstream_core.build.memory import facts_files
+from ragstream_core.build.memory.facts import is_secret, new_id
+from ragstream_core.errors import RagstreamError
+from ragstream_core.history.facts import fact_entries
+from ragstream_core.history.fold import fold, visible_turns
+from ragstream_core.history.records import Cleared, Entry, Fact, TagEdit, Turn
+from ragstream_core.memory.facts.bullets import NAMES, bullets
+from ragstream_core.memory.facts.candidate import (
+    Candidate,
+    Limits,
+    Said,
+    objection,
+    repetition,
+)
+from ragstream_core.memory.facts.rules import candidates
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+
+HIDDEN_TAG = "BLUE"
+THREAD = "ragstream-facts"
+_LOOKED_AT = 4 << 20
+_RECALLED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One fact that was found in a turn, and what became of it.
+
+    Attributes:
+        turn: Id of the turn.
+        seq: Its number.
+        candidate: The fact.
+        overlap: Largest overlap with what is there, in [0, 1]; 0 before it was looked for.
+        why: Why it is not written; empty: it is, or may be.
+        fact: Its id once it is written.
+    """
+
+    turn: str
+    seq: int
+    candidate: Candidate
+    overlap: float = 0.0
+    why: str = ""
+    fact: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        fact = self.candidate
+        return {
+            "id": self.fact, "turn": self.turn, "seq": self.seq, "target": fact.target,
+            "text": fact.text, "quote": fact.quote, "confidence": fact.confidence,
+            "form": fact.form, "overlap": round(self.overlap, 4), "skipped": self.why,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What analysing turns gave.
+
+    Attributes:
+        found: In the order of the journal.
+        turns: How many turns were read.
+        notes: Why the form that asks a model was not taken.
+    """
+
+    found: tuple[Found, ...] = ()
+    turns: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def writable(self) -> bool:
+        """Whether anything of it may be written."""
+        return any(not row.why for row in self.found)
+
+
+def limits(workspace: Workspace) -> Limits:
+    """Return the limits of the settings."""
+    facts = workspace.config.settings.facts
+    return Limits(facts.min_confidence, facts.max_overlap)
+
+
+def analyze(
+    workspace: Workspace, *, since: int = 0, upto: int = 0, session: str = "", form: str = ""
+) -> Analysis:
+    """Find facts in turns; nothing is written.
+
+    Args:
+        workspace: The data root.
+        since: Number of the last turn that is passed over.
+        upto: Number of the last turn that is read; 0: all.
+        session: Only this conversation; "": all.
+        form: ``rules`` or ``llm``; "": as the settings say, ``rules`` where they say off.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    log = journal(workspace)
+    if not log.folder.is_dir():
+        return Analysis()
+    marks = fold(e for e in log.entries() if isinstance(e.record, Cleared | TagEdit))
+    wanted = (
+        (entry, turn)
+        for entry, turn, tags in visible_turns(log.entries(), marks)
+        if session in ("", turn.session_id) and HIDDEN_TAG not in tags
+    )
+    return _analysed(workspace, wanted, since=since, upto=upto, form=form)
+
+
+def newest_turns(workspace: Workspace) -> list[tuple[Entry, Turn]]:
+    """Return the newest turn, behind those before it in its conversation; a tail is looked at."""
+    near = list(journal(workspace).backwards(max_bytes=_LOOKED_AT))[::-1]
+    marks = fold(e for e in near if isinstance(e.record, Cleared | TagEdit))
+    found = [(e, t) for e, t, tags in visible_turns(near, marks) if HIDDEN_TAG not in tags]
+    return [(e, t) for e, t in found if t.session_id == found[-1][1].session_id]
+
+
+def remember(workspace: Workspace, analysis: Analysis, *, dry_run: bool = False) -> list[Found]:
+    """Drop what is there already and write the rest; return everything that was found.
+
+    Args:
+        workspace: The data root.
+        analysis: Of `analyze`.
+        dry_run: Only say what would be written.
+
+    Raises:
+        Refused: `history.persist` is off.
+        OperationFailed: Disk full or failing.
+    """
+    found = deduplicate(workspace, analysis.found)
+    return found if dry_run else write(workspace, found)
+
+
+def deduplicate(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
+    """Mark what the target's file holds, or was proposed for it before, whatever became of it.
+
+    Raises:
+        IntegrityError: A file is not UTF-8.
+    """
+    return _fresh(workspace, found, fact_entries(journal(workspace)))
+
+
+def write(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
+    """Propose what is left, in the journal; where `facts.accept` is auto, accept it as well.
+
+    What is new is decided again while other writers are kept out, and a turn that was cleared
+    meanwhile gives nothing.
+
+    Raises:
+        Refused: `history.persist` is off.
+        OperationFailed: Disk full or failing; nothing of this is kept.
+    """
+    require_persist(workspace)
+    written: list[Found] = list(found)
+
+    def make() -> list[Fact]:
+        entries = fact_entries(journal(workspace))
+        cleared = fold(entries)
+        written[:] = [
+            replace(row, why="the turn was cleared") if cleared.is_hidden(row.seq) else row
+            for row in _fresh(workspace, found, entries)
+        ]
+        written[:] = [row if row.why else replace(row, fact=new_id()) for row in written]
+        records = [record for row in written if not row.why for record in _records(workspace, row)]
+        return [filled for filled in completed(records) if isinstance(filled, Fact)]
+
+    if any(not row.why for row in found):
+        journal(workspace).append_made(make)
+        facts_files.sync(workspace)
+    return written
+
+
+def after_turn(workspace: Workspace) -> tuple[str, ...]:
+    """Look for facts in the turn that was just kept; return what people should know.
+
+    Called behind an answer: it never fails one. A language model is asked in a thread of its own,
+    so that nobody waits for it; a process ends when that has.
+
+    Args:
+        workspace: The data root; `facts.form` is on, and turns are kept.
+    """
+    if workspace.config.settings.facts.form != "llm":
+        return _learnt(workspace)
+    threading.Thread(target=_learnt, args=(workspace,), name=THREAD, daemon=False).start()
+    return ()
+
+
+def _learnt(workspace: Workspace) -> tuple[str, ...]:
+    try:
+        turns = newest_turns(workspace)
+        analysis = _analysed(workspace, turns, since=turns[-1][0].seq - 1 if turns else 0)
+        found = remember(workspace, analysis) if analysis.writable else []
+    except (RagstreamError, OSError) as error:
+        return (f"nothing was learnt from this turn: {error}",)
+    ask = workspace.config.settings.facts.accept == "ask"
+    waiting = sum(bool(row.fact) for row in found) if ask else 0
+    return (f"{waiting} facts wait for you: ragstream memory candidates",) if waiting else ()
+
+
+def _analysed(
+    workspace: Workspace,
+    turns: Iterable[tuple[Entry, Turn]],
+    *,
+    since: int = 0,
+    upto: int = 0,
+    form: str = "",
+) -> Analysis:
+    wanted = form or workspace.config.settings.facts.form
+    own = tuple(fact for target in NAMES for fact in bullets(facts_files.read(workspace, target)))
+    answers: dict[str, list[str]] = {}
+    found: list[Found] = []
+    notes: list[str] = []
+    count = 0
+    for entry, turn in turns:
+        past = answers.setdefault(turn.session_id, [])
+        if since < entry.seq and (not upto or entry.seq <= upto) and turn.speakers[0] == "user":
+            count += 1
+            made, note = _proposals(workspace, turn, wanted)
+            notes += [note] if note else []
+            said = Said(turn.user_text, (*past[-_RECALLED:], *own))
+            found += [_judged(workspace, entry, said, candidate) for candidate in made]
+        past.append(turn.assistant_text)
+    return Analysis(tuple(found), count, tuple(dict.fromkeys(notes)))
+
+
+def _proposals(workspace: Workspace, turn: Turn, form: str) -> tuple[list[Candidate], str]:
+    if form != "llm":
+        return candidates(turn.user_text), ""
+    from ragstream_core.build.memory.facts_asking import asked
+
+    made, why = asked(workspace, turn.user_text)
+    if made is None:
+        return candidates(turn.user_text), f"facts by rules: {why}"
+    return made, ""
+
+
+def _judged(workspace: Workspace, entry: Entry, said: Said, candidate: Candidate) -> Found:
+    why = objection(candidate, said, limits(workspace), is_secret)
+    return Found(entry.record.id, entry.seq, candidate, why=why)
+
+
+def _fresh(workspace: Workspace, found: Sequence[Found], entries: Sequence[Entry]) -> list[Found]:
+    hidden = fold(entries)
+    there = {t: bullets(facts_files.read(workspace, t)) for t in NAMES}
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, Fact) and record.text and not hidden.is_hidden(entry.seq):
+            there[record.target].append(record.text)
+    result = []
+    for row in found:
+        fact = row.candidate
+        if not row.why:
+            share, why = repetition(fact.text, there[fact.target], limits(workspace))
+            row = replace(row, overlap=share, why=why)
+            there[fact.target] += [] if why else [fact.text]
+        result.append(row)
+    return result
+
+
+def _records(workspace: Workspace, row: Found) -> list[Fact]:
+    fact = row.candidate
+    proposed = Fact(
+        "", row.fact, row.turn, "", "proposed", fact.target, fact.text,
+        fact.quote, fact.confidence, fact.form,
+    )  # fmt: skip
+    if workspace.config.settings.facts.accept != "auto":
+        return [proposed]
+    return [proposed, Fact("", row.fact, row.turn, "", "accepted")]

@@ -1,0 +1,99 @@
+"""The job `remember_facts`: three ops, steps that are skipped, a sensor, and no word in Dagster."""
+
+from __future__ import annotations
+
+import json
+
+import dagster as dg
+import pytest
+
+from ragstream_assets import facts_job
+from ragstream_assets.definitions import defs
+from ragstream_assets.resources import adopt
+from ragstream_core.build.history.turns import append_turn
+from ragstream_core.build.memory.facts import FactMemory
+from ragstream_core.history.records import Turn
+
+ROLE = "I'm a project finance analyst at Contoso."
+
+
+@pytest.fixture
+def space(root, open_root, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_FACTS__FORM", "rules")
+    return open_root(root)
+
+
+def say(space, text):
+    return append_turn(space, Turn("", "s", "", text, "Noted."))
+
+
+def run(space, **config):
+    return defs.resolve_job_def(facts_job.JOB).execute_in_process(
+        run_config={
+            "resources": {"workspace": {"config": adopt(space)}},
+            "ops": {"analyze": {"config": config}} if config else {},
+        },
+        raise_on_error=False,
+    )
+
+
+def skipped(result):
+    return [e.step_key for e in result.all_events if e.event_type_value == "STEP_SKIPPED"]
+
+
+def test_three_ops_write_what_is_new_and_skip_what_is_not(space):
+    say(space, "What is a lock?")
+    result = run(space)
+    assert result.success and skipped(result) == ["deduplicate", "write"]
+    say(space, ROLE)
+    result = run(space)
+    assert result.success and skipped(result) == []
+    (fact,) = FactMemory(space).candidates()
+    (event,) = result.asset_materializations_for_node("write")
+    assert event.asset_key == dg.AssetKey(["memory", "facts"])
+    (row,) = event.metadata["candidates"].records
+    assert row.data["fact"] == fact.short and row.data["turn"] == 2 and row.data["kind"] == "role"
+    result = run(space)
+    assert result.success and skipped(result) == ["write"]
+    assert len(FactMemory(space).facts()) == 1
+
+
+def test_no_word_of_a_turn_reaches_dagster(space):
+    say(space, ROLE)
+    result = run(space)
+    told = json.dumps([str(event) for event in result.all_events])
+    assert result.success and "Contoso" not in told and "analyst" not in told
+
+
+def test_only_the_turns_that_are_asked_for_are_read(space):
+    say(space, ROLE)
+    last = say(space, "We host all services in Dublin.")
+    assert run(space, since=last.seq).success and FactMemory(space).facts() == []
+    assert run(space, upto=last.seq - 1).success
+    assert [fact.target for fact in FactMemory(space).facts()] == ["user"]
+
+
+def test_the_sensor_waits_for_new_turns_and_says_why(space, open_root, root, monkeypatch):
+    assert "no conversation" in facts_job.tick(space, None).skip_reason.skip_message
+    say(space, ROLE)
+    first = facts_job.tick(space, None)
+    assert not first.run_requests and first.cursor == "1"
+    entry = say(space, "We host all services in Dublin.")
+    second = facts_job.tick(space, first.cursor)
+    (request,) = second.run_requests
+    assert request.run_config["ops"]["analyze"]["config"] == {"since": 1, "upto": entry.seq}
+    assert run(space, **request.run_config["ops"]["analyze"]["config"]).success
+    third = facts_job.tick(space, second.cursor)  # the fact itself is no turn
+    assert not third.run_requests and int(third.cursor) > entry.seq
+    monkeypatch.setenv("RAGSTREAM_FACTS__FORM", "off")
+    assert facts_job.tick(open_root(root), second.cursor).skip_reason.skip_message == facts_job.OFF
+    assert facts_job.facts_sensor.default_status is dg.DefaultSensorStatus.STOPPED
+
+
+def test_where_nothing_may_be_written_the_run_says_so(root, open_root, monkeypatch):
+    say(open_root(root), ROLE)
+    monkeypatch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
+    result = run(open_root(root))
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    assert not result.success and failed.step_key == "write"
+    assert "history.persist is off" in str(failed.event_specific_data)

@@ -1,0 +1,115 @@
+"""Facts between journal and file: killed or out of space at any call; the next look heals."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from ragstream_core.build.history.clearing import clear
+from ragstream_core.build.history.turns import append_turn, journal
+from ragstream_core.build.memory import facts_files, facts_finding
+from ragstream_core.build.memory.facts import FactMemory
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import RagstreamError
+from ragstream_core.history.records import Turn
+from ragstream_core.memory.facts.bullets import NAMES
+from tests.copies import said
+from tests.faults.harness import CRASH, FULL, Child, need_strace
+
+LINE = "- The company reviews the open incidents every Friday.\n"
+OTHER = "- A line of mine.\n"
+
+
+def open_root(root):
+    return open_workspace(root, explicit={"embeddings.backend": "hashed"})
+
+
+@pytest.fixture
+def template(tmp_path):
+    """One fact that waits, beside a line that a person wrote."""
+    space = open_root(tmp_path / "template")
+    text = "Every Friday we review the open incidents."
+    append_turn(space, Turn("", "s", "", text, "Noted."))
+    facts_finding.remember(space, facts_finding.analyze(space))
+    FactMemory(space).add("A line of mine.", "company")
+    return space.data_dir
+
+
+def company(space):
+    return facts_files.read(space, "company")
+
+
+@pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
+@pytest.mark.parametrize("step", ["accept", "undo"])
+def test_every_call_may_be_the_last(template, tmp_path, effect, step):
+    """Accept, and undo of what was accepted: record and line agree after the next look."""
+    need_strace()
+    points = hits = 0
+    for call in ("pwrite64", "write", "fsync", "rename", "unlink"):
+        n, hit = 1, True
+        while hit:
+            root = tmp_path / f"run-{points}"
+            shutil.copytree(template, root)
+            space = open_root(root)
+            memory = FactMemory(space)
+            (fact,) = memory.candidates()
+            if step == "undo":
+                memory.accept(fact.id)
+            hit = hindered(space, fact.id, step, f"inject={call}:{effect}:when={n}", tmp_path)
+            now = open_root(root)
+            rows = [row["text"] for row in FactMemory(now).remembered()]
+            status = FactMemory(now).facts()[0].status
+            wanted = status == "accepted"
+            assert (LINE[2:-1] in rows) is wanted and OTHER[2:-1] in rows
+            lines = sorted([OTHER, LINE] if wanted else [OTHER])
+            assert sorted(company(now).splitlines(keepends=True)) == lines
+            assert journal(now).check().sound
+            again = FactMemory(now).undo(fact.id) if wanted else FactMemory(now).accept(fact.id)
+            assert (LINE in company(now)) is (again.status == "accepted")
+            shutil.rmtree(root)
+            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 2)
+    print(f"\n{step} {effect}: {points} runs, {hits} hit")
+    assert hits > 4
+
+
+def hindered(space, fact, step, injection, tmp_path):
+    out = tmp_path / "trace"
+    memory = FactMemory(space)
+    task = Child(
+        lambda: getattr(memory, step)(fact), tmp_path / "said", clean=(RagstreamError, OSError)
+    )
+    task.trace(f"trace={injection.split('=')[1].split(':')[0]}", injection, out=out)
+    task.go()
+    assert task.wait() != CRASH, task.words()
+    return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
+
+
+def test_a_clearing_killed_anywhere_takes_the_facts_along_in_the_end(template, tmp_path):
+    """Its fact is accepted and edited by hand; whoever comes next finishes, and no word is left."""
+    need_strace()
+    base = open_root(template)
+    memory = FactMemory(base)
+    memory.accept(memory.candidates()[0].id)
+    path = facts_files.memory_dir(base) / NAMES["company"]
+    path.write_text(f"{path.read_text()}- We review the open incidents, every Friday at ten.\n")
+    points = hits = 0
+    for call in ("pwrite64", "fsync", "rename", "unlink"):
+        n, hit = 1, True
+        while hit:
+            root = tmp_path / f"clear-{points}"
+            shutil.copytree(template, root)
+            space = open_root(root)
+            out = tmp_path / "trace"
+            task = Child(lambda space=space: clear(space, session="s"), tmp_path / "said")
+            task.trace(f"trace={call}", f"inject={call}:signal=KILL:when={n}", out=out)
+            task.go()
+            assert task.wait() != CRASH, task.words()
+            hit = "killed by SIGKILL" in out.read_text()
+            clear(open_root(root), session="s")
+            left = [p for p in root.rglob("*") if p.is_file() and b"incidents" in said(p).lower()]
+            assert left == [] and company(open_root(root)) == OTHER
+            shutil.rmtree(root)
+            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 2)
+    print(f"\nclear: {points} runs, {hits} killed")
+    assert hits > 4
