@@ -1,1 +1,5 @@
-"""What is remembered beside the conversation: cached answers, a digest, facts."""
+"""What is remembered of conversations beyond the journal: pure rules and formats (C-52).
+
+Four names: `Journal` (all turns, verbatim), `EpisodicIndex` (older turns, searched),
+`RagstackMemory` (answer cache and rolling digest), `FactMemory` (what a person accepted).
+"""

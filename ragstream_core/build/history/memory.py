@@ -20,8 +20,9 @@ from ragstream_core.history.fold import Folded, fold, visible_turns
 from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
 from ragstream_core.history.recent import Recent, layer_g, render_recent
 from ragstream_core.history.records import Entry, Turn
-from ragstream_core.orchestration.inputs import HistoryPin, PromptInputs
-from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.memory.digest import fitted
+from ragstream_core.orchestration.inputs import DIGEST, HistoryPin, PromptInputs
+from ragstream_core.prompting.compose import HISTORY_PREFIX, digest_tokens
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Hit
 
@@ -169,10 +170,24 @@ class ConversationMemory:
         behind = self._behind(found)
         if behind:
             notes.append(f"{behind} are not searched yet: {BACKFILL}, or `ragstream up`")
+        digest = {"digest": self.digest} if self.digest else {}
         if not shown:
-            return {}, tuple(notes)
+            empty = {"body": "", "pairs_count": 0, "range": (0, 0), **digest}
+            return empty if digest else {}, tuple(notes)
         seqs = (shown[0].seq, shown[-1].seq)
-        return {"body": body, "pairs_count": len(shown), "range": seqs}, tuple(notes)
+        return {"body": body, "pairs_count": len(shown), "range": seqs, **digest}, tuple(notes)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The pinned digest of the newest turns, within its own and the memory's budget."""
+        settings = self.workspace.settings_for(self.inputs, G_OP).memory
+        if not (self.shown and settings.enabled):
+            return ""
+        count = HeuristicTokenCounter().count
+        text = self.inputs.texts.get(DIGEST, "")
+        text = fitted(text, count=count, budget_tokens=settings.summary_tokens)
+        framed = functools.partial(digest_tokens, count=count)
+        return fitted(text, count=framed, budget_tokens=settings.max_tokens)
 
     def _behind(self, recent: Recent) -> str:
         """Say which turns are newer than the selection and not shown either, "" for none."""

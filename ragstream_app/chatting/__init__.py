@@ -1,0 +1,1 @@
+"""A chat on the command line: its loop, its commands and how it looks."""

@@ -1,0 +1,1 @@
+"""The chat view: questions one after the other, each answered from the documents."""

@@ -1,0 +1,172 @@
+"""The rolling digest of a data root: from the journal's end, kept in two files, pinned (R-247)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.answering.buffer import clean_citation_tags
+from ragstream_core.answering.grounding import REFUSAL
+from ragstream_core.atomic import replace_text
+from ragstream_core.build.history.turns import LEVELS, journal
+from ragstream_core.build.memory.files import memory_dir, newer_than
+from ragstream_core.history.fold import Folded, merged
+from ragstream_core.history.records import Asked, Cleared, TagEdit, Turn
+from ragstream_core.memory.digest import Told, extract, rendered
+from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.records.identity import digest_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.history.records import Position
+    from ragstream_core.settings.prompts import MemoryConfig
+
+MAX_SCAN_BYTES = 16 << 20
+_VERSION = 1
+_BLUE = LEVELS[-1]
+_COUNT = HeuristicTokenCounter().count
+
+
+def summary_path(workspace: Workspace, name: str) -> Path:
+    """Return the file of the digest of that name; its Markdown lies beside it."""
+    return memory_dir(workspace) / f"{name}_summary.json"
+
+
+def digest_text(workspace: Workspace, settings: MemoryConfig, *, upto: int) -> str:
+    """Return the digest for a prompt, at most `summary_tokens` long; writes nothing.
+
+    What the last turn left is taken where it tells of the journal as it is now; else it is made
+    anew, of the turns' own words.
+
+    Args:
+        workspace: The data root.
+        settings: Section ``memory``.
+        upto: Number of the newest record that the prompt sees; 0: none, so there is no digest.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    if not (settings.enabled and settings.summary_tokens and upto):
+        return ""
+    told = _kept(workspace, settings, upto)
+    if told is None:
+        told = [extracted(*pair) for pair in newest_turns(workspace, settings, upto=upto)]
+    return rendered(told, count=_COUNT, budget_tokens=settings.summary_tokens)
+
+
+def newest_turns(
+    workspace: Workspace, settings: MemoryConfig, *, upto: int = 0
+) -> list[tuple[int, Turn]]:
+    """Return (number, turn) of what the digest tells of, the oldest first; reads the journal's end.
+
+    Cleared turns, BLUE ones, broken off answers and refusals are left out; of an answer that was
+    given again, and of the same words said again, only the newest turn stays.
+
+    Args:
+        workspace: The data root.
+        settings: Section ``memory``.
+        upto: Number of the newest record that counts; 0: all count.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    found: list[tuple[int, Turn]] = []
+    told: set[object] = set()
+    for seq, turn in _visible(workspace):
+        words: set[object] = {turn.origin_turn or turn.id, (turn.user_text, turn.assistant_text)}
+        if (not upto or seq <= upto) and told.isdisjoint(words):
+            found.insert(0, (seq, turn))
+            told |= words
+        if len(found) == settings.rolling_window:
+            break
+    return found
+
+
+def _visible(workspace: Workspace) -> Iterator[tuple[int, Turn]]:
+    """Yield the turns that may be told of, newest first; what hides one comes before it."""
+    log = journal(workspace)
+    hidden: tuple[tuple[int, int], ...] = ()
+    blue: dict[str, bool] = {}
+    for entry in log.backwards(max_bytes=MAX_SCAN_BYTES) if log.folder.is_dir() else ():
+        record = entry.record
+        if isinstance(record, Cleared):
+            hidden = merged([*hidden, *((int(a), int(b)) for a, b in record.seqs)])
+        elif isinstance(record, TagEdit) and _BLUE in {*record.add, *record.remove}:
+            blue.setdefault(record.turn, _BLUE in record.add)
+        elif isinstance(record, Turn) and _tells(record):
+            is_blue = blue.get(record.id, _BLUE in record.tags)
+            if not is_blue and not Folded(hidden=hidden).is_hidden(entry.seq):
+                yield entry.seq, record
+
+
+def _tells(turn: Turn) -> bool:
+    """Whether a turn says something: it is whole, and answers."""
+    answer = turn.assistant_text.strip()
+    return (
+        turn.status == "complete" and bool(turn.user_text.strip()) and answer not in (REFUSAL, "")
+    )
+
+
+def extracted(seq: int, turn: Turn) -> Told:
+    """Return the line of one turn, of its own words."""
+    return Told(seq, turn.timestamp[:10], extract(turn.user_text, said(turn)))
+
+
+def said(turn: Turn) -> str:
+    """Return the answer of a turn without its citation markers."""
+    return clean_citation_tags(turn.assistant_text, [str(row["id"]) for row in turn.citations])
+
+
+def write(
+    workspace: Workspace, settings: MemoryConfig, told: Sequence[Told], newest: Position
+) -> None:
+    """Put the digest into its files, under the lock of the memory.
+
+    Args:
+        workspace: The data root.
+        settings: Section ``memory``.
+        told: Its lines.
+        newest: The journal's newest record when they were made.
+
+    Raises:
+        OSError: Disk full, permission denied; each file is the old one or the new one.
+    """
+    rows = [asdict(row) for row in told]
+    head: dict[str, Any] = {
+        "version": _VERSION,
+        "seq": newest.seq,
+        "chain": newest.chain,
+        "form": settings.summary_form,
+        "window": settings.rolling_window,
+        "turns": rows,
+    }
+    text = rendered(told, count=_COUNT, budget_tokens=settings.summary_tokens)
+    path = summary_path(workspace, settings.index_name)
+    data = json.dumps({**head, "sha256": digest_of(head)}, ensure_ascii=False, indent=1)
+    replace_text(path.with_suffix(".md"), f"{text}\n" if text else "", durable=False)
+    replace_text(path, data, durable=False)
+
+
+def _kept(workspace: Workspace, settings: MemoryConfig, upto: int) -> list[Told] | None:
+    """Return the lines that the last turn left; None where they are not those of now."""
+    try:
+        text = summary_path(workspace, settings.index_name).read_text(encoding="utf-8")
+        head = json.loads(text)
+        mark = head.pop("sha256")
+        sound = mark == digest_of(head) and head["version"] == _VERSION
+        mine = (settings.summary_form, settings.rolling_window)
+        if not sound or (head["form"], head["window"]) != mine or head["seq"] > upto:
+            return None
+        newer = newer_than(journal(workspace), head["seq"], head["chain"])
+        return [Told(**row) for row in head["turns"]] if _says_nothing(newer) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _says_nothing(newer: Sequence[Any] | None) -> bool:
+    """Whether the records behind the digest change nothing that it tells of."""
+    return newer is not None and all(isinstance(entry.record, Asked) for entry in newer)

@@ -1,0 +1,387 @@
+"""`ragstream chat`: in a terminal and through pipes, against a model's server on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.app.hostile_answers import PAYLOADS
+from tests.app.terminals import LIMIT_S, Terminal
+from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
+
+QUESTION = "How does the exact file lock restrict a prompt?"
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+FIRST = "Only injected files count while the lock is on. " * 4
+ISSUED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="guide/locks.md"')
+SAYS = "complete, toy-1"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A language model's server on loopback."""
+    with Server() as made:
+        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "20")
+        yield made
+        made.shutdown()
+
+
+def said(*texts):
+    return events(*map(event, texts), STOP, COUNTED, DONE)
+
+
+def cites(handler):
+    """Answer with a marker that the prompt issued, split over events, and one that it did not."""
+    shown = handler.server.seen[-1][2]["messages"][-1]["content"]
+    marker = f"[source: locks.md, chunk: {ISSUED.search(shown)[1]}]"
+    text = f"Only **injected** files count {marker}, nothing else [source: x.md, chunk: 00000000]."
+    said(*text)(handler)
+
+
+def endless(handler):
+    """Answer words without an end."""
+    events(event(FIRST), *[event("and ")] * 6_000, pause_s=0.05)(handler)
+
+
+def piped(lines, *words, **environment):
+    """Run a chat in a process of its own with lines on stdin."""
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-m", "ragstream_app.cli", "chat", *words],
+        input="\n".join(lines), capture_output=True, text=True, timeout=LIMIT_S,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+    )  # fmt: skip
+
+
+def objects(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def turns(run):
+    return json.loads(run("history", "show", "--all", "--json")[1])["turns"]
+
+
+# --- in a terminal
+
+
+def test_a_terminal_shows_a_panel_its_citations_and_goes_on(indexed, server, run):
+    server.answers = [cites]
+    with Terminal("chat", "-p", "manual") as screen:
+        assert "toy-1 at 127.0.0.1" in screen.shows("you> ")
+        screen.types(QUESTION)
+        text = screen.shows("you> ", 2)
+        panel = text[text.rindex("╭") :]
+        assert "│ Only injected files count, nothing else." in panel
+        assert "✓ guide/locks.md [" in panel and "! unverified: x.md [00000000]" in panel
+        assert SAYS in panel and "[source" not in text
+        screen.types("/sources 1")
+        screen.shows("The Exact File Lock restricts a prompt")
+        screen.types("And how is it turned on?")
+        screen.shows(SAYS, 2)
+        screen.shows("you> ", 4)  # before it, what is pressed reaches nobody
+        screen.presses(b"\x04")
+        assert screen.ends() == 0
+        assert "go on with --session" in screen.text
+    first, second = turns(run)
+    assert first["session_id"] == second["session_id"]
+    assert first["assistant_text"].count("[source: ") == 2
+    assert "RECENT HISTORY" in server.seen[-1][2]["messages"][-1]["content"]
+
+
+def test_ctrl_c_ends_the_answer_and_not_the_chat(indexed, server, run):
+    server.answers = [endless, said("Two.")]
+    with Terminal("chat", "-p", "manual") as screen:
+        screen.shows("you> ")
+        screen.types(QUESTION)
+        screen.shows("Only injected files")
+        screen.interrupts()
+        assert "you stopped it" in screen.shows("you> ", 2)
+        screen.types("And the second one?")
+        screen.shows(SAYS)
+        screen.types("/quit")
+        assert screen.ends() == 0
+    first, second = turns(run)
+    assert (first["status"], second["assistant_text"]) == ("partial", "Two.")
+    assert first["assistant_text"].startswith(FIRST.strip())
+
+
+def test_ctrl_c_at_the_prompt_says_how_to_leave(indexed, server):
+    with Terminal("chat", "-p", "manual") as screen:
+        screen.shows("you> ")
+        screen.interrupts()
+        screen.shows("Ctrl-D or /quit ends the chat")
+        screen.shows("you> ", 2)
+        screen.presses(b"\x04")
+        assert screen.ends() == 0
+
+
+def test_a_person_picks_the_model_by_its_number(indexed, server, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "")
+    names = raw({"data": [{"id": "zeta"}, {"id": "alpha"}, {"id": "embed-1"}]})
+    server.answers = [names, said("Zeta says so.")]
+    with Terminal("chat", "-p", "manual") as screen:
+        listed = screen.shows("number [1]: ")
+        assert [name for name in ("alpha", "embed-1", "zeta") if name in listed]
+        screen.types("9")
+        screen.shows("a number from 1 to 3")
+        screen.types("3")
+        screen.shows("zeta at 127.0.0.1")
+        screen.types(QUESTION)
+        screen.shows("Zeta says so.")
+        screen.types("/quit")
+        assert screen.ends() == 0
+    assert server.seen[-1][2]["model"] == "zeta"
+
+
+def test_hostile_answers_cannot_steer_the_terminal(indexed, server):
+    text = "\n\n".join(PAYLOADS)
+    server.answers = [said(text + "\x1b]8;;http://tracker.invalid\x07x\x1b]0;title\x07\x9b2J")]
+    with Terminal("chat", "-p", "manual") as screen:
+        screen.shows("you> ")
+        screen.types(QUESTION)
+        screen.shows(SAYS)
+        screen.types("/quit")
+        screen.ends()
+        assert "\x1b]" not in screen.raw and "\x9b" not in screen.raw
+        assert "\x1b[2J" not in screen.raw and "tracker.invalid/linked" in screen.text
+
+
+# --- through pipes
+
+
+def test_lines_of_a_pipe_are_questions_and_the_output_is_plain(indexed, server, run):
+    server.answers = [cites]
+    done = piped([QUESTION, "", "And how is it turned on?"], "-p", "manual")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Only **injected** files count, nothing else.\n") == 2
+    assert "  guide/locks.md [" in done.stdout and "  unverified: x.md [00000000]" in done.stdout
+    assert "\x1b" not in done.stdout and "[source" not in done.stdout
+    first, second = turns(run)
+    assert first["session_id"] == second["session_id"] and len(server.seen) == 2
+
+
+def test_markers_stay_where_they_are_asked_for(indexed, server):
+    server.answers = [cites]
+    done = piped([QUESTION], "-p", "manual", "--markers")
+    assert done.stdout.startswith("Only **injected** files count [source: locks.md, chunk: ")
+
+
+def test_json_is_one_object_a_line_for_questions_commands_and_errors(indexed, server):
+    server.answers = [cites, status(401)]
+    lines = [QUESTION, "/sources", "/why", "/fils", "A second question?"]
+    done = piped(lines, "-p", "manual", "--json", "--session", "mine")
+    answer, sources, why, typo, failed = objects(done)
+    assert done.returncode == 1
+    assert (answer["question"], answer["origin"], answer["session"]) == (QUESTION, "model", "mine")
+    assert answer["trace"] == ["documents", "model", "persist"]
+    assert [c["verified"] for c in answer["citations"]] == [True, False]
+    assert "Exact File Lock restricts" in sources["sources"][0]["text"]
+    assert {way["chunk_id"].partition("::")[0] for way in why["candidates"]} >= {"guide/locks.md"}
+    assert typo["error"]["hint"] == "did you mean /files?"
+    assert failed["question"] == "A second question?" and KEY not in json.dumps(failed)
+    assert "the question is kept, unanswered" in done.stderr
+
+
+def test_without_a_model_the_answer_is_a_cited_extract_that_says_so(indexed, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
+    (answer,) = objects(piped([QUESTION], "-p", "manual", "--json"))
+    assert answer["origin"] == "extract" and answer["model"] == ""
+    assert "No language model answered" in answer["answer"]
+    assert "restricts a prompt to the files you inject" in answer["answer"]
+    assert answer["citations"] and all(c["verified"] for c in answer["citations"])
+
+
+def test_without_a_terminal_the_model_is_always_the_same(indexed, server, monkeypatch):
+    monkeypatch.delenv("RAGSTREAM_PROVIDER__MODEL")
+    names = raw({"data": [{"id": "zeta"}, {"id": "embed-1"}, {"id": "alpha"}]})
+    for _ in range(2):
+        server.answers = [names, said("Alpha.")]
+        done = piped([QUESTION], "-p", "manual", "--no-persist")
+        assert done.returncode == 0 and server.seen[-1][2]["model"] == "alpha"
+
+
+def test_a_killed_chat_loses_no_question(indexed, server, run):
+    server.answers = [endless]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragstream_app.cli", "chat", "-p", "manual"],
+        env={**os.environ, "PYTHONPATH": path}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as chat:  # fmt: skip
+        chat.stdin.write(f"{QUESTION}\n")
+        chat.stdin.flush()
+        assert chat.stdout.read(20) == FIRST[:20]
+        chat.send_signal(signal.SIGKILL)
+    assert [(t["status"], t["user_text"]) for t in turns(run)] == [("unanswered", QUESTION)]
+
+
+def test_persist_off_writes_nothing(indexed, server):
+    server.answers = [cites]
+    before = {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()}
+    done = piped([QUESTION, "/sources", "/why"], "-p", "manual", "--no-persist", "--json")
+    answer, sources, why = objects(done)
+    assert answer["session"] == "" == answer["prompt_key"]
+    assert "Exact File Lock restricts" in sources["sources"][0]["text"]
+    assert "not kept" in why["error"]["message"]
+    assert {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()} == before
+
+
+def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch):
+    (data / "doc_raw" / "manual" / "token.md").write_text(f"# Exact file lock token\n\n{SECRET}\n")
+    assert run("ingest", "manual")[0] == 0
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "https://llm.invalid/v1")
+    (refused,) = objects(
+        piped(["What is the exact file lock token?"], "-p", "manual", "--model", "m", "--json")
+    )
+    assert "github-token in token.md" in refused["error"]["message"]
+    assert SECRET not in json.dumps(refused) and turns(run) == []
+
+
+# --- its commands
+
+
+def test_files_and_lock_change_the_next_prompt(indexed, server):
+    server.answers = [said("Yes, it is so.")]
+    lines = ["/files add locks.md", "/lock on", QUESTION, "/files drop guide/locks.md", "/lock off",
+             "/files", "/files drop locks.md", QUESTION]  # fmt: skip
+    done = piped(lines, "-p", "manual", "--json")
+    added, locked, first, dropped, unlocked, now, wrong, second = objects(done)
+    assert added["files"] == ["guide/locks.md"] and locked["lock"] and not unlocked["lock"]
+    assert (dropped["files"], now["files"]) == ([], [])
+    assert "not injected" in wrong["error"]["message"]
+    one, two = (body["messages"][-1]["content"] for _, _, body in server.seen)
+    assert "guide/citations.md" not in one and "guide/citations.md" in two
+    assert first["prompt_key"] != second["prompt_key"]
+
+
+def test_a_file_that_is_not_there_is_refused_with_a_near_one(indexed, server):
+    (refused,) = objects(piped(["/files add lokcs.md"], "-p", "manual", "--json"))
+    assert "guide/locks.md" in refused["error"]["hint"]
+
+
+def test_why_says_why_a_file_is_not_in_the_prompt(indexed, server):
+    server.answers = [said("Yes, it is so.")]
+    lines = ["/lock on", "/files add locks.md", QUESTION, "/why guide/citations.md"]
+    *_, why = objects(piped(lines, "-p", "manual", "--json"))
+    assert why["verdicts"] and not any(row["kept"] for row in why["verdicts"])
+    done = piped(lines, "-p", "manual")
+    assert "citations.md" in done.stdout and "lock" in done.stdout
+
+
+def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, tmp_path):
+    server.answers = [cites]
+    target = tmp_path / "chat.md"
+    lines = [f"/save {target}", QUESTION, f"/save {target}", f"/save {target}", "/save"]
+    early, _, written, again, unnamed = objects(piped(lines, "-p", "manual", "--json"))
+    assert "nothing was said yet" in early["error"]["message"]
+    assert written["path"] == str(target) and "is there already" in again["error"]["message"]
+    assert unnamed["error"]["type"] == "UsageError"
+    text = target.read_text()
+    assert f"> {QUESTION}" in text and "Only **injected** files count, nothing else." in text
+    assert "- guide/locks.md [" in text and "[source" not in text
+    assert target.stat().st_mode & 0o077 == 0
+
+
+def test_task_and_model_can_be_changed_on_the_way(indexed, server, tmp_path):
+    (tmp_path / "ragstream.yaml").write_text("tasks: {brief: {prompt: {max_facts: 1}}}\n")
+    names = raw({"data": [{"id": "toy-1"}, {"id": "toy-2"}]})
+    server.answers = [said("One, it is."), names, names, said("Two, it is.")]
+    lines = [QUESTION, "/model toy-9", "/model 2", "/task brief", "/task nosuch", QUESTION, "/help"]
+    first, wrong, model, task, unknown, second, told = objects(
+        piped(lines, "-p", "manual", "--json")
+    )
+    assert "toy-2" in wrong["error"]["hint"] and model["model"] == "toy-2"
+    assert task["task"] == "brief" and "brief" in task["tasks"]
+    assert unknown["error"]["type"] == "UnknownSetting"
+    assert [body["model"] for _, _, body in server.seen if body] == ["toy-1", "toy-2"]
+    assert first["prompt_key"] != second["prompt_key"]
+    assert len(told["said"]) == 10
+
+
+def test_quit_ends_the_chat_and_later_lines_are_not_read(indexed, server):
+    done = piped(["/help", "/quit", QUESTION], "-p", "manual")
+    assert done.returncode == 0 and "/why [CHUNK|FILE]" in done.stdout and server.seen == []
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("-p", "nosuch"), ("-p", "manual", "--set", "prompt.nosuch=1"),
+              ("-p", "manual", "--session", "../x"), ("-p", "manual", "--task", "nosuch")]
+)  # fmt: skip
+def test_what_no_question_could_be_asked_with_is_refused_at_once(indexed, run, words):
+    code, out, err = run("chat", *words)
+    assert code == 2 and out == "" and "error: " in err and "next: " in err
+
+
+def test_a_run_in_dagster_is_left_by_each_question(indexed, server, monkeypatch):
+    from ragstream_assets.instance import drop_instances, instance_of
+    from ragstream_core.build.workspace import open_workspace
+
+    server.answers = [said("Yes, it is so.")]
+    done = piped([QUESTION, "And how is it turned on?"], "-p", "manual", "--json",
+                 RAGSTREAM_DAGSTER__RECORD="dagster")  # fmt: skip
+    assert [bool(row["run_id"]) for row in objects(done)] == [True, True]
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    runs = {run.run_id for run in instance_of(open_workspace().data_dir).get_runs()}
+    drop_instances()
+    assert {row["run_id"] for row in objects(done)} <= runs
+
+
+def test_a_line_is_answered_as_soon_as_it_is_there(indexed, server):
+    server.answers = [said("Yes, it is so.")]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragstream_app.cli", "chat", "-p", "manual", "--json"],
+        env={**os.environ, "PYTHONPATH": path}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as chat:  # fmt: skip
+        for _ in range(2):
+            chat.stdin.write(f"{QUESTION}\n")
+            chat.stdin.flush()
+            assert json.loads(chat.stdout.readline())["answer"] == "Yes, it is so."
+        chat.stdin.close()
+        assert chat.wait(LIMIT_S) == 0
+
+
+# --- memory
+
+
+def test_memory_gives_an_answer_again_and_names_its_turn(indexed, server, run):
+    server.answers = [cites]
+    lines = [QUESTION, QUESTION, "/sources"]
+    first, again, sources = objects(piped(lines, "-p", "manual", "--enable-memory", "--json"))
+    (turn, other) = turns(run)
+    assert (again["origin"], again["source_turn"]) == ("cached", turn["id"])
+    assert again["answer"] == first["answer"] and len(server.seen) == 1
+    assert again["trace"][0] == "cache" and "model" not in again["trace"]
+    assert "Exact File Lock restricts" in sources["sources"][0]["text"]
+    done = piped([QUESTION], "-p", "manual", "--enable-memory")
+    assert f"Origin: cached from turn {turn['id']}" in done.stdout and len(server.seen) == 1
+    assert other["status"] == "complete"
+
+
+def test_memory_is_off_unless_it_is_asked_for(indexed, server):
+    server.answers = [cites]
+    objects(piped([QUESTION, QUESTION], "-p", "manual", "--json"))
+    assert len(server.seen) == 2
+
+
+def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server):
+    from ragstream_core.build.workspace import open_workspace
+
+    server.answers = [cites]
+    flags = ("--enable-memory", "--memory-max-tokens", "77", "--memory-top-k", "3")
+    (answer,) = objects(piped([QUESTION], "-p", "manual", "--json", *flags))
+    memory = open_workspace().store.record(answer["prompt_key"]).inputs["settings"]["memory"]
+    assert (memory["enabled"], memory["max_tokens"], memory["top_k"]) == (True, 77, 3)

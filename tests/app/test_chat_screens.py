@@ -1,0 +1,67 @@
+"""What a terminal is given of an answer: its text and colours, never a command to the terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from ragstream_app.chatting.models import picked
+from ragstream_app.chatting.terminal import AnswerMarkdown, Coming
+from tests.app.hostile_answers import PAYLOADS
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+HOSTILE = "\n\n".join(PAYLOADS) + "\x1b]8;;http://tracker.invalid\x07x\x1b[2J\x9b2J\x08\x7f\r"
+TEXT = st.text() | st.lists(st.sampled_from([*PAYLOADS, "\x1b[", "\x9b", "\n", "`", "*"])).map(
+    "".join
+)
+
+
+def shown(renderable) -> str:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, color_system="truecolor", width=60, height=20)
+    console.print(renderable)
+    return out.getvalue()
+
+
+def steers(text: str) -> list[str]:
+    """Return what is left of control characters without colours and line ends."""
+    return re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", COLOUR.sub("", text))
+
+
+@settings(deadline=None)
+@example(HOSTILE)
+@given(TEXT)
+def test_an_answer_never_steers_the_terminal(text):
+    assert steers(shown(AnswerMarkdown(text))) == []
+
+
+@settings(deadline=None)
+@example(HOSTILE)
+@given(TEXT)
+def test_an_answer_on_its_way_never_does_and_fits_the_screen(text):
+    coming = Coming()
+    coming.words(text)
+    drawn = shown(coming)
+    assert steers(drawn.replace("\t", "")) == [] and drawn.count("\n") <= 20
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.characters(categories=["L", "Nd"]), min_size=1, max_size=12)))
+def test_the_words_of_an_answer_are_all_shown(words):
+    drawn = re.sub(r"\s+", "", COLOUR.sub("", shown(AnswerMarkdown(" ".join(words)))))
+    assert "".join(words) in drawn or not words
+
+
+def test_a_model_is_picked_by_number_by_name_or_not_at_all(monkeypatch):
+    typed = iter(["0", "x", "2", "beta", ""])
+    monkeypatch.setattr("builtins.input", lambda _: next(typed))
+    console = Console(file=io.StringIO())
+    assert [picked(console, ["alpha", "beta"], "alpha") for _ in range(3)] == [
+        "beta",
+        "beta",
+        "alpha",
+    ]

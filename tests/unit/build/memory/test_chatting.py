@@ -1,0 +1,225 @@
+"""A chat: one path for every answer, the extract where nobody is there, the session it is in."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragstream_core.answering.extract import EXTRACT
+from ragstream_core.answering.grounding import REFUSAL
+from ragstream_core.build.chatting import ChatOptions, ChatSession, build_here
+from ragstream_core.build.history.turns import show
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import (
+    ChatBroken,
+    ChatBusy,
+    ChatRefused,
+    ChatTimeout,
+    ChatUnreachable,
+    EmptyPrompt,
+    Refused,
+)
+from ragstream_core.history.records import Asked
+from ragstream_core.records import evolve
+from tests.unit.build.memory.conftest import (
+    MEMORY,
+    QUESTION,
+    SAID,
+    Spy,
+    change,
+    chat,
+    turns,
+    unreachable,
+)
+from tests.unit.orchestration.conftest import write_docs
+
+PLAIN: dict[str, object] = {}
+KEY = "AKIA" + "QX7PLM2ZR5T9VB3N"
+
+
+def bare(workspace, request):
+    """Build a prompt that shows no passage."""
+    made = build_here(workspace, request)
+    prompt = evolve(made.prompt, final_selection_ids=[])
+    return type(made)(prompt, made.prompt_key, made.run_id, made.warnings)
+
+
+def test_without_a_language_model_the_answer_is_the_cited_extract(space):
+    told, shown = [], []
+    talk = chat(space, unreachable(), settings=PLAIN, session="s")
+    turn = talk.ask(QUESTION, show=shown.append, on_origin=told.append)
+    assert (turn.origin, told, turn.answer.status) == ("extract", ["extract"], "complete")
+    assert turn.trace == ("documents", "persist")
+    assert turn.answer.text.startswith("No language model answered (")
+    assert "cannot be reached" in turn.answer.text and "ragstream models list" in turn.answer.text
+    facts = turn.prompt.extras["s_ctx"]["facts"]
+    assert facts and all(fact["text"] in turn.answer.text for fact in facts)
+    assert turn.answer.citations and all(c.verified for c in turn.answer.citations)
+    assert "".join(shown) == turn.answer.text and "[source" not in turn.answer.text
+    assert (turn.answer.model, turn.answer.cost_usd) == ("", 0.0)
+    (row,) = show(space)
+    assert (row["origin"], row["status"]) == ("extract", "complete")
+    assert "[source: catalog.md" in row["assistant_text"]
+    again = talk.ask(QUESTION)
+    assert [c.id for c in again.answer.citations] == [c.id for c in turn.answer.citations]
+
+
+def test_where_nothing_is_condensed_the_best_passage_stands_in(space):
+    talk = chat(space, unreachable(), settings={"agents.a4": False})
+    found = talk.ask(QUESTION).answer
+    assert found.citations[0].verified and "SQLite" in found.text + found.citations[0].snippet
+
+
+def test_an_endpoint_that_is_not_there_is_met_in_a_second_and_over_http(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "http://127.0.0.1:9/v1")
+    write_docs(tmp_path)
+    explicit = {"embeddings.backend": "hashed", "rerank.backend": "none"}
+    for model in ("toy-1", ""):
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", model)
+        space = open_workspace(tmp_path, explicit=explicit)
+        space.ingest("demo")
+        turn = ChatSession(space, ChatOptions(("demo",))).ask(QUESTION)
+        assert turn.origin == "extract" and "127.0.0.1:9" in turn.answer.text
+        assert turn.answer.citations[0].verified
+
+
+class NoModel(Spy):
+    """An endpoint that is there and has no model."""
+
+    @property
+    def name(self):
+        raise ChatRefused("the endpoint lists no model")
+
+    def list_models(self):
+        return []
+
+    def stream(self, messages):
+        raise ChatRefused("the endpoint lists no model")
+        yield
+
+
+def test_an_endpoint_without_a_model_is_nobody_too(space):
+    assert chat(space, NoModel(), settings=PLAIN).ask(QUESTION).origin == "extract"
+
+
+@pytest.mark.parametrize("error", [ChatBusy, ChatRefused, ChatTimeout, ChatBroken])
+def test_a_model_that_is_there_and_fails_is_an_error(space, error):
+    class There(Spy):
+        def list_models(self):
+            return ["spy-1"]
+
+    talk = chat(space, There(error=error("no")), settings=PLAIN, session="s")
+    with pytest.raises(error):
+        talk.ask(QUESTION)
+    assert [row["status"] for row in show(space)] == ["unanswered"]
+    assert talk.prepared is not None and talk.prepared.session == "s"
+
+
+def test_without_documents_and_memory_it_is_the_refusal_and_nobody_is_asked(space):
+    model, told = Spy(), []
+    talk = ChatSession(space, ChatOptions(("demo",)), build=bare, model=model)
+    turn = talk.ask(QUESTION, on_origin=told.append)
+    assert (turn.answer.text, turn.origin, told) == (REFUSAL, "refused", ["refused"])
+    assert not turn.answer.citations and not model.asked
+    again = talk.ask("And what else?")  # now there is a conversation
+    assert again.origin == "model" and len(model.asked) == 1
+
+
+def test_with_memory_alone_an_extract_cannot_be_made(space):
+    talk = ChatSession(space, ChatOptions(("demo",)), build=bare, model=unreachable())
+    talk.ask(QUESTION)
+    with pytest.raises(ChatUnreachable):
+        talk.ask("And what else?")
+
+
+def test_the_first_question_begins_a_session_and_the_next_ones_stay_in_it(space):
+    talk = chat(space, Spy(), settings=PLAIN)
+    first, second = talk.ask(QUESTION), talk.ask("And who waits for it?")
+    assert first.answer.session == second.answer.session == talk.options.session != ""
+    assert SAID in second.prompt.recentConversation["body"]
+    assert "memory" not in first.trace and "memory" in second.trace
+    change(talk, session="other")
+    assert talk.ask(QUESTION).answer.session == "other"
+
+
+def test_files_lock_and_settings_change_between_two_turns(space):
+    talk = chat(space, Spy(), settings=PLAIN)
+    talk.ask(QUESTION)
+    change(talk, files=("retrieval.md",), lock=True)
+    locked = talk.ask("What is the dense signal?")
+    assert [row["path"] for row in locked.prompt.extras["files"]] == ["retrieval.md"]
+    assert not locked.prompt.final_selection_ids and "memory" not in locked.trace
+    with pytest.raises(EmptyPrompt):
+        talk.ask(" ?")
+    assert len(turns(space)) == 2
+
+
+def test_another_model_is_the_one_that_is_asked(space, monkeypatch):
+    asked = []
+    from ragstream_core.build import models
+
+    def chosen(config):
+        asked.append(config.settings.provider.model)
+        return Spy()
+
+    monkeypatch.setattr(models, "chat_model", chosen)
+    talk = ChatSession(space, ChatOptions(("demo",), model="bigger"))
+    talk.ask(QUESTION)
+    change(talk, model="")
+    talk.ask(QUESTION)
+    assert asked == ["bigger", "llama3.2"]
+
+
+def test_secrets_stay_here_also_where_an_extract_could_be_made(space):
+    write_docs(space.data_dir, docs={"key.md": f"# Project lock key\n\nThe lock key is {KEY}.\n"})
+    space.ingest("demo")
+    model = unreachable()
+    model.is_local = False
+    with pytest.raises(Refused, match="secrets"):
+        chat(space, model, settings=PLAIN).ask("What is the project lock key of the catalog?")
+    assert not model.asked and not turns(space)
+
+
+def test_an_answer_that_breaks_off_is_partial_and_never_given_again(space):
+    class Cut(Spy):
+        def stream(self, messages):
+            yield from (d for d in super().stream(messages) if d.reply is None)
+
+    talk = chat(space, Cut(), session="s")
+    turn = talk.ask(QUESTION)
+    assert (turn.answer.status, turn.origin) == ("partial", "model")
+    assert talk.ask(QUESTION).origin == "model"
+
+
+def test_timings_add_up_and_name_every_step(space):
+    turn = chat(space, Spy()).ask(QUESTION)
+    parts = {"cache", "prompt", "model", "persist"}
+    assert set(turn.timings_ms) == {*parts, "total"}
+    assert sum(turn.timings_ms[name] for name in parts) <= turn.timings_ms["total"]
+    assert all(turn.timings_ms[name] >= 0 for name in parts)
+
+
+def test_the_question_is_on_the_disk_before_the_model_is_asked(space):
+    from ragstream_core.build.history.turns import journal
+
+    class Looking(Spy):
+        def stream(self, messages):
+            newest = list(journal(space).entries())[-1].record
+            assert isinstance(newest, Asked) and newest.user_text == QUESTION
+            yield from super().stream(messages)
+
+    assert chat(space, Looking(), settings=MEMORY).ask(QUESTION).origin == "model"
+    assert EXTRACT not in show(space)[0]["assistant_text"]
+
+
+def test_the_four_names_stand_for_one_thing_each():
+    from ragstream_core.build import memory
+
+    homes = {name: getattr(memory, name).__module__ for name in memory.__all__}
+    assert homes == {
+        "EpisodicIndex": "ragstream_core.stores.history_view",
+        "FactMemory": "ragstream_core.build.memory.facts",
+        "Journal": "ragstream_core.history.journal",
+        "RagstackMemory": "ragstream_core.build.memory.recall",
+    }
+    with pytest.raises(AttributeError, match="ConversationMemory"):
+        _ = memory.ConversationMemory
