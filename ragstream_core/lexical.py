@@ -1,32 +1,22 @@
 """BM25 over one generation's live rows: sorted term arrays, a pure function of those rows.
 
-A term is the 64-bit hash of a stemmed, lower-cased word, so no vocabulary has to be kept or merged
-between projects. Document frequencies and lengths are those of the rows given, never of rows that
-were deleted. Formula: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and
-Beyond", 2009, with the idf of Lucene, ln(1 + (N − df + 0.5)/(df + 0.5)) ≥ 0.
+Terms are those of `terms`, by their ids. Document frequencies and lengths are those of the rows
+given, never of rows that were deleted. Formula: Robertson & Zaragoza, "The Probabilistic Relevance
+Framework: BM25 and Beyond", 2009, with the idf of Lucene, ln(1 + (N − df + 0.5)/(df + 0.5)) ≥ 0.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import itertools
-import re
-import struct
-import threading
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import IntegrityError
-
-if TYPE_CHECKING:
-    import Stemmer
+from ragstream_core.terms import term_id
 
 LEXICAL_VERSION = "snowball-english-1"
 K1 = 1.5
@@ -34,90 +24,11 @@ B = 0.75
 BLOCK_ROWS = 8192
 BLOCK_LISTS = 65_536
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-_APART = {n: " " for n in range(128) if not chr(n).isalnum()}
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAGIC = b"RSLEX1\n"
-_STOP_TEXT = """
-a about above after again against all am an and any are as at be because been before being
-below between both but by can could did do does doing down during each few for from
-further had has have having he her here hers him his how i if in into is it its itself
-just me more most my no nor not of off on once only or other our ours out over own same
-she should so some such than that the their theirs them then there these they this those
-through to too under until up very was we were what when where which while who whom why
-will with would you your yours
-"""
-_STOP = frozenset(_STOP_TEXT.split())
-_local = threading.local()
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
-
-
-def _stemmer() -> Stemmer.Stemmer:
-    if not hasattr(_local, "stemmer"):
-        import Stemmer
-
-        _local.stemmer = Stemmer.Stemmer("english")  # not thread-safe: one a thread
-    return _local.stemmer
-
-
-def words(text: str) -> list[str]:
-    """Return the lower-cased words of a text in order; camelCase counts whole and in parts."""
-    return [form for word in _found(text) for form in _forms(word)]
-
-
-def _found(text: str) -> list[str]:
-    """Return what `_WORD` finds; most texts are cut apart in half of the time."""
-    if text.isascii() and "'" not in text:
-        return text.translate(_APART).split()
-    return _WORD.findall(text)
-
-
-def _forms(word: str) -> tuple[str, ...]:
-    if word.islower() or word.istitle():
-        return (word.lower(),)
-    parts = _CAMEL.split(word)
-    return tuple(form.lower() for form in ([word, *parts] if len(parts) > 1 else [word]))
-
-
-def stems(text: str) -> list[str]:
-    """Return the stemmed words of a text in order, stop words kept."""
-    return list(_stemmer().stemWords(words(text)))
-
-
-def is_stop_word(word: str) -> bool:
-    """Say whether a lower-cased word is too common to be searched for."""
-    return word in _STOP
-
-
-def terms(text: str) -> list[str]:
-    """Return the stemmed terms of a text in order, stop words removed."""
-    return list(_stemmer().stemWords([w for w in words(text) if w not in _STOP]))
-
-
-def term_id(term: str) -> int:
-    """Return the signed 64-bit id of a term."""
-    digest = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
-
-
-@functools.lru_cache(maxsize=100_000)
-def _ids(word: str) -> tuple[int, ...]:
-    """Return the term ids of one word as it stands in a text."""
-    kept = [form for form in _forms(word) if form not in _STOP]
-    return tuple(term_id(term) for term in _stemmer().stemWords(kept))
-
-
-def term_blob(text: str) -> bytes:
-    """Pack the terms of a text: pairs of (term id, count), int64 little-endian, sorted by id."""
-    counts: dict[int, int] = {}
-    for word, count in Counter(_found(text)).items():
-        for term in _ids(word):
-            counts[term] = counts.get(term, 0) + count
-    flat = [number for pair in sorted(counts.items()) for number in pair]
-    return struct.pack(f"<{len(flat)}q", *flat)
 
 
 @dataclass(frozen=True, slots=True)
