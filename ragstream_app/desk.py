@@ -167,13 +167,13 @@ def press_all(
     told, laid = _telling(observe), dict[str, Step]()
 
     def lay(op: str, after: RecordedPrompt) -> None:
-        told(op, after)
         button = _completed(after)
         if button:
             spent = _sums(laid)
             own = {o: ms - spent.get(o, 0.0) for o, ms in after.timings_ms.items()}
             laid[button] = _step(after, {o: ms for o, ms in own.items() if ms > 0})
             desk.request, desk.steps = request, dict(laid)
+        told(op, after)
 
     record_prompt(workspace, request, session=desk.id, observe=lay)
 

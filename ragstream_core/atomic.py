@@ -87,6 +87,49 @@ def replace_text(path: Path, text: str, *, durable: bool = True) -> None:
     replace_bytes(path, text.encode("utf-8"), durable=durable)
 
 
+def create_bytes(path: Path, data: bytes) -> None:
+    """Put ``data`` under a name that nothing has yet, durably; whoever comes second is refused.
+
+    Where a file system knows no hard links, a reader may see a part of it for a moment.
+
+    Args:
+        path: Destination; its directory is there.
+        data: The whole content.
+
+    Raises:
+        FileExistsError: Something has that name already; it is untouched.
+        OSError: Disk full, permission denied.
+    """
+    fd, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        try:
+            os.link(name, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            _create_in_place(path, data)
+    finally:
+        os.unlink(name)
+    sync_dir(path.parent)
+
+
+def _create_in_place(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    try:
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+
+
 def move_aside(path: Path, to: Path) -> None:
     """Rename within one directory, durably; a file already at ``to`` is replaced.
 

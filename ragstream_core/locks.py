@@ -154,6 +154,24 @@ def holder_name(folder: Path) -> str:
     return "another process"
 
 
+@contextlib.contextmanager
+def turns(folder: Path) -> Iterator[None]:
+    """Let threads and processes do something in a folder one after the other; needs no file.
+
+    Args:
+        folder: An existing folder; it may be read meanwhile.
+
+    Raises:
+        OSError: It is none, or cannot be opened.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
 def patiently(step: Callable[[], Got], *, wait_s: float) -> Got:
     """Do what never waits for a lock when whoever holds it is done.
 

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 from ragstream_app.failures import describe
 from ragstream_app.progress import Pace
+from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.ingestion.stats import IngestionStats
 
+COMMITTED = "publish"
+"""The phase after the commit: from here on there is nothing left to stop."""
+GO_ON = "Ingest Folder goes on where it was: what was embedded is kept"
 MAX_SKIPPED = 12
 _COUNTED = ("new", "updated", "unchanged", "deleted", "skipped")
 
@@ -30,6 +34,7 @@ class IngestJob:
         run_id: The Dagster run, empty where there is none.
         problem: Why it failed, as `describe` says it; empty where it did not.
         done: Set at its end.
+        stop: Set by whoever wants its end: nothing is committed, what was embedded is kept.
     """
 
     project: str
@@ -39,10 +44,17 @@ class IngestJob:
     run_id: str = ""
     problem: dict[str, str] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=threading.Event)
     _pace: Pace = field(default_factory=Pace)
 
     def report(self, phase: str, done: int, total: int) -> None:
-        """Take a report of the ingest: an `IngestProgress`."""
+        """Take a report of the ingest: an `IngestProgress`.
+
+        Raises:
+            Stopped: A person asked for its end, and nothing is committed yet.
+        """
+        if self.stop.is_set() and phase != COMMITTED:
+            raise Stopped("you stopped the ingest; the index is as it was", hint=GO_ON)
         self.line = self._pace.note(phase, done, total, now=time.monotonic())
         part = min(1.0, done / total) if total else 0.0
         self.fraction = max(self.fraction, part)  # a later phase counts anew: the bar stays
@@ -84,6 +96,8 @@ class IngestJobs:
         while True:
             _ingest(workspace, job)
             with self._lock:
+                if job.stop.is_set():
+                    self._again.discard(job.project)
                 if job.project not in self._again:
                     job.done.set()
                     return

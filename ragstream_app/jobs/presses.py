@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from ragstream_app.desk import press, press_all
+from ragstream_core.errors import Stopped
 from ragstream_core.orchestration.chain import OPS, ops_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Job:
         self._started = time.monotonic()
         self._seconds = 0.0
         self._ended = threading.Event()
+        self._stop = threading.Event()
 
     @property
     def done(self) -> bool:
@@ -61,6 +63,15 @@ class Job:
         """Seconds since the press, or that it took."""
         return self._seconds if self.done else time.monotonic() - self._started
 
+    @property
+    def stopping(self) -> bool:
+        """Whether a person asked it to end."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Have it end after the op that is at work; steps that are through stay."""
+        self._stop.set()
+
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for its end; return whether it has ended."""
         return self._ended.wait(timeout_s)
@@ -78,8 +89,14 @@ class Job:
             raise self.error
 
     def passed(self, op: str) -> None:
-        """Note that an op is through; the audit's second pass does not count again."""
+        """Note that an op is through; the audit's second pass does not count again.
+
+        Raises:
+            Stopped: A person asked for its end, and there is something left to stop.
+        """
         self._passed = max(self._passed, self._ops.index(op) + 1 if op in self._ops else 0)
+        if self.stopping and op != self._ops[-1]:
+            raise Stopped(f"you stopped {self.button}", hint="press it again to go on")
 
     def _run(self, desk: Desk, request: PromptRequest, workspace: Workspace) -> None:
         try:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.failures import describe
+from ragstream_app.panels import pages
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import run_link, workspace
+from ragstream_core.records.identity import parse_chunk_id
 
 if TYPE_CHECKING:
     from ragstream_core.answering.answer import Answer
@@ -45,28 +47,36 @@ def show(answer: Answer, issued: Mapping[str, Issued]) -> None:
         passage(answer.citations[number], issued, answer.prompt_key)
 
 
-def passage(citation: Citation, issued: Mapping[str, Issued], key: str) -> None:
+def passage(
+    citation: Citation, issued: Mapping[str, Issued], key: str, *, keys: str = "citation"
+) -> None:
     """Show the words behind a citation, and what has become of their file since.
 
     Args:
         citation: One that the prompt issued.
         issued: Citation id → what the prompt showed under it.
         key: The prompt's key; empty where it is not kept.
+        keys: What the keys of its widgets begin with; another one for each place of the page.
     """
     from ragstream_core.build.explaining import passages, tracing
 
-    run_id, shown = "", issued[citation.id].text[:MAX_ISSUED_CHARS]
+    run_id, shown, page = "", issued[citation.id].text[:MAX_ISSUED_CHARS], _unkept(citation)
     facts = ["The prompt is not kept: these are the words that it showed."]
     if key:
         try:
             found = tracing.trace(workspace(), citation.id, key)
             lines = passages.passage(workspace(), found)
             run_id = found.get("generation", {}).get("provenance", {}).get("run_id", "")
-            shown, facts = passages.as_text(lines) or shown, facts_of(found)
+            shown, facts, page = passages.as_text(lines) or shown, facts_of(found), _page(found)
         except Exception as error:  # the page's error boundary; the prompt's words are still here
             facts = [describe(error)["message"], "These are the words that the prompt showed."]
     st.text(f"[{citation.id}] " + "\n".join(facts))
-    run_link(run_id, key="citation run")
+    opens, leads = st.columns(2, gap="small")
+    with opens:
+        if page is not None:
+            pages.offer(page, key=f"{keys} page")
+    with leads:
+        run_link(run_id, key=f"{keys} run")
     height = HEIGHT if shown.count("\n") >= TALL else "content"
     st.code(shown, language=None, wrap_lines=True, height=height)
 
@@ -89,9 +99,26 @@ def facts_of(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _page(found: Mapping[str, Any]) -> pages.PageOf | None:
+    """Return the page that a traced chunk lies in; None where it is none of a document."""
+    if found["kind"] != "chunk":
+        return None
+    return pages.PageOf(
+        found["project"], found["path"], found["sha256"], int(found.get("page") or 0)
+    )
+
+
+def _unkept(citation: Citation) -> pages.PageOf | None:
+    """Return the page of a citation whose prompt nothing is kept of."""
+    if not citation.page_number:
+        return None
+    path, sha256, _ = parse_chunk_id(citation.locator)
+    return pages.at_home(path, sha256, page=citation.page_number)
+
+
 def _row(number: int, citation: Citation) -> None:
     where = citation.source or "no source"
-    where += f", page {citation.page_number}" if citation.page_number else ""
+    where += f" p. {citation.page_number}" if citation.page_number else ""
     mark = "✓" if citation.verified else "unverified:"
     st.button(
         f"{mark} {literal(f'{where} [{citation.id}]')}",

@@ -1,4 +1,4 @@
-"""Which files are injected, and which the chain may read: ON/OFF boxes and the Exact File Lock."""
+"""Which files are injected, whole or as changes, and which the chain may read: boxes and lock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,31 @@ from collections.abc import Sequence
 import streamlit as st
 
 from ragstream_app.panels.markup import literal
-from ragstream_app.panels.shared import INJECT_KEY, LOCK_KEY, OFF_KEY, PROJECTS_KEY, workspace
+from ragstream_app.panels.shared import (
+    DIFFS_KEY,
+    INJECT_KEY,
+    LOCK_KEY,
+    OFF_KEY,
+    PROJECTS_KEY,
+    workspace,
+)
 
 LIST_HEIGHT = 240
 MAX_BOXES = 60
 MAX_OPTIONS = 500
+CHOICES = (
+    (
+        INJECT_KEY,
+        "Inject (❖ FILES)",
+        "Whole files, with their sha256, above everything that is retrieved.",
+    ),
+    (
+        DIFFS_KEY,
+        "Changes since the last commit",
+        "What `git diff` says of these files; their project lies in a git work tree.",
+    ),
+)
+"""Key, label and help of each choice of files."""
 
 
 @st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]
@@ -42,7 +62,8 @@ def show() -> None:
             help="Everything below lists only the files whose path contains this.",
         )
         listed = [name for name in names if wanted.lower() in name.lower()]
-        _inject(names, listed)
+        for key, label, about in CHOICES:
+            _choice(names, listed, key=key, label=label, about=about)
         file_boxes(listed)
 
 
@@ -72,17 +93,19 @@ def file_boxes(listed: Sequence[str]) -> None:
             st.text(f"… and {len(listed) - MAX_BOXES:,} more; find them by a part of their path")
 
 
-def _inject(names: Sequence[str], listed: Sequence[str]) -> None:
-    """Draw the choice of injected files; of a huge project a browser gets only some at a time."""
+def _choice(
+    names: Sequence[str], listed: Sequence[str], *, key: str, label: str, about: str
+) -> None:
+    """Draw a choice of files; of a huge project a browser gets only some at a time."""
     known = set(names)
-    chosen = [name for name in st.session_state.get(INJECT_KEY, []) if name in known]
-    st.session_state[INJECT_KEY] = chosen
+    chosen = [name for name in st.session_state.get(key, []) if name in known]
+    st.session_state[key] = chosen
     st.multiselect(
-        "Inject (❖ FILES)",
+        label,
         sorted({*chosen, *listed[:MAX_OPTIONS]}),
-        key=INJECT_KEY,
+        key=key,
         placeholder="Choose files",
-        help="Whole files, with their sha256, above everything that is retrieved.",
+        help=about,
     )
 
 

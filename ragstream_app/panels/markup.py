@@ -48,11 +48,12 @@ def answer_html(text: str) -> str:
         text: Markdown of any origin.
     """
     shown = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
-    return f"<div>{_html(_parser().parse(shown))}</div>"
+    return f"<div>{_html(markdown_parser().parse(shown))}</div>"
 
 
 @functools.cache
-def _parser() -> MarkdownIt:
+def markdown_parser() -> MarkdownIt:
+    """Return the parser of answers: it knows no link, image, reference or HTML."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})

@@ -38,6 +38,8 @@ def show() -> None:
     if step is None:
         st.text("stage: raw")
         return
+    if finished and not prompt.is_busy() and st.session_state[super_prompt_key()] != _text(step):
+        _untaken()
     spent = sum(sum(one.timings_ms.values()) for one in desk().steps.values())
     if not finished:
         st.text(f"stage: {step.prompt.stage} · {spent:,.0f} ms")
@@ -53,16 +55,23 @@ def show() -> None:
 
 
 def on_edit() -> None:
-    """Take in what a person made of the Super-Prompt; where it cannot be, the text comes back."""
+    """Take in what a person made of the Super-Prompt; what cannot be taken in stays in the box."""
     report(None)
-    state, step = st.session_state, desk().steps.get(BUILDER)
+    typed = st.session_state[super_prompt_key()]
     try:
-        edit(desk(), BUILDER, {SUPER_PROMPT: state[super_prompt_key()]}, home())
+        edit(desk(), BUILDER, {SUPER_PROMPT: typed}, home())
     except Exception as error:  # the page's error boundary
         report(error)
-        if step is not None:
-            state[super_prompt_key()] = _text(step)
+        if not typed.strip():
+            on_discard()
     prompt.settle()
+
+
+def on_discard() -> None:
+    """Show again what would be sent, in the place of what was typed."""
+    step = desk().steps.get(BUILDER)
+    if step is not None:
+        st.session_state[super_prompt_key()] = _text(step)
 
 
 def on_revert() -> None:
@@ -81,6 +90,18 @@ def difference(before: str, after: str) -> str:
         before.splitlines(), after.splitlines(), "as built", "as edited", n=2, lineterm=""
     )
     return "\n".join(rows)
+
+
+def _untaken() -> None:
+    """Say that the text in the box is not the one that is sent, and offer both ways out."""
+    said, again, drop = st.columns([9, 3, 3], gap="small", vertical_alignment="center")
+    said.text("Your text is not taken in: the one before it stands.")
+    again.button(
+        "Try again", on_click=on_edit, width="stretch", help="Takes in the text as it stands here."
+    )
+    drop.button(
+        "Discard it", on_click=on_discard, width="stretch", help="Shows the text before it again."
+    )
 
 
 def _changes(step: Step) -> None:

@@ -80,20 +80,33 @@ def one_project(name: str, *, alone: bool) -> None:
     if not running:
         _settle(name, job)
     st.text(" · ".join([*([] if alone else [name]), state_of(name)]))
+    if job is not None and running:
+        _stop(job)
+        _progress(name)
+        return
     st.button(
         "Ingest Folder",
         key=f"ingest {name}",
         width="stretch",
-        disabled=running,
-        type="primary" if not running and not is_ingested(name) else "secondary",
+        type="secondary" if is_ingested(name) else "primary",
         help=f"Brings the index of {literal(name)} up to date with its folder.",
         on_click=_ingest,
         args=(name,),
     )
-    if job is not None and running:
-        _progress(name)
-    elif job is not None:
+    if job is not None:
         result(job)
+
+
+def _stop(job: IngestJob) -> None:
+    """Offer the end of an ingest; nothing of it is committed then."""
+    st.button(
+        "Stop the ingest",
+        key=f"stop ingest {job.project}",
+        width="stretch",
+        disabled=job.stop.is_set(),
+        help="The index stays as it is; what was embedded so far is kept for the next time.",
+        on_click=job.stop.set,
+    )
 
 
 def state_of(name: str) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ragstream_app.jobs import presses as jobs
 from ragstream_app.jobs.presses import RUN_ALL
-from ragstream_app.panels import projects
+from ragstream_app.panels import dropped, projects
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import (
     PROJECTS_KEY,
@@ -33,12 +33,14 @@ PLACEHOLDER = """What do you want to know or have done?
 
 Headers such as "## Task", "## Context" or "## Format" are understood; plain text is fine."""
 _BUTTON_OF = {spec.op: spec.button for spec in CHAIN}
-NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of": "the generation"}
+NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of": "the generation",
+         "diffs": "the changes"}  # fmt: skip
 
 
 def on_press(button: str) -> None:
     """Start the stages of one button, or of all; wait a moment, since most are quick."""
     report(None)
+    dropped.remember(BUTTONS[0] if button == RUN_ALL else button)
     try:
         jobs.start(desk(), button, request_now(), workspace()).wait(jobs.PATIENCE_S)
     except Exception as error:  # the page's error boundary
@@ -86,6 +88,13 @@ def show() -> None:
     """Draw the column."""
     st.text_area("Prompt", key=PROMPT_KEY, height=PROMPT_HEIGHT, placeholder=PLACEHOLDER)
     busy = is_busy()
+    _stages(busy)
+    _everything(busy)
+    dropped.show(busy=busy)
+
+
+def _stages(busy: bool) -> None:
+    """Draw the eight buttons; the next one stands out."""
     for row in (BUTTONS[:4], BUTTONS[4:]):
         for column, button in zip(st.columns(4, gap="small"), row, strict=True):
             column.button(
@@ -98,6 +107,10 @@ def show() -> None:
                 on_click=on_press,
                 args=(button,),
             )
+
+
+def _everything(busy: bool) -> None:
+    """Draw Run all, how far a press is, its end, and the link to the newest run."""
     everything, said, link = st.columns([1, 2, 1], gap="small", vertical_alignment="center")
     everything.button(
         RUN_ALL,
@@ -110,9 +123,25 @@ def show() -> None:
     with said:
         _progress() if busy else _stale()
     last = desk().last
-    if last is not None and not busy:
-        with link:
+    with link:
+        if busy:
+            _stop()
+        elif last is not None:
             run_link(last.run_id, key="run of prompt") if last.is_written else _writing()
+
+
+def _stop() -> None:
+    """Offer the end of the press at work: between two stages nothing is half done."""
+    job = desk().job
+    if job is not None:
+        st.button(
+            "Stop",
+            key="stop press",
+            on_click=job.stop,
+            disabled=job.stopping or job.done,
+            width="stretch",
+            help="Ends after the stage at work; the stages before it stay.",
+        )
 
 
 def _stale() -> None:
@@ -128,7 +157,9 @@ def _progress() -> None:
     if job is None or job.done:
         st.rerun()
         return
-    st.progress(job.fraction, text=f"{_BUTTON_OF.get(job.stage, '')} · {job.elapsed_s:.0f} s")
+    what = "stops after " if job.stopping else ""
+    shown = f"{what}{_BUTTON_OF.get(job.stage, '')} · {job.elapsed_s:.0f} s"
+    st.progress(job.fraction, text=shown)
 
 
 @st.fragment(run_every=WRITTEN_EVERY_S)  # type: ignore[untyped-decorator]

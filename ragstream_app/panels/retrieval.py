@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -21,6 +22,9 @@ from ragstream_app.panels.shared import (
     workspace,
 )
 from ragstream_core.settings import SECTIONS
+
+if TYPE_CHECKING:
+    from ragstream_core.settings.prompts import GateConfig, RerankConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ def show() -> None:
             disabled=not changed,
             help="Back to the configuration: retrieval, agents and the other settings.",
         )
-        st.text(engines())
+        st.text(engines_now())
 
 
 def draw(control: Control) -> None:
@@ -120,17 +124,33 @@ def reset() -> None:
     st.session_state[AS_OF_KEY] = 0
 
 
+def engines_now() -> str:
+    """Return what reranks and judges under the settings of this moment, a wrong one left out."""
+    from ragstream_core.config import overlay
+
+    chain = configured().chain()
+    with contextlib.suppress(Exception):  # said where it stands
+        chain = overlay(chain, changed_settings())
+    lines: str = engines(chain.rerank, chain.gate)
+    return lines
+
+
 @st.cache_data(ttl=60.0)  # type: ignore[untyped-decorator]
-def engines() -> str:
-    """Return in a few lines what reranks and what judges, and how to get better ones."""
+def engines(rerank: RerankConfig, gate: GateConfig) -> str:
+    """Return in a few lines what reranks and what judges, and how to get better ones.
+
+    Args:
+        rerank: Settings of the reranker.
+        gate: Settings of the gate.
+    """
     from ragstream_core.build import models
 
     config = workspace().config
-    chain = config.chain()
-    names = (models.reranker_name(config, chain.rerank), models.gate_name(config, chain.gate))
+    names = (models.reranker_name(config, rerank), models.gate_name(config, gate))
     free = any(name in models.MODEL_FREE for name in names)
     lines = [f"Reranker: {_engine(names[0])}", f"Gate: {_engine(names[1])}"]
-    return "\n".join([*lines, *(["Better ones: ragstream models pull"] if free else [])])
+    better = "Better ones, in a terminal: ragstream models pull"
+    return "\n".join([*lines, *([better] if free else [])])
 
 
 def _engine(name: str) -> str:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from ragstream_app.editing import button_of, edit, revert, values_of
-from ragstream_app.panels import prompt
+from ragstream_app.panels import dropped, prompt
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import desk, report, workspace
+from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.orchestration.edits import HEADERS, SHAPE, value_of
 
 if TYPE_CHECKING:
     from ragstream_app.desk import Step
 
 BUTTON = button_of("intent")
+AFTER = BUTTONS[BUTTONS.index(BUTTON) + 1]
+"""From here on an edit of the shaper takes the steps away."""
 NAMES = {"system": "System", "role": "Role", "audience": "Audience", "tone": "Tone",
          "depth": "Depth", "format": "Format"}  # fmt: skip
 
@@ -59,6 +62,7 @@ def on_apply(mark: str) -> None:
                 for target, value in shown.items()
                 if value is not None and value != value_of(step.prompt, target)
             }
+            dropped.remember(AFTER)
             edit(desk(), BUTTON, values, workspace())
     except Exception as error:  # the page's error boundary
         report(error)
@@ -68,6 +72,7 @@ def on_apply(mark: str) -> None:
 def on_revert() -> None:
     """Bring back what A2 made."""
     report(None)
+    dropped.remember(AFTER)
     try:
         revert(desk(), BUTTON)
     except Exception as error:  # the page's error boundary

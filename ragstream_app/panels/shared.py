@@ -11,6 +11,7 @@ import streamlit as st
 from ragstream_app.desk import Desk
 from ragstream_app.failures import describe
 from ragstream_app.jobs import presses as jobs
+from ragstream_app.panels.hints import on_the_page
 from ragstream_app.panels.markup import literal
 from ragstream_app.serving.ports import HOST
 from ragstream_core.config import quiet_environment
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ragstream_core.orchestration.inputs import PromptRequest
 
 AS_OF_KEY = "as_of"
+DIFFS_KEY = "diffs"
 INJECT_KEY = "inject"
 LOCK_KEY = "lock"
 OFF_KEY = "files_off"
@@ -114,12 +116,16 @@ def request_now(default: str = "") -> PromptRequest:
     state = st.session_state
     projects = tuple(state[PROJECTS_KEY])
     several = len(projects) > 1
-    inject = state.get(INJECT_KEY, [])
+    inject, diffs = (
+        tuple(name if several else name.partition("/")[2] for name in state.get(key, []))
+        for key in (INJECT_KEY, DIFFS_KEY)
+    )
     kept = {} if state.get(PERSIST_KEY, True) else {"history.persist": False}
     return PromptRequest(
         text=state[PROMPT_KEY] or default,
         projects=projects,
-        files=tuple(inject if several else (name.partition("/")[2] for name in inject)),
+        files=inject,
+        diffs=diffs,
         off=tuple(sorted(n for n in state.get(OFF_KEY, set()) if n.partition("/")[0] in projects)),
         lock=bool(state.get(LOCK_KEY, False)),
         settings={**changed_settings(), **kept},
@@ -174,5 +180,5 @@ def show_message(problem: dict[str, Any]) -> None:
     Args:
         problem: From `describe`: ``message`` and ``hint``.
     """
-    hint = f"  \nNext: {literal(problem['hint'])}" if problem["hint"] else ""
-    st.error(literal(problem["message"]) + hint)
+    hint = f"  \nNext: {literal(on_the_page(problem['hint']))}" if problem["hint"] else ""
+    st.error(literal(on_the_page(problem["message"])) + hint)

@@ -1,10 +1,10 @@
-"""The sidebar: projects and uploads, files, retrieval, agents."""
+"""The sidebar: projects and uploads, files, retrieval, agents, the weather."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from ragstream_app.panels import agents, files, projects, retrieval
+from ragstream_app.panels import agents, files, projects, retrieval, weather
 from ragstream_app.panels.conversation import choice
 
 
@@ -16,3 +16,5 @@ def show() -> None:
         files.show()
         retrieval.show()
         agents.show()
+        ended = weather.show()
+    weather.result(ended)

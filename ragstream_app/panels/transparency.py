@@ -5,11 +5,13 @@ Drawn from the steps of the tab and kept nowhere: no prompt and no conversation 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from ragstream_app.panels import pages
 from ragstream_app.panels.shared import desk, run_url
 from ragstream_app.stage_text import last_score
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from ragstream_app.desk import Step
     from ragstream_core.records import SuperPrompt
 
+CHOSEN_KEY = "candidate_chosen"
 HEIGHT = 300
 _WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
            "score": 60, "tokens": 60, "heading": 300}  # fmt: skip
@@ -67,9 +70,10 @@ def decision_table(prompt: SuperPrompt) -> None:
         help="A row is the last decision on one candidate.",
     )
     rows = [row for row in everything if row["kept"] in KEPT[str(wanted)]]
+    ids = [row["chunk_id"] for row in rows]
     chosen = st.dataframe(
         rows,
-        key=f"decisions {wanted}",
+        key=_table_key(ids),
         hide_index=True,
         height=HEIGHT,
         on_select="rerun",
@@ -82,9 +86,30 @@ def decision_table(prompt: SuperPrompt) -> None:
             for name, width in _WIDTHS.items()
         },
     )
-    for position in chosen["selection"]["rows"]:
-        if position < len(rows):  # else the rows changed under the selection
-            st.code(passage(prompt, rows[position]["chunk_id"]), language=None, wrap_lines=True)
+    picked = chosen["selection"]["rows"]
+    st.session_state[CHOSEN_KEY] = ids[picked[0]] if picked else ""
+    if picked:
+        _candidate(prompt, ids[picked[0]])
+
+
+def _candidate(prompt: SuperPrompt, chunk_id: str) -> None:
+    """Show the passage of a candidate, and the way to its page."""
+    st.code(passage(prompt, chunk_id), language=None, wrap_lines=True)
+    meta = next((c.meta for c in prompt.base_context_chunks if c.id == chunk_id), {})
+    if "path" in meta:
+        place = pages.PageOf(
+            meta["project"], meta["path"], meta["sha256"], int(meta["page_number"] or 0)
+        )
+        pages.offer(place, key="page of candidate")
+
+
+def _table_key(ids: Sequence[str]) -> str:
+    """Return the table's key: another one for other rows, with the chosen one chosen again."""
+    key = f"decisions {hashlib.sha256(' '.join(ids).encode()).hexdigest()[:16]}"
+    chosen = st.session_state.get(CHOSEN_KEY, "")
+    if key not in st.session_state and chosen in ids:
+        st.session_state[key] = {"selection": {"rows": [ids.index(chosen)]}}
+    return key
 
 
 def passage(prompt: SuperPrompt, chunk_id: str) -> str:

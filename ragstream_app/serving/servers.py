@@ -47,6 +47,10 @@ class Server:
         """Whether it was started and has ended."""
         return self.process is not None and self.process.poll() is not None
 
+    def groups(self) -> list[subprocess.Popen[bytes]]:
+        """Return the leaders of the groups that it, and those before it, have."""
+        return [*([self.process] if self.process else []), *self.earlier]
+
     def forget_ended(self) -> None:
         """Forget the groups that nobody is left in: their numbers may be given to others."""
         self.earlier = [process for process in self.earlier if _group_lives(process)]
@@ -76,10 +80,9 @@ def start(server: Server, environment: dict[str, str], logs: Path) -> None:
 
 def stop_all(servers: list[Server], *, grace_s: float = GRACE_S) -> None:
     """Ask every group to end, wait, and end what is left; returns when none is alive."""
-    started = [server.process for server in servers if server.process is not None]
     for server in servers:
         server.forget_ended()
-        started += server.earlier
+    started = [process for server in servers for process in server.groups()]
     for process in started:
         _signal_group(process, signal.SIGTERM)
     deadline = time.monotonic() + grace_s

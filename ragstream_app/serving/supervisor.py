@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ragstream_app.serving.ports import answers
 from ragstream_app.serving.servers import Server, start, stop_all
+from ragstream_app.serving.watchman import Watchman
 from ragstream_core.errors import OperationFailed
 
 START_TIMEOUT_S = 180.0
@@ -36,6 +37,7 @@ class Supervisor:
     say: Callable[[str], None]
     _deaths: dict[str, list[float]] = field(default_factory=dict)
     _due: dict[str, float] = field(default_factory=dict)
+    _watchman: Watchman = field(default_factory=Watchman)
 
     def start(self) -> None:
         """Start all of them, at the same time.
@@ -44,7 +46,7 @@ class Supervisor:
             OSError: One cannot be started.
         """
         for server in self.servers:
-            start(server, self.environment, self.logs)
+            self._start(server)
 
     def wait_until(self, server: Server) -> None:
         """Return once a server answers.
@@ -88,18 +90,28 @@ class Supervisor:
             OperationFailed: One dies `MOST_DEATHS` times in `WINDOW_S` seconds.
             OSError: One cannot be started.
         """
+        self._tell()
         for server in self.servers:
             server.forget_ended()
             if server.name in self._due:
                 if now >= self._due[server.name]:
                     del self._due[server.name]
-                    start(server, self.environment, self.logs)
+                    self._start(server)
             elif server.died():
                 self._note_death(server, now)
 
     def stop(self) -> None:
         """End all of them and what they started."""
         stop_all(self.servers)
+        self._watchman.dismiss()
+
+    def _start(self, server: Server) -> None:
+        start(server, self.environment, self.logs)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell the watchman of every group, so that a kill of this process ends them as well."""
+        self._watchman.tell([process.pid for one in self.servers for process in one.groups()])
 
     def _note_death(self, server: Server, now: float) -> None:
         recent = [at for at in self._deaths.get(server.name, []) if now - at < WINDOW_S] + [now]

@@ -8,16 +8,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import threading
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.atomic import make_durable_dir, replace_bytes, replace_text
+from ragstream_core.atomic import create_bytes, make_durable_dir, make_private_dir, replace_text
 from ragstream_core.build import projects as folders
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.ingestion.file_types import TYPES, denied, file_type, kind_of
+from ragstream_core.locks import turns
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ LABELS = "uploads.json"
 MAX_STEM = 80
 MAX_LABEL = 300
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
-_one_upload = threading.Lock()  # two tabs must not choose the same free name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +83,12 @@ def save_upload(workspace: Workspace, project: str, given: str, data: bytes) -> 
     _require_size(workspace, name, data)
     base = workspace.doc_dir(project)
     folder = base if folders.is_flat(workspace.data_dir, project) else base / FOLDER
-    with _one_upload:
-        if folder.is_symlink():
-            raise Refused(f"{folder} is a link; uploads go into a real folder", hint=f"rm {folder}")
-        path, new = _free(make_durable_dir(folder), name, data)
-        if new:
-            replace_bytes(path, data)
-        inside = path.relative_to(base).as_posix()
-        label = _label(given)
+    if folder.is_symlink():
+        raise Refused(f"{folder} is a link; uploads go into a real folder", hint=f"rm {folder}")
+    path, new = _kept(make_durable_dir(folder), name, data)
+    inside = path.relative_to(base).as_posix()
+    label = _label(given)
+    with turns(make_private_dir(_labels_path(workspace, project).parent)):
         _remember(workspace, project, inside, {"given": label, "sha256": sha256_hex(data)})
     return Upload(inside, label, new)
 
@@ -151,16 +148,19 @@ def _require_size(workspace: Workspace, name: str, data: bytes) -> None:
         )
 
 
-def _free(folder: Path, name: str, data: bytes) -> tuple[Path, bool]:
-    """Return where the bytes go, and whether they have to be written."""
+def _kept(folder: Path, name: str, data: bytes) -> tuple[Path, bool]:
+    """Keep the bytes under the first name that is free; return where, and whether they are new."""
     digest = sha256_hex(data)
     stem, _, ending = name.rpartition(".")
     for candidate in (name, f"{stem}-{digest[:8]}.{ending}", f"{stem}-{digest}.{ending}"):
         path = folder / candidate
-        if not path.exists() and not path.is_symlink():
+        try:
+            create_bytes(path, data)  # tabs and programs may choose the same name at once
+        except FileExistsError:
+            if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
+                return path, False
+        else:
             return path, True
-        if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
-            return path, False
     raise Refused(f"{folder / name} cannot be saved: every name for it is taken")
 
 

@@ -276,6 +276,27 @@ def test_a_tag_edit_is_a_record_of_its_own(page, said):
     assert turns.show(open_workspace(), "first")[1]["tags"] == ["mine"]
 
 
+def test_tags_of_an_old_box_overwrite_no_newer_ones(page, said, run):
+    page.run()
+    chosen_turn(page, 2)
+    _tags_of(page).set_value(["mine"]).run()
+    number = next(row for row in turns.show(open_workspace(), "first"))["seq"] + 1
+    run("history", "tag", str(number), "--add", "SILVER", "--add", "theirs")  # meanwhile
+    click(page, "Keep tags")
+    assert set(turns.show(open_workspace(), "first")[1]["tags"]) == {"SILVER", "theirs", "mine"}
+    assert records()[-1].remove == () and records()[-1].add == ("mine",)
+    run("history", "tag", str(number), "--remove", "theirs", "--add", "BLUE")
+    page.run()
+    assert set(_tags_of(page).value) == {"SILVER", "mine", "BLUE"}  # a box shows those of now
+    assert widget(page.button, "Keep tags").disabled
+    _tags_of(page).set_value(["SILVER", "BLUE"]).run()
+    run("history", "tag", str(number), "--remove", "SILVER")
+    page.run()  # drawn again with a change that is not kept yet
+    assert _tags_of(page).value == ["BLUE"]
+    click(page, "Keep tags")
+    assert turns.show(open_workspace(), "first")[1]["tags"] == ["BLUE"]
+
+
 def test_tags_are_not_edited_where_nothing_is_kept(page, said):
     page.run()
     widget(page.checkbox, "Persist history").uncheck().run()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import pytest
 
@@ -79,6 +81,62 @@ def test_an_emptied_text_comes_back_with_a_message(finished):
     assert area(finished, "Super-Prompt").value == built == text_of(finished)
 
 
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Lets nothing be kept while it is on."""
+    from ragstream_core.build.workspace import Workspace
+
+    real, on = Workspace.finish, []
+
+    def finish(self, prompt, **more):
+        if on:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.data_dir))
+        return real(self, prompt, **more)
+
+    monkeypatch.setattr(Workspace, "finish", finish)
+    return on
+
+
+def test_a_text_that_cannot_be_kept_stays_in_the_box(finished, full_disk):
+    built, typed = text_of(finished), "An hour of typing.\n"
+    full_disk.append(True)
+    rewrite(finished, typed)
+    assert any("No space left" in e.value for e in finished.error)
+    assert area(finished, "Super-Prompt").value == typed and text_of(finished) == built
+    assert any("not taken in" in t.value for t in finished.text)
+    click(finished, "Try again")
+    assert area(finished, "Super-Prompt").value == typed and text_of(finished) == built
+    full_disk.clear()
+    click(finished, "Try again")
+    assert area(finished, "Super-Prompt").value == typed == text_of(finished)
+    assert not finished.error and not any("not taken in" in t.value for t in finished.text)
+
+
+def test_a_text_that_cannot_be_kept_can_be_given_up(finished, full_disk):
+    built = text_of(finished)
+    full_disk.append(True)
+    rewrite(finished, "Something else.\n")
+    click(finished, "Discard it")
+    assert area(finished, "Super-Prompt").value == built == text_of(finished)
+    assert not any(b.label == "Try again" for b in finished.button)
+
+
+def test_fields_that_cannot_be_applied_keep_what_was_typed(finished, monkeypatch):
+    from ragstream_core.build import editing
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    field(finished, "tone").set_value("dry")
+    with monkeypatch.context() as patch:
+        patch.setattr(editing, "edit", full)
+        click(finished, "Apply")
+    assert any("No space left" in e.value for e in finished.error)
+    assert field(finished, "tone").value == "dry" and list(desk(finished).steps) == list(BUTTONS)
+    click(finished, "Apply")
+    assert values_of(desk(finished).steps[SHAPER]) == {"tone": "dry"} and not finished.error
+
+
 def test_a_broken_fence_is_said_and_not_refused(finished):
     rewrite(finished, text_of(finished).replace("<<END DOC", "END DOC", 1))
     assert any("structure" in w.value for w in finished.warning)
@@ -97,6 +155,64 @@ def test_a_prompt_pressed_again_drops_the_edit(finished):
     rewrite(finished, "Something else.\n")
     click(finished, "Run all")
     assert text_of(finished) == built and desk(finished).last.unedited is None
+    assert gone(finished) == "Made anew, without your changes: the Super-Prompt."
+    click(finished, "Apply them again")
+    assert text_of(finished) == "Something else.\n" and not gone(finished)
+
+
+def gone(page):  # noqa: F811
+    """Return what is said of edits that a press dropped."""
+    return next((t.value for t in page.text if t.value.startswith("Made anew")), "")
+
+
+def test_run_all_says_which_edits_of_the_shaper_it_drops(page):  # noqa: F811
+    for button in BUTTONS[:2]:
+        click(ask(page), button)
+    field(page, "tone").set_value("dry")
+    field(page, "depth").set_value("low")
+    click(page, "Apply")
+    assert not gone(page)
+    click(page, BUTTONS[2])
+    assert not gone(page) and values_of(desk(page).steps[SHAPER])  # later stages keep them
+    click(page, "Run all")
+    assert gone(page) == "Made anew, without your changes: tone, depth."
+    assert "Tone: dry" not in text_of(page)
+    click(page, "Apply them again")
+    assert values_of(desk(page).steps[SHAPER]) == {"tone": "dry", "depth": "low"}
+    assert not gone(page) and list(desk(page).steps) == list(BUTTONS[:2])
+    for button in BUTTONS[2:]:
+        click(page, button)
+    assert "Tone: dry" in text_of(page)
+
+
+def test_dropped_edits_are_forgotten_when_told_so(finished):
+    rewrite(finished, "Something else.\n")
+    click(finished, BUTTONS[-1])
+    assert gone(finished)
+    click(finished, "Forget them")
+    assert not gone(finished) and "Something else" not in str(finished.session_state)
+
+
+def test_an_edit_of_the_shaper_says_that_the_edited_text_goes(finished):
+    rewrite(finished, "Something else.\n")
+    field(finished, "tone").set_value("dry")
+    click(finished, "Apply")
+    assert gone(finished) == "Made anew, without your changes: the Super-Prompt."
+    assert next(b for b in finished.button if b.label == "Apply them again").disabled
+
+
+def test_a_press_that_fails_drops_no_edit(finished, monkeypatch):
+    from ragstream_core.build.workspace import Workspace
+
+    def explode(self, op, prompt, **more):
+        raise ZeroDivisionError("canary")
+
+    rewrite(finished, "Something else.\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "stage", explode)
+        click(finished, BUTTONS[-1])
+    assert "canary" in finished.error[0].value and not gone(finished)
+    assert text_of(finished) == "Something else.\n"
 
 
 def test_the_shaper_shows_what_a2_made_and_where_from(page):  # noqa: F811

@@ -110,6 +110,41 @@ def test_the_decisions_are_filtered(page):
         assert sorted(shown["chunk_id"]) == sorted(wanted)
 
 
+def choose(page, position):
+    """Choose a row of the table of candidates, as a person does."""
+    key = next(k for k in page.session_state if str(k).startswith("decisions "))
+    page.session_state[key] = {"selection": {"rows": [position], "columns": [], "cells": []}}
+    return run(page)
+
+
+def chosen_passage(page):
+    return [code.value for code in page.code]
+
+
+def test_a_chosen_candidate_stays_chosen_whatever_row_it_is_in(page):
+    click(ask(page), "Run all")
+    rows = transparency.last_decisions(desk(page).last.prompt)
+    first = rows[0]["chunk_id"]
+    choose(page, 0)
+    (text,) = chosen_passage(page)
+    assert text == transparency.passage(desk(page).last.prompt, first)
+    page.session_state["prompt_text"] = "Where do deleted documents and the vector file go?"
+    click(run(page), "Run all")
+    now = [row["chunk_id"] for row in transparency.last_decisions(desk(page).last.prompt)]
+    assert now.index(first) > 0 and chosen_passage(page) == [text]
+
+
+def test_no_row_is_chosen_where_the_candidate_is_not_there_any_more(page):
+    click(ask(page), "Run all")
+    rows = transparency.last_decisions(desk(page).last.prompt)
+    choose(page, 0)
+    assert len(chosen_passage(page)) == 1
+    name = f"manual/{rows[0]['chunk_id'].partition('::')[0]}"
+    page.session_state["files_off"] = {name}
+    click(run(page), "Run all")
+    assert chosen_passage(page) == []
+
+
 def test_the_passage_of_a_row_is_the_candidate_s_text(page):
     click(ask(page), "Run all")
     prompt = desk(page).last.prompt

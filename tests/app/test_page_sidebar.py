@@ -133,6 +133,15 @@ def test_what_ranks_and_judges_is_said(page):
     assert "Gate: similarity (model-free)" in said(page) and "ragstream models pull" in said(page)
 
 
+def test_what_ranks_and_judges_follows_the_other_settings(page):
+    lines = "rerank.backend = maxsim\ngate.backend = nli\ngate.model = my-model"
+    control(page, "text_area", "Other settings").set_value(lines)
+    told = said(run(page))
+    assert "Reranker: maxsim (model-free)" in told and "Gate: my-model\n" in told + "\n"
+    control(page, "text_area", "Other settings").set_value("no line of a setting")
+    assert "Reranker: none (model-free)" in said(run(page))
+
+
 def test_ingest_folder_ingests_and_says_what_it_did(page, indexed):
     (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nA passage about kites.\n")
     (indexed / "doc_raw" / "manual" / "image.png").write_bytes(b"x")

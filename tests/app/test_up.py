@@ -187,6 +187,60 @@ def test_what_a_dead_server_left_behind_ends_with_everything(watched):
     assert until(lambda: not alive(orphan)) and not alive(server.process.pid)
 
 
+KILLED = """
+import os, sys, time
+from pathlib import Path
+from ragstream_app.serving.servers import Server
+from ragstream_app.serving.supervisor import Supervisor
+
+servers = [Server(name, [sys.executable, "-c", sys.argv[1]]) for name in ("one", "two")]
+keeper = Supervisor(servers, dict(os.environ), Path(sys.argv[2]), print)
+keeper.start()
+print(*(server.process.pid for server in servers), flush=True)
+keeper.watch()
+"""
+
+
+@pytest.fixture
+def supervised(tmp_path):
+    """A process that keeps two servers, each with a child of its own that heeds no SIGTERM."""
+    command = [sys.executable, "-c", KILLED, STUBBORN, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    pids = [int(word) for word in process.stdout.readline().split()]
+    logs = [tmp_path / f"{name}.log" for name in ("one", "two")]
+    assert until(lambda: all(log.exists() and log.read_bytes().strip() for log in logs))
+    children = [int(log.read_text()) for log in logs]
+    watchman = (set(_children(process.pid)) - set(pids)).pop()
+    yield process, [*pids, *children], watchman
+    process.kill()
+    process.wait()
+    assert until(lambda: not any(map(alive, [*pids, *children, watchman])), 40)
+
+
+def test_a_killed_up_leaves_no_server_behind(supervised):
+    process, everything, watchman = supervised
+    assert all(map(alive, everything)) and alive(watchman)
+    process.kill()
+    process.wait()
+    assert until(lambda: not any(map(alive, [*everything, watchman])), 40)
+
+
+def test_a_killed_watchman_is_replaced_and_knows_them_all(supervised):
+    process, everything, watchman = supervised
+    os.kill(watchman, signal.SIGKILL)
+    assert until(lambda: set(_children(process.pid)) - {everything[0], everything[1], watchman})
+    assert all(map(alive, everything))  # and the fixture kills its process: they all end
+
+
+def test_after_an_orderly_end_the_watchman_is_gone_as_well(watched):
+    keeper, _ = watched("import time; time.sleep(60)")
+    watchman = keeper._watchman._process.pid
+    assert alive(watchman)
+    keeper.stop()
+    assert not alive(watchman)
+
+
 def test_everything_is_told_to_listen_on_loopback(data):
     config = AppConfig.load(explicit={"dagster.port": 3999, "page.port": 8999})
     servers = [*up._dagster(config, read_only=True), up._page(door_of(config))]
@@ -232,7 +286,7 @@ def test_up_starts_all_three_and_a_signal_stops_all_three(data, tmp_path):
         assert answers(f"http://{HOST}:{ports[0]}/server_info")
         assert answers(f"http://{HOST}:{ports[1]}/_stcore/health")
         children = _children(process.pid)
-        assert len(children) == 3
+        assert len(children) == 4  # three servers and the watchman
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(30)

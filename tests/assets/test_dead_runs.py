@@ -9,6 +9,12 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 
 DEAD = {**upkeep.process_tags(), upkeep.START_TAG: "1"}
+NAMES = {
+    upkeep.PID_TAG: "ragstream/pid",
+    upkeep.START_TAG: "ragstream/pid_start",
+    upkeep.HOST_TAG: "ragstream/host",
+}
+VISIBLE = """query($id: ID!) { runOrError(runId: $id) { ... on Run { tags { key } } } }"""
 
 
 def _open_run(home, tags, status):
@@ -43,3 +49,24 @@ def test_the_sensor_closes_runs_of_dead_processes_alone(space, home):
         launching: Status.STARTING,
         nameless: Status.STARTED,
     }
+
+
+def test_runs_with_the_names_of_before_are_still_known(space, home):
+    mine, dead = ({NAMES[k]: v for k, v in tags.items()} for tags in (upkeep.process_tags(), DEAD))
+    ids = [_open_run(home, tags, Status.STARTED) for tags in (mine, dead)]
+    repeated = _open_run(home, {**dead, **upkeep.process_tags()}, Status.STARTED)
+    assert upkeep.mark_stale_runs(home) == [ids[1]]
+    assert home.get_run_by_id(repeated).status is Status.STARTED
+
+
+def test_the_names_of_a_process_are_not_among_the_tags_that_people_see(space, home):
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+    from dagster_graphql.test.utils import execute_dagster_graphql
+
+    run = _open_run(home, {**upkeep.process_tags(), "ragstream/stage": "a2"}, Status.STARTED)
+    with WorkspaceProcessContext(home, EmptyWorkspaceTarget()) as process:
+        context = process.create_request_context()
+        answer = execute_dagster_graphql(context, VISIBLE, variables={"id": run})
+    keys = {row["key"] for row in answer.data["runOrError"]["tags"]}
+    assert "ragstream/stage" in keys and not any("pid" in key or "host" in key for key in keys)

@@ -29,6 +29,7 @@ QUESTION = (
     "## Audience\na new colleague\n"
 )
 REPLY = "Keep the lock off while you explore, and switch it on once you know the two files."
+NOTE = "# Kitchen\n\nThe coffee machine is descaled on Mondays.\n"
 CITED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="([^"]+)"')
 MODEL = "llama3.1:8b"
 MOST_BYTES = 200_000
@@ -157,6 +158,13 @@ def dagster_pictures(browser: Browser, site: Site) -> None:
         page.get_by_role("button", name="Materialize").first.click()
         page.get_by_role("dialog").get_by_text("Latest", exact=True).click()
         keep(page, "dagster-backfill")
+        before = runs(site)
+        site.write("handbook", "kitchen.md", NOTE)
+        new_run(site, before, "ingest_documents")
+        page.goto(f"{site.dagster}/locations/ragstream/sensors/folder_sensor")
+        page.get_by_text("folder_sensor").first.wait_for()
+        page.wait_for_timeout(STATES_MS)
+        keep(page, "dagster-sensor")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from ragstream_app.jobs.clearing import ClearingJob, start
-from ragstream_app.panels import notices, prompt
+from ragstream_app.panels import dropped, notices, prompt
 from ragstream_app.panels.answer import JOB_KEY as ANSWER_KEY
 from ragstream_app.panels.conversation.choice import chosen, home
 from ragstream_app.panels.markup import literal
@@ -139,6 +139,7 @@ def _let_go() -> bool:
     from ragstream_core.errors import InputUnavailable, UnknownPrompt
     from ragstream_core.orchestration.inputs import inputs_of
 
+    st.session_state.pop(dropped.KEY, None)  # applied again, it would be written again
     step = desk().last
     if step is None:
         return False
@@ -189,4 +190,5 @@ def _what(found: dict[str, Any]) -> str:
     names = ", ".join(found["sessions"][:5]) + (" …" if len(found["sessions"]) > 5 else "")
     counts = f"{found['turns']:,} turns"
     counts += f" and {found['questions']:,} unanswered questions" if found["questions"] else ""
+    counts += f", with {found['facts']:,} facts" if found.get("facts") else ""
     return f"{counts} of {names}" if names else counts

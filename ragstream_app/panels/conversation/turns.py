@@ -120,7 +120,7 @@ def _tags(row: Mapping[str, Any]) -> None:
 
     key = f"tags of {row['id']}"
     box, save = st.columns([4, 1], gap="small", vertical_alignment="bottom")
-    st.session_state.setdefault(key, list(row["tags"]))
+    _follow(key, row["tags"])
     box.multiselect(
         "Tags",
         list(dict.fromkeys([*LEVELS, *row["tags"], *st.session_state[key]])),
@@ -135,6 +135,22 @@ def _tags(row: Mapping[str, Any]) -> None:
         on_click=notices.attempt,
         args=(PLACE, partial(_keep_tags, row["id"], row["seq"], tuple(row["tags"]), key)),
     )
+
+
+def _follow(key: str, tags: Sequence[str]) -> None:
+    """Let a box show the tags of now, which others may have changed, with what was changed in it.
+
+    Args:
+        key: Of the box.
+        tags: Of the turn now.
+    """
+    state, base = st.session_state, f"base of {key}"
+    shown, wanted = state.get(base, tags), state.get(key, tags)
+    state[base] = list(tags)
+    if key in state and shown == state[base]:
+        return
+    kept = [tag for tag in tags if tag in wanted or tag not in shown]
+    state[key] = [*kept, *(tag for tag in wanted if tag not in shown and tag not in tags)]
 
 
 def _keep_tags(turn: str, seq: int, before: Sequence[str], key: str) -> Notice:
@@ -175,6 +191,8 @@ def _facts(row: Mapping[str, Any]) -> str:
     facts = [f"#{row['seq']}", row["session_id"], when, row["source"]]
     facts += [row["status"]] if row["status"] != "complete" else []
     facts += [f"answers {row['prompt_key'][:12]}"] if row["prompt_key"] else []
+    facts += [f"Origin: {row['origin']}"] if row["origin"] else []
+    facts += [f"from turn {row['origin_turn']}"] if row["origin_turn"] else []
     facts += [f"{v['path']} {v['sha256'][:8]}" for v in row["versions"]]
     unknown = [c["id"] for c in row["citations"] if not c["known"]]
     facts += [f"citations not issued: {', '.join(unknown)}"] if unknown else []

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
@@ -33,34 +34,52 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
     Raises:
         OSError: No child process or temporary file can be made.
     """
+    lacking = missing(file_type)
+    if lacking:
+        return Parsed(None, lacking)
+    answer, problem = ask_child([CHILD, kind_of(file_type), file_type], data, limits)
+    return Parsed(None, problem) if problem else _parsed(answer)
+
+
+def missing(file_type: str) -> str:
+    """Return what has to be installed to read a type, as one phrase; empty where nothing."""
     extra = engines.missing_extra(file_type)
-    if extra:
-        return Parsed(None, f"needs the extra '{extra}': pip install 'ragstream[{extra}]'")
+    return f"needs the extra '{extra}': pip install 'ragstream[{extra}]'" if extra else ""
+
+
+def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes, str]:
+    """Give a file to a child process that limits itself; return its answer, or what is wrong.
+
+    Args:
+        words: The module it runs and its first arguments; the limits follow them.
+        data: Its standard input.
+        limits: What it may cost.
+
+    Raises:
+        OSError: No child process or temporary file can be made.
+    """
     numbers = (limits.memory_bytes, limits.cpu_s, limits.pages, limits.text_bytes)
-    command = [sys.executable, "-I", "-X", "utf8", "-m", CHILD, kind_of(file_type), file_type]
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer:
         given.write(data)
         given.seek(0)
         child = subprocess.Popen(
-            [*command, *map(str, numbers)],
+            [sys.executable, "-I", "-X", "utf8", "-m", *words, *map(str, numbers)],
             stdin=given, stdout=answer, stderr=subprocess.DEVNULL,
             env=_ONE_THREAD, cwd="/", start_new_session=True,
         )  # fmt: skip
         try:
             code = child.wait(limits.wall_s)
         except subprocess.TimeoutExpired:
-            return Parsed(None, f"stopped after {limits.wall_s} s")
+            return b"", f"stopped after {limits.wall_s} s"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         answer.seek(0)
-        return _result(code, answer.read(), limits)
+        return (b"", _death(code, limits)) if code else (answer.read(), "")
 
 
-def _result(code: int, answer: bytes, limits: Limits) -> Parsed:
-    if code != 0:
-        return Parsed(None, _death(code, limits))
+def _parsed(answer: bytes) -> Parsed:
     try:
         given = json.loads(answer)
         pages = given["pages"]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_core.atomic import create_bytes
 from ragstream_core.build import uploads
 from ragstream_core.build.projects import is_valid
 from ragstream_core.build.uploads import create_project, labels, safe_name, save_upload
@@ -169,16 +172,67 @@ def test_a_name_that_became_a_special_one_is_made_a_usual_one(stem):
     assert not denied(name) and is_valid(f"{name.partition('.')[0]}.x1")
 
 
-def test_two_tabs_with_one_name_lose_nothing(space, monkeypatch):
-    real = uploads.replace_bytes
-
-    def slow(path, data):
-        time.sleep(0.05)
-        real(path, data)
-
-    monkeypatch.setattr(uploads, "replace_bytes", slow)
-    texts = [f"text {number}".encode() for number in range(4)]
-    with ThreadPoolExecutor(4) as pool:
+def test_two_tabs_with_one_name_lose_nothing(space):
+    texts = [f"text {number}".encode() for number in range(16)]
+    with ThreadPoolExecutor(8) as pool:
         paths = [u.path for u in pool.map(lambda t: save_upload(space, "demo", "a.md", t), texts)]
     assert [(space.doc_dir("demo") / path).read_bytes() for path in paths] == texts
     assert set(labels(space, "demo")) == set(paths)
+    assert everything(space.doc_dir("demo") / "uploads") == {Path(p).relative_to("uploads")
+                                                             for p in paths}  # fmt: skip
+
+
+UPLOADER = """
+import sys
+from ragstream_core.build.uploads import save_upload
+from ragstream_core.build.workspace import open_workspace
+
+space = open_workspace(sys.argv[1], explicit={"embeddings.backend": "hashed"})
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(25):
+    print(save_upload(space, "demo", f"{number}.md", sys.argv[2].encode()).path)
+"""
+
+
+def test_two_programs_with_one_name_lose_nothing(space):
+    command = [sys.executable, "-c", UPLOADER, str(space.data_dir)]
+    given = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    both = [subprocess.Popen([*command, t], env=environment, **given) for t in ("one", "two")]
+    assert [program.stdout.readline() for program in both] == ["ready\n"] * 2
+    for program in both:
+        program.stdin.write("\n")
+        program.stdin.flush()
+    paths = [program.communicate(timeout=60)[0].split() for program in both]
+    folder = space.doc_dir("demo")
+    for text, mine in zip(("one", "two"), paths, strict=True):
+        assert [(folder / path).read_text() for path in mine] == [text] * 25
+    assert len({*paths[0], *paths[1]}) == 50
+    assert set(labels(space, "demo")) == {*paths[0], *paths[1]}
+
+
+def test_a_name_that_is_taken_at_the_last_moment_is_not_replaced(space, monkeypatch):
+    """By a program that is not ours: it copies a file to the very name while ours is written."""
+    real, folder = uploads.create_bytes, space.doc_dir("demo") / "uploads"
+
+    def late(path, data):
+        if path.name == "a.md":
+            path.write_bytes(b"of another program")
+        real(path, data)
+
+    monkeypatch.setattr(uploads, "create_bytes", late)
+    mine = save_upload(space, "demo", "a.md", b"mine")
+    assert mine.new and (space.doc_dir("demo") / mine.path).read_bytes() == b"mine"
+    assert (folder / "a.md").read_bytes() == b"of another program"
+
+
+def test_without_hard_links_a_name_is_still_taken_once(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refused)
+    create_bytes(tmp_path / "a", b"one")
+    with pytest.raises(FileExistsError):
+        create_bytes(tmp_path / "a", b"two")
+    assert [p.name for p in tmp_path.iterdir()] == ["a"] and (tmp_path / "a").read_bytes() == b"one"

@@ -1,0 +1,212 @@
+"""A press and an ingest are ended from the page: between two steps, and nothing is half done."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ragstream_app.desk import Desk, press, press_all
+from ragstream_app.jobs import presses as jobs
+from ragstream_app.jobs.ingests import IngestJobs
+from ragstream_app.panels import projects
+from ragstream_core.build.workspace import Workspace, open_workspace
+from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.errors import Stopped
+from ragstream_core.ingestion.staging import BATCH_TEXTS
+from ragstream_core.orchestration.chain import BUTTONS
+from ragstream_core.orchestration.inputs import PromptRequest
+from tests.app.page_driver import ask, click, desk, open_page, run, said
+
+REQUEST = PromptRequest("How does the exact file lock restrict a prompt?", ("manual",))
+WAIT_S = 60.0
+
+
+class Gate:
+    """Something that waits to be let go.
+
+    Attributes:
+        reached: Set once somebody waits.
+        go: Set to let everybody go.
+    """
+
+    def __init__(self):
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def wait(self):
+        self.reached.set()
+        assert self.go.wait(WAIT_S)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Holds the retrieval until it is let go; the page does not wait for it."""
+    real, gate = Workspace.stage, Gate()
+
+    def stage(self, op, prompt, **more):
+        if op == "retrieval":
+            gate.wait()
+        return real(self, op, prompt, **more)
+
+    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
+    yield gate
+    gate.go.set()
+
+
+@pytest.fixture
+def embedding(monkeypatch):
+    """Holds the second batch of an ingest until it is let go."""
+    real, gate, calls = HashedEmbedder.embed_documents, Gate(), []
+
+    def embed(self, texts, **more):
+        calls.append(len(texts))
+        if len(calls) == 2:
+            gate.wait()
+        return real(self, texts, **more)
+
+    monkeypatch.setattr(HashedEmbedder, "embed_documents", embed)
+    gate.calls = calls
+    yield gate
+    gate.go.set()
+
+
+@pytest.fixture
+def many(data):
+    """The project with more texts than one batch takes."""
+    folder = data / "doc_raw" / "manual"
+    for number in range(2 * BATCH_TEXTS):
+        (folder / f"note-{number}.md").write_text(f"# Note {number}\n\nIt is about {number} kites.")
+    return data
+
+
+def test_a_stopped_run_all_keeps_what_was_through(indexed, held):
+    page = open_page()
+    click(ask(page), "Run all")
+    job = desk(page).job
+    assert held.reached.wait(WAIT_S)
+    click(page, "Stop")
+    assert job.stopping and any("stops after Retrieval" in p.text for p in page.get("progress"))
+    assert next(b for b in page.button if b.label == "Stop").disabled
+    held.go.set()
+    assert job.wait(WAIT_S) and isinstance(job.error, Stopped)
+    assert "you stopped Run all" in said(run(page))
+    assert list(desk(page).steps) == list(BUTTONS[:3])
+    assert not any(b.label == "Stop" for b in page.button)
+    for button in BUTTONS[3:]:
+        click(page, button)
+        assert desk(page).job.wait(WAIT_S)
+        run(page)
+    whole = Desk()
+    press_all(whole, desk(page).request, open_workspace())
+    built, same = (one.last.prompt.extras["super_prompt"] for one in (desk(page), whole))
+    assert built == same
+
+
+def test_a_stopped_button_leaves_the_desk_as_it_was(indexed, monkeypatch):
+    space, mine = open_workspace(), Desk()
+    for button in BUTTONS[:5]:
+        press(mine, button, REQUEST, space)
+    before, real, gate = dict(mine.steps), Workspace.stage, Gate()
+
+    def stage(self, op, prompt, **more):
+        if op == "a4_condenser":
+            gate.wait()
+        return real(self, op, prompt, **more)
+
+    monkeypatch.setattr(Workspace, "stage", stage)
+    job = jobs.start(mine, "A4 Condenser", REQUEST, space)
+    assert gate.reached.wait(WAIT_S)
+    job.stop()
+    gate.go.set()
+    with pytest.raises(Stopped):
+        job.result(WAIT_S)
+    assert mine.steps == before
+
+
+def test_what_is_through_when_the_stop_comes_is_kept(indexed, held):
+    space, mine = open_workspace(), Desk()
+    for button in BUTTONS[:2]:
+        press(mine, button, REQUEST, space)
+    job = jobs.start(mine, "Retrieval", REQUEST, space)  # of one op: there is nothing after it
+    assert held.reached.wait(WAIT_S)
+    job.stop()
+    held.go.set()
+    job.result(WAIT_S)
+    assert list(mine.steps) == list(BUTTONS[:3])
+
+
+def test_the_run_of_a_stopped_press_is_closed(indexed, held, monkeypatch):
+    from ragstream_assets.instance import instance_of
+
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    mine = Desk()
+    job = jobs.start(mine, "Run all", REQUEST, open_workspace())
+    assert held.reached.wait(WAIT_S)
+    job.stop()
+    held.go.set()
+    assert job.wait(WAIT_S) and jobs.flush(240)
+    instance = instance_of(indexed)
+    (found,) = instance.get_runs()
+    assert found.is_finished and not found.is_success
+    steps = {s.step_key: s.status.value for s in instance.get_run_step_stats(found.run_id)}
+    assert steps["retrieval"] == "SUCCESS" and "prompt_builder" not in steps
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_stopped_ingest_commits_nothing_and_goes_on_next_time(
+    many, embedding, monkeypatch, recorded
+):
+    if recorded:
+        monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
+        monkeypatch.setenv("DAGSTER_HOME", "")
+    space, ingests = open_workspace(), IngestJobs()
+    job = ingests.start(space, "manual")
+    assert embedding.reached.wait(WAIT_S)
+    ingests.start(space, "manual")  # asked for once more meanwhile: the stop is meant for it too
+    job.stop.set()
+    embedding.go.set()
+    assert job.done.wait(WAIT_S) and "you stopped the ingest" in job.problem["message"]
+    assert space.status("manual")["generation"] == 0 and job.stats is None
+    assert len(embedding.calls) == 2
+    again = ingests.start(space, "manual")
+    assert again.done.wait(WAIT_S) and not again.problem, again.problem
+    assert again.stats.committed and again.stats.chunks["reused"] >= BATCH_TEXTS
+    assert again.stats.warnings == ()
+    if recorded:
+        from ragstream_assets.instance import instance_of
+
+        found = instance_of(many).get_runs()
+        assert sorted(one.status.value for one in found) == ["FAILURE", "SUCCESS"]
+
+
+def test_an_ingest_is_stopped_by_its_button(many, embedding):
+    page = open_page()
+    click(page, "Ingest Folder")
+    assert embedding.reached.wait(WAIT_S)
+    job = projects.ingests().of("manual")
+    click(run(page), "Stop the ingest")
+    assert job.stop.is_set()
+    embedding.go.set()
+    assert job.done.wait(WAIT_S)
+    assert "you stopped the ingest" in said(run(page))
+    assert any(b.label == "Ingest Folder" for b in page.button)
+
+
+def test_what_is_committed_is_not_stopped(data, monkeypatch):
+    """A stop that comes after the commit does not hide what the ingest did."""
+    from ragstream_app.jobs.ingests import IngestJob
+
+    real, seen = IngestJob.report, []
+
+    def report(self, phase, done, total):
+        if phase == "publish":
+            self.stop.set()
+        seen.append(phase)
+        real(self, phase, done, total)
+
+    monkeypatch.setattr(IngestJob, "report", report)
+    job = IngestJobs().start(open_workspace(), "manual")
+    assert job.done.wait(WAIT_S) and job.problem == {} and job.stats.committed
+    assert "publish" in seen
