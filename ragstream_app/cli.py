@@ -18,6 +18,7 @@ import typer
 from ragstream_app.commands import (
     ask,
     care,
+    chat,
     evaluate,
     explain,
     history,
@@ -25,13 +26,17 @@ from ragstream_app.commands import (
     import_pkl,
     index,
     ingest,
+    memory,
     models,
     password,
     prompt,
     rerun,
+    spec,
     trace,
     up,
+    weather,
 )
+from ragstream_app.commands import inspect as inspect_index
 from ragstream_app.failures import guarded
 from ragstream_app.session import Session
 
@@ -62,7 +67,8 @@ index_app = typer.Typer(help="Look after the indexes.", no_args_is_help=True)
 prompts_app = typer.Typer(help="Look after the recorded prompts.", no_args_is_help=True)
 runs_app = typer.Typer(help="Look after the recorded runs.", no_args_is_help=True)
 history_app = typer.Typer(help="Keep conversations and look after them.", no_args_is_help=True)
-eval_app = typer.Typer(help="Measure retrieval on your own questions.", no_args_is_help=True)
+memory_app = typer.Typer(help="Decide what is remembered of what you say.", no_args_is_help=True)
+eval_app = typer.Typer(help="Measure retrieval and the answers to it.", no_args_is_help=True)
 
 
 def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: str = "") -> None:
@@ -75,6 +81,7 @@ _add(app, "ingest", ingest.ingest, ingest.INGEST_EPILOG)
 _add(app, "status", ingest.status)
 _add(app, "prompt", prompt.prompt, prompt.PROMPT_EPILOG)
 _add(app, "ask", ask.ask, ask.ASK_EPILOG)
+_add(app, "chat", chat.chat, chat.CHAT_EPILOG)
 _add(app, "rerun", rerun.rerun, rerun.RERUN_EPILOG)
 _add(app, "search", prompt.search)
 _add(app, "explain", explain.explain)
@@ -85,7 +92,9 @@ _add(app, "trace", trace.trace, trace.TRACE_EPILOG)
 _add(app, "verify-prompt", trace.verify_prompt, trace.VERIFY_EPILOG)
 _add(app, "leave-one-out", trace.leave_one_out, trace.LEAVE_EPILOG)
 _add(app, "bundle", trace.bundle, trace.BUNDLE_EPILOG)
+_add(app, "spec", spec.spec, spec.SPEC_EPILOG)
 _add(app, "keep", care.keep)
+_add(app, "weather", weather.weather, weather.WEATHER_EPILOG)
 _add(app, "up", up.up)
 _add(app, "password", password.password)
 _add(app, "doctor", explain.doctor)
@@ -97,6 +106,7 @@ app.add_typer(index_app, name="index")
 app.add_typer(prompts_app, name="prompts")
 app.add_typer(runs_app, name="runs")
 app.add_typer(history_app, name="history")
+app.add_typer(memory_app, name="memory")
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
@@ -104,6 +114,9 @@ _add(index_app, "generations", index.generations)
 _add(index_app, "check", index.check, index.CHECK_EPILOG)
 _add(index_app, "diff", index.diff)
 _add(index_app, "gc", index.gc)
+_add(index_app, "inspect", inspect_index.inspect)
+_add(index_app, "neighbors", inspect_index.neighbors, inspect_index.NEIGHBORS_EPILOG)
+_add(index_app, "tsne", inspect_index.tsne, inspect_index.TSNE_EPILOG)
 _add(index_app, "import-pkl", import_pkl.import_pkl, import_pkl.IMPORT_EPILOG)
 _add(prompts_app, "gc", care.prompts_gc)
 _add(runs_app, "gc", care.runs_gc)
@@ -118,6 +131,15 @@ _add(history_app, "embed", history_care.embed)
 _add(history_app, "backfill", history_care.backfill, history_care.BACKFILL_EPILOG)
 _add(history_app, "check", history_care.check)
 _add(history_app, "clear", history_care.clear, history_care.CLEAR_EPILOG)
+_add(memory_app, "show", memory.show)
+_add(memory_app, "candidates", memory.candidates)
+_add(memory_app, "accept", memory.accept)
+_add(memory_app, "reject", memory.reject)
+_add(memory_app, "edit", memory.edit)
+_add(memory_app, "undo", memory.undo)
+_add(memory_app, "add", memory.add, memory.ADD_EPILOG)
+_add(memory_app, "remove", memory.remove)
+_add(memory_app, "scan", memory.scan, memory.SCAN_EPILOG)
 _add(models_app, "list", models.list_)
 _add(models_app, "pull", models.pull)
 _add(models_app, "verify", models.verify)
@@ -125,6 +147,7 @@ _add(config_app, "show", explain.config_show)
 _add(config_app, "reference", explain.config_reference)
 _add(eval_app, "retrieval", explain.eval_retrieval, explain.EVAL_EPILOG)
 _add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)
+_add(eval_app, "faithfulness", evaluate.faithfulness, evaluate.FAITHFULNESS_EPILOG)
 
 
 def _version(value: bool) -> None:

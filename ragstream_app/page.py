@@ -13,6 +13,7 @@ import streamlit as st
 from ragstream_app.failures import describe
 from ragstream_app.panels import (
     answer,
+    memory,
     preview,
     prompt,
     shaper,
@@ -21,6 +22,9 @@ from ragstream_app.panels import (
     tokens,
     transparency,
 )
+from ragstream_app.panels import map as chunk_map
+from ragstream_app.panels.chat import view as chat
+from ragstream_app.panels.chat.asking import VIEW_KEY
 from ragstream_app.panels.conversation import panel as conversation
 from ragstream_app.serving.page import is_guarded
 
@@ -57,13 +61,25 @@ def show_prompt() -> None:
     )
 
 
-VIEWS: dict[str, Callable[[], None]] = {"Prompt": show_prompt}
-"""What the page can do besides; all are drawn, so that changing the view loses nothing."""
+# What the page can do besides; all are drawn, so that changing the view loses nothing. (A string
+# here would be shown on the page.)
+VIEWS: dict[str, Callable[[], None]] = {
+    "Prompt": show_prompt,
+    chat.NAME: chat.show,
+    "Memory": memory.show,
+    "Map": chunk_map.show,
+}
 
 
-def in_tabs(panels: dict[str, Callable[[], None]]) -> None:
-    """Draw panels as tabs; one panel's trouble leaves the others usable."""
-    for tab, show in zip(st.tabs(list(panels)), panels.values(), strict=True):
+def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> None:
+    """Draw panels as tabs; one panel's trouble leaves the others usable.
+
+    Args:
+        panels: Name → what draws it.
+        key: Where the name of the open one stands; None: nobody asks for it.
+    """
+    tabs = st.tabs(list(panels), key=key, on_change="rerun" if key else "ignore")
+    for tab, show in zip(tabs, panels.values(), strict=True):
         with tab:
             try:
                 show()
@@ -85,7 +101,7 @@ def main() -> None:
     prompt.settle()
     prompt.welcome()
     shared.show_problem()
-    in_tabs(VIEWS)
+    in_tabs(VIEWS, VIEW_KEY)
 
 
 main()

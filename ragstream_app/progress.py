@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ragstream_app.console import console
 from ragstream_app.session import note
 
 QUIET_S = 10.0
@@ -91,7 +92,6 @@ def _lines(project: str) -> IngestProgress:
 
 @contextmanager
 def _bar(project: str) -> Iterator[IngestProgress]:
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -118,7 +118,7 @@ def _bar(project: str) -> Iterator[IngestProgress]:
         TimeRemainingColumn(),
     )
     phases: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
 
         def report(phase: str, done: int, total: int) -> None:
             known = total or None  # an unknown total shows a moving bar, not "of 0"

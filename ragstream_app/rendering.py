@@ -145,14 +145,14 @@ def print_citations(answer: Answer) -> None:
     if answer.citations:
         typer.echo("")
     for citation in answer.citations:
-        page = f", page {citation.page_number}" if citation.page_number else ""
+        page = f" p. {citation.page_number}" if citation.page_number else ""
         where = printable(f"{citation.source}{page} [{citation.id}]")
         words = printable(" ".join(citation.snippet.split()))[:SNIPPET_CHARS]
         typer.echo(f"  {where}: {words}" if citation.verified
                    else f"  unverified: {where}: {citation.reason}")  # fmt: skip
     for warning in answer.warnings:
         note(f"warning: {printable(warning)}")
-    note(" · ".join(_footer(answer)))
+    note(" · ".join(answer_facts(answer)))
 
 
 def usage_text(usage: ChatUsage) -> str:
@@ -162,10 +162,11 @@ def usage_text(usage: ChatUsage) -> str:
     return f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens · {cost}"
 
 
-def _footer(answer: Answer) -> list[str]:
+def answer_facts(answer: Answer) -> list[str]:
+    """Return what is known about an answer, as short texts."""
     key = answer.prompt_key[:KEY_DIGITS]
     parts = [f"{answer.status}, {answer.model}" if answer.model else "no model was asked"]
-    parts += [usage_text(answer.usage)] if answer.usage else []
+    parts += [usage_text(answer.usage)] if answer.usage and answer.model else []
     parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
     parts.append(f"prompt {key}" if key else "nothing is kept of it")
     return [*parts, f"go on with --session {answer.session}"] if answer.session else parts

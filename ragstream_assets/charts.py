@@ -1,10 +1,11 @@
-"""Small charts as Markdown tables: bars of block characters, readable in both themes."""
+"""Small charts as Markdown: bars and lines of block characters, readable in both themes."""
 
 from collections.abc import Mapping, Sequence
 
 from ragstream_core.records import SuperPrompt
 
 WIDTH = 24
+_COLUMN = 5
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -25,6 +26,25 @@ def bars(rows: Sequence[tuple[str, float]], *, name: str, unit: str) -> str:
     largest = max((value for _, value in rows), default=0)
     lines = [f"| {label} | {value:,.4g} | {bar(value, largest)} |" for label, value in rows]
     return "\n".join([f"| {name} | {unit} | |", "|---|--:|---|", *lines])
+
+
+def line(rows: Sequence[tuple[str, float]], *, steps: int = 10) -> str:
+    """Return values in [0, 1] over their labels as a line in a code block, 0 at the bottom.
+
+    Args:
+        rows: In order; labels are our own words of at most five letters.
+        steps: Rows above 0.
+    """
+    heights = [round(max(0.0, min(1.0, value)) * steps) for _, value in rows]
+    drawn = []
+    for height in range(steps, -1, -1):
+        cells = ""
+        for at, here in enumerate(heights):
+            runs_on = at + 1 < len(heights) and here == heights[at + 1] == height
+            cells += ("●" if here == height else " ") + ("─" if runs_on else " ") * _COLUMN
+        drawn.append(f"{height / steps:4.1f} │ {cells.rstrip()}".rstrip())
+    labels = "".join(label[:_COLUMN].ljust(_COLUMN + 1) for label, _ in rows)
+    return "\n".join(["```text", *drawn, f"     └─{'─' * len(labels)}", f"       {labels}", "```"])
 
 
 def stage_times(timings_ms: Mapping[str, float]) -> str:

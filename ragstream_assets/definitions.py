@@ -7,6 +7,8 @@ from ragstream_assets.checks import index_checks
 from ragstream_assets.chroma import chroma_check, chroma_collection
 from ragstream_assets.documents import ingest, ingest_documents
 from ragstream_assets.evaluation import draw_heat_map, sweep_thresholds
+from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, facts_sensor, remember_facts
+from ragstream_assets.faithfulness import judge_answers
 from ragstream_assets.history import (
     embed_history,
     embed_months,
@@ -19,11 +21,14 @@ from ragstream_assets.history import (
 )
 from ragstream_assets.history_checks import history_checks
 from ragstream_assets.history_triggers import journal_sensor, nightly_history
+from ragstream_assets.inspection import draw_map, draw_project_map
 from ragstream_assets.io_managers import STAGE_JSON, stage_json
 from ragstream_assets.query_job import build_prompt
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor
+from ragstream_assets.test_specs import test_spec, test_spec_check, write_test_spec
+from ragstream_assets.weather import weather_report
 
 defs = dg.Definitions(
     assets=[
@@ -37,19 +42,31 @@ defs = dg.Definitions(
         roll_up,
         sweep_thresholds,
         draw_heat_map,
+        judge_answers,
+        test_spec,
+        draw_project_map,
         ANSWERS_SPEC,
+        FACTS_SPEC,
     ],
-    asset_checks=[index_checks, chroma_check, history_checks],
+    asset_checks=[index_checks, chroma_check, history_checks, test_spec_check],
     jobs=[
+        draw_map,
         ingest_documents,
         build_prompt,
         answer_question,
+        remember_facts,
         retention_job,
         embed_history,
         reconcile_history,
+        write_test_spec,
+        weather_report,
     ],
     schedules=[*SCHEDULES, nightly_history],
-    sensors=[folder_sensor, journal_sensor],
-    resources={"workspace": WorkspaceResource(), STAGE_JSON: stage_json},
+    sensors=[folder_sensor, journal_sensor, facts_sensor],
+    resources={
+        "workspace": WorkspaceResource(),
+        STAGE_JSON: stage_json,
+        IN_MEMORY: dg.mem_io_manager,
+    },
     executor=dg.in_process_executor,
 )

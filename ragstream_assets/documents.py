@@ -15,14 +15,17 @@ from ragstream_assets.previews import (
     embedding_metadata,
     file_metadata,
     index_metadata,
+    suspicion_metadata,
 )
 from ragstream_assets.progress import reporter
 from ragstream_assets.recording.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
+from ragstream_core.build.upkeep.suspicion import suspicious_passages
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.prompting.suspicion import Tally
 from ragstream_core.records import Chunk
 
 GROUP = "documents"
@@ -87,17 +90,19 @@ def ingest(
             provenance={"run_id": context.run_id},
             collection=False,  # an asset of its own, downstream
         )
-        reported = list(results(stats, sample(space, stats)))
+        reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
     yield from reported
 
 
-def results(stats: IngestionStats, chunks: list[Chunk]) -> Iterator[dg.MaterializeResult[None]]:
+def results(
+    stats: IngestionStats, chunks: list[Chunk], seen: Tally | None = None
+) -> Iterator[dg.MaterializeResult[None]]:
     """Yield one result an asset; the generation's digest is the version of all of them."""
     metadata = (
         (FILE_MANIFEST, file_metadata(stats)),
         (CHUNKS, chunk_metadata(stats, chunks)),
         (EMBEDDINGS, embedding_metadata(stats)),
-        (INDEX, index_metadata(stats)),
+        (INDEX, {**index_metadata(stats), **(suspicion_metadata(seen) if seen else {})}),
     )
     version = dg.DataVersion(stats.digest) if stats.digest else None
     for spec, shown in metadata:
@@ -118,6 +123,20 @@ def sample(workspace: Workspace, stats: IngestionStats) -> list[Chunk]:
         return view.chunks([i for i, path in rows if path in changed][:SAMPLE])
     except RagstreamError:
         return []
+
+
+def suspicious(workspace: Workspace, stats: IngestionStats) -> Tally | None:
+    """Return what looks like commands to a language model in files that changed; None: nothing did.
+
+    Figures for people: nothing is left out of the index for it.
+    """
+    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
+    if not (stats.committed and changed):
+        return None
+    try:
+        return suspicious_passages(workspace, stats.project, changed)
+    except RagstreamError:
+        return None
 
 
 ingest_documents = dg.define_asset_job(

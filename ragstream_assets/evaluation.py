@@ -18,7 +18,7 @@ from ragstream_assets.previews import Metadata, table
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
-from ragstream_core.build import sweeping
+from ragstream_core.build.evaluating import sweeping
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.evaluation.sweep import (
     RELATIVES,

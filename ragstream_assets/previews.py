@@ -15,6 +15,8 @@ from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.orchestration.edits import edits_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
 from ragstream_core.orchestration.spending import LLM_USAGE, usage_of
+from ragstream_core.prompting.compose import file_texts, selected_texts
+from ragstream_core.prompting.suspicion import Tally, tally
 from ragstream_core.records import Chunk, SuperPrompt
 
 ROWS = 50
@@ -94,6 +96,18 @@ def index_metadata(stats: IngestionStats) -> Metadata:
     }
 
 
+def suspicion_metadata(seen: Tally) -> Metadata:
+    """Return what looks like commands to a language model, by kind, and where."""
+    rows = [{"place": name, "kinds": ", ".join(kinds)} for name, kinds in seen.places]
+    counts = {f"suspicious_{kind}": n for kind, n in seen.to_json()["kinds"].items()}
+    return {
+        "suspicious_passages": seen.suspicious,
+        "passages_read": seen.texts,
+        **counts,
+        **({"suspicious": table(rows, "place", "kinds")} if rows else {}),
+    }
+
+
 def stage_metadata(prompt: SuperPrompt, seconds: float) -> Metadata:
     """Return what a stage made of a prompt: its view's size, its decisions, its time.
 
@@ -126,9 +140,16 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
         "milliseconds_by_stage": dg.MetadataValue.md(stage_times(record.timings_ms)),
         "candidates_by_stage": dg.MetadataValue.md(candidate_flow(prompt)),
         "tokens_by_block": dg.MetadataValue.md(token_shares(prompt)),
+        **suspicion_metadata(_quoted(prompt)),
         "super_prompt": dg.MetadataValue.md(block(shown)),
         "ledger": table(last_words(prompt), "chunk", "stage", "rank", "score", "kept", "reason"),
     }
+
+
+def _quoted(prompt: SuperPrompt) -> Tally:
+    """Return what looks suspicious among the texts that a prompt quotes."""
+    texts = [*file_texts(prompt), *selected_texts(prompt, history=False)]
+    return tally((source.name, text) for source, text in texts)
 
 
 def usage_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
 
 PROJECT_TAG = "ragstream/project"
-PID_TAG = "ragstream/pid"
-START_TAG = "ragstream/pid_start"
-HOST_TAG = "ragstream/host"
+PID_TAG = ".dagster/ragstream_pid"
+START_TAG = ".dagster/ragstream_pid_start"
+HOST_TAG = ".dagster/ragstream_host"
+"""Of the process that makes a run; Dagster's pages show no tag that begins so."""
+_BEFORE = {PID_TAG: "ragstream/pid", START_TAG: "ragstream/pid_start", HOST_TAG: "ragstream/host"}
+"""Their names of before, which older runs still have."""
 SCANNED_RUNS = 100
 INDEX_KEY = ("documents", "index")
 
@@ -107,7 +110,7 @@ def _materialization(project: str, generation: "Generation") -> "AssetMaterializ
 
 
 def _gone(tags: Mapping[str, str]) -> bool:
-    pid, start = tags.get(PID_TAG, ""), tags.get(START_TAG, "unknown")
-    if tags.get(HOST_TAG) != socket.gethostname() or start == "unknown" or not pid.isdigit():
+    pid, start, host = (tags.get(name, tags.get(_BEFORE[name], "")) for name in _BEFORE)
+    if host != socket.gethostname() or start in ("", "unknown") or not pid.isdigit():
         return False
     return process_start(int(pid)) != start

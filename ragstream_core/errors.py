@@ -22,6 +22,7 @@ RagstreamError                 exit code 1: the operation failed
     ├── InputUnavailable       something a prompt was made from cannot be had again
     ├── GenerationGone         the index generation a prompt needs is no longer kept
     ├── FileChanging           a file changed while it was being read
+    ├── Stopped                a person ended it before it was through
     └── ChatFailed             there is no answer of the language model
         ├── ChatUnreachable    nobody answers at its address
         ├── ChatBusy           it says to come back later, and went on saying so
@@ -139,6 +140,10 @@ class GenerationGone(OperationFailed):
 
 class FileChanging(OperationFailed):
     """A file changed while it was being read; its old version stays live."""
+
+
+class Stopped(OperationFailed):
+    """A person ended it before it was through; nothing of it is half written."""
 
 
 class ChatFailed(OperationFailed):

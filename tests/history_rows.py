@@ -9,8 +9,8 @@ from ragstream_core.history.columns import Coded, HistoryColumns
 from ragstream_core.history.history_store import Mark
 from ragstream_core.history.records import Position
 from ragstream_core.history.selected import SelectedRow
-from ragstream_core.lexical import term_blob
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.terms import term_blob
 
 DAY_NS = 86_400_000_000_000
 START_NS = 1_790_000_000_000_000_000

@@ -1,14 +1,19 @@
-"""`ragstream eval sweep`: the gate's thresholds over a project's gold questions."""
+"""`ragstream eval sweep` and `eval faithfulness`: a project's gold questions, and answers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragstream_app.session import emit_json, session_of
 from ragstream_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.evaluation.report import Report
+    from ragstream_core.ports import Progress
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
@@ -17,6 +22,16 @@ SWEEP_EPILOG = """**Examples**
 ragstream eval sweep handbook
 
 ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42 --png maps"""
+
+FAITHFULNESS_EPILOG = """**Examples**
+
+ragstream eval faithfulness -p handbook (the cited extract; no model is needed)
+
+ragstream eval faithfulness -p handbook --ask --limit 10
+
+ragstream eval faithfulness --session 2026-11-03-a --judge quote
+
+ragstream eval faithfulness --answers answers.jsonl --json --out report.json"""
 
 
 def sweep(
@@ -47,7 +62,7 @@ def sweep(
         UsageError: There are no gold questions, or a threshold is not between 0 and 1.
     """
     from ragstream_app.progress import ingest_progress
-    from ragstream_core.build import sweeping
+    from ragstream_core.build.evaluating import sweeping
     from ragstream_core.config import parse_assignments
     from ragstream_core.evaluation.sweep import RELATIVES, THETAS, pictures, write_point
 
@@ -74,6 +89,111 @@ def sweep(
     from ragstream_app.rendering import print_sweep
 
     print_sweep([point.to_json() for point in points])
+
+
+def faithfulness(
+    ctx: typer.Context,
+    project: Annotated[
+        str, typer.Option("--project", "-p", metavar="NAME", help="A project with gold questions.")
+    ] = "",
+    gold: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Gold questions; default: the project's gold.jsonl."),
+    ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", metavar="", help="Let the language model answer them.")
+    ] = False,
+    answers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Judge the answers of a file (JSON lines).")
+    ] = None,
+    session: Annotated[
+        str, typer.Option(metavar="NAME", help="Judge the answers of a conversation.")
+    ] = "",
+    prompts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Judge the answers to a recorded prompt; repeatable."),
+    ] = None,
+    judge: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="auto, nli, quote or llm; default: evaluation.judge."),
+    ] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Only so many answers, the first; 0: all.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report with all texts there.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which share of the claims of answers is supported by the passages they cite.
+
+    Without --ask no language model is needed: the cited extract of each gold question's prompt is
+    judged. Of gold questions the figures are kept, of everything else nothing.
+
+    Raises:
+        UsageError: There is nothing to judge, or options that do not go together.
+        RagstreamError: A model or a prompt is not available.
+    """
+    from ragstream_app.progress import ingest_progress
+
+    given = bool(answers) + bool(session) + bool(prompts)
+    if given > 1 or (given and (gold or ask)) or not (given or project):
+        raise UsageError(
+            "one of -p PROJECT (with --gold, --ask), --answers, --session and --prompts",
+            hint="ragstream eval faithfulness --help",
+        )
+    workspace = session_of(ctx).workspace()
+    with ingest_progress("faithfulness") as told:
+
+        def progress(done: int, total: int) -> None:
+            told("answers", done, total)
+
+        report = _judged(
+            workspace, project, gold, ask=ask, answers=answers, session=session,
+            prompts=prompts or [], judge=judge, limit=limit, progress=progress,
+        )  # fmt: skip
+    if out is not None:
+        _write_report(out, report)
+    if as_json:
+        emit_json(report.to_json())
+        return
+    from ragstream_app.faithfulness_text import print_report
+
+    print_report(report)
+
+
+def _judged(
+    workspace: Workspace,
+    project: str,
+    gold: Path | None,
+    *,
+    ask: bool,
+    answers: Path | None,
+    session: str,
+    prompts: list[str],
+    judge: str,
+    limit: int,
+    progress: Progress,
+) -> Report:
+    from ragstream_core.build.evaluating import faithfulness as evaluation
+
+    if answers or session or prompts:
+        return evaluation.of_recorded(
+            workspace, project=project, judge=judge, session=session, prompts=prompts,
+            file=answers, limit=limit, progress=progress,
+        )  # fmt: skip
+    return evaluation.of_gold(
+        workspace, project, judge=judge, gold=gold, limit=limit, ask=ask, progress=progress
+    )
+
+
+def _write_report(path: Path, report: Report) -> None:
+    import json
+
+    from ragstream_core.atomic import replace_text
+
+    try:
+        replace_text(path, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
 def _write_pictures(folder: Path, drawn: dict[str, bytes]) -> None:

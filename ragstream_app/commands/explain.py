@@ -196,7 +196,7 @@ def eval_retrieval(
         if not path.is_file():
             raise UsageError(f"no such file: {path}", hint="ragstream eval retrieval --help")
     from ragstream_app.progress import ingest_progress
-    from ragstream_core.build.evaluating import evaluate_retrieval
+    from ragstream_core.build.evaluating.retrieval import evaluate_retrieval
     from ragstream_core.config import parse_assignments
     from ragstream_core.evaluation.retrieval import write_run
 

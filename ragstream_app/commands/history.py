@@ -316,6 +316,8 @@ def _print_turn(row: Mapping[str, Any]) -> None:
 
     tags = " ".join(row["tags"])
     status = "" if row["status"] == "complete" else f"  ({row['status']})"
+    status += f"  Origin: {row['origin']}" if row["origin"] else ""
+    status += f" from turn {row['origin_turn']}" if row["origin_turn"] else ""
     typer.echo(f"#{row['seq']}  {row['session_id']}  {row['timestamp'][:19]}  {tags}{status}")
     sides = zip(row["speakers"], (row["user_text"], row["assistant_text"]), strict=True)
     for name, text in sides:

@@ -201,4 +201,5 @@ def _confirm(found: dict[str, Any]) -> None:
 def _what(found: dict[str, Any]) -> str:
     names = ", ".join(found["sessions"][:5]) + (" …" if len(found["sessions"]) > 5 else "")
     counts = f"{found['turns']:,} turns and {found['questions']:,} unanswered questions"
+    counts += f", with {found['facts']:,} facts" if found["facts"] else ""
     return f"{counts} of {names}" if names else counts

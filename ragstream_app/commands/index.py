@@ -21,7 +21,9 @@ ragstream index check (structure of every index, seconds)
 
 ragstream index check handbook --read-data 1/1 (every text, every vector)
 
-ragstream index check --read-data 3/7 (a seventh a day)"""
+ragstream index check --read-data 3/7 (a seventh a day)
+
+ragstream index check handbook --suspicious (passages that try to command a model)"""
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A project with an index.")]
@@ -64,6 +66,14 @@ def check(
             metavar="N/T", help="Also read texts and vectors: the n-th of t parts, 1/1 for all."
         ),
     ] = "",
+    suspicious: Annotated[
+        bool,
+        typer.Option(
+            "--suspicious",
+            metavar="",
+            help="Also count passages that look like commands to a model.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check indexes and conversations; make derived files again and name what else to run.
@@ -82,6 +92,12 @@ def check(
     part = parse_part(read_data) if read_data else None
     workspace = session_of(ctx).workspace()
     results = [care.check(workspace, name, part=part) for name in _wanted(workspace, projects)]
+    if suspicious:
+        from ragstream_core.build.upkeep.suspicion import suspicious_passages
+
+        for result in (r for r in results if r["generation"] and not r["findings"]):
+            found = suspicious_passages(workspace, result["project"])
+            result["suspicious"] = found.to_json()
     if not projects and history_care.is_there(workspace):
         results.append(history_care.check(workspace, part=part))
     if as_json:
@@ -183,10 +199,25 @@ def _print_check(result: dict[str, Any]) -> None:
         none = "the journal is sound, nothing is embedded" if history else "no index"
         what = f"generation {result['generation']} is sound" if result["generation"] else none
         typer.echo(f"{name}: {what}")
+    if "suspicious" in result:
+        _print_suspicious(name, result["suspicious"])
     for finding in result["findings"]:
         typer.echo(f"{name}: {finding['check']}: {printable(finding['message'])}")
     for command in dict.fromkeys(finding["run"] for finding in result["findings"]):
         note(f"  next: {command}")
+
+
+def _print_suspicious(name: str, found: dict[str, Any]) -> None:
+    """Print what looks like commands to a model; it is quoted in prompts all the same."""
+    from ragstream_app.rendering import printable
+
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in found["kinds"].items())
+    typer.echo(
+        f"{name}: {found['suspicious']:,} of {found['texts']:,} passages look suspicious"
+        + (f" ({kinds})" if kinds else "")
+    )
+    for place in found["places"][:SHOWN]:
+        typer.echo(f"  {printable(place['place'])}: {', '.join(place['kinds'])}")
 
 
 def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:

@@ -87,9 +87,16 @@ def search(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
     projects: options.Projects = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many chunks.")] = 10,
+    context: options.AsContext = False,
+    separator: options.Separator = "\\n\\n",
+    task: options.Task = "",
+    assignments: options.Assignments = None,
     as_json: options.Json = False,
 ) -> None:
     """Rank the chunks of projects for a text, without a prompt around it.
+
+    With --context the chain's reranker puts them in order, and their texts are printed as one:
+    within `retrieval.max_context_chars` and `max_context_tokens`, less `token_overhead`.
 
     Raises:
         UsageError: Nothing to look for, or nowhere to look.
@@ -98,7 +105,13 @@ def search(
         raise UsageError("the search text is empty", hint='ragstream search "…" -p PROJECT')
     if not projects:
         raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
-    rows = session_of(ctx).workspace().search(text, list(dict.fromkeys(projects)), k=k)
+    workspace = session_of(ctx).workspace(task=task, explicit=setting_values(assignments))
+    if context:
+        from ragstream_app.inspect_text import print_context
+
+        print_context(workspace, text, projects, separator=separator, task=task, as_json=as_json)
+        return
+    rows = workspace.search(text, list(dict.fromkeys(projects)), k=k)
     if as_json:
         emit_json(rows)
         return

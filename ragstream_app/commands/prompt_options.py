@@ -80,4 +80,12 @@ NoRecord = Annotated[
 NoPersist = Annotated[
     bool, typer.Option("--no-persist", metavar="", help="Write nothing of this prompt anywhere.")
 ]
+AsContext = Annotated[
+    bool,
+    typer.Option("--context", metavar="", help="Print the passages as one text for a model."),
+]
+Separator = Annotated[
+    str,
+    typer.Option(metavar="TEXT", help="With --context: between two passages; \\n is a new line."),
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]

@@ -54,6 +54,8 @@ class Condenser:
         max_context_chars: Most characters of the attachments.
         token_overhead: Tokens set aside.
         history_tokens: Most tokens of older turns; never more than a quarter of what is free.
+        history_pieces: Most pieces of older turns; 0: no limit.
+        history_first: Older turns take their tokens before the documents, not a quarter at most.
         past_facts: Whether facts may be quoted from the conversation.
         max_facts: Most facts and constraints together.
         support_cosine: Least best cosine at which a chunk counts as an answer.
@@ -71,6 +73,8 @@ class Condenser:
     max_context_chars: int = 24_000
     token_overhead: int = 200
     history_tokens: int = 1000
+    history_pieces: int = 0
+    history_first: bool = False
     past_facts: bool = False
     max_facts: int = 12
     support_cosine: float = 0.5
@@ -169,8 +173,11 @@ class Condenser:
         past = select(
             [chunk for chunk in kept if is_past(chunk)],
             self.counter,
-            budget_tokens=max(0, min(self.history_tokens, free // 4)),
+            budget_tokens=max(
+                0, min(self.history_tokens, free if self.history_first else free // 4)
+            ),
             budget_chars=self.max_context_chars,
+            most=self.history_pieces,
         )
         left = free - aside - sum(past.tokens.values())
         told = select(

@@ -18,7 +18,7 @@ from ragstream_core.records import Chunk, SuperPrompt
 @functools.lru_cache(maxsize=20_000)
 def stemmed_terms(text: str) -> tuple[str, ...]:
     """Return the stemmed terms of a text; the lexical module is loaded at first use."""
-    from ragstream_core.lexical import terms
+    from ragstream_core.terms import terms
 
     return tuple(terms(text))
 

@@ -56,7 +56,9 @@ class RetrievalStage:
             hit.chunk_id: {**_scores(hit), "piece_cosines": list(hit.piece_cosines)} for hit in kept
         }
         put_decisions(result, STAGE, rows)
-        found = [f"{len(hits)} candidates, {len(kept)} go on", *self.told()]
+        low = sum(row.rule == "min_score" for row in rows)
+        dropped = f", {low} below retrieval.min_score" if low else ""
+        found = [f"{len(hits)} candidates, {len(kept)} go on{dropped}", *self.told()]
         put_notes(result, OP, events=["locked"] if pool.get("lock") else found)
         return result
 

@@ -75,7 +75,12 @@ def cut_length(chunk: Chunk, counter: TokenCounter, *, tokens: int, chars: int) 
 
 
 def select(
-    chunks: Sequence[Chunk], counter: TokenCounter, *, budget_tokens: int, budget_chars: int
+    chunks: Sequence[Chunk],
+    counter: TokenCounter,
+    *,
+    budget_tokens: int,
+    budget_chars: int,
+    most: int = 0,
 ) -> Selection:
     """Select chunks in order until a budget is used up.
 
@@ -84,6 +89,7 @@ def select(
         counter: Counts tokens.
         budget_tokens: Most tokens of all attachments, frames included.
         budget_chars: Most characters of all excerpts.
+        most: Most chunks; 0: no limit.
 
     Returns:
         The selection; its tokens never exceed the budget.
@@ -92,6 +98,9 @@ def select(
     tokens, chars = budget_tokens, budget_chars
     for at, chunk in enumerate(chunks):
         need = framed_tokens(chunk, counter)
+        if most and len(result.tokens) == most:
+            result.left = [c.id for c in chunks[at:]]
+            break
         if need <= tokens and len(chunk.snippet) <= chars:
             result.tokens[chunk.id] = need
             tokens, chars = tokens - need, chars - len(chunk.snippet)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
 
 Status = Literal["complete", "partial", "refused", "failed"]
+Origin = Literal["model", "cached", "extract", "refused"]
+"""Where an answer comes from: a model, an earlier turn, the documents alone, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Prepared:
         issued: Citation id → what the prompt shows under it.
         model: Who is asked; None where nobody is, since there is nothing to answer from.
         session: The conversation that question and answer are kept in; empty: nothing is kept.
+        scope: Under what a later question may be given the same answer; empty: none may.
         secrets: Places that seem to hold a secret and would leave this machine.
         input_tokens: Tokens of the messages, estimated.
         estimate_usd: What they cost without the answer; None where no price is known.
@@ -41,6 +44,7 @@ class Prepared:
     issued: dict[str, Issued]
     model: ChatModel | None
     session: str
+    scope: str = ""
     secrets: tuple[str, ...] = ()
     input_tokens: int = 0
     estimate_usd: float | None = 0.0
@@ -62,6 +66,8 @@ class Answer:
         session: The conversation that it is kept in; empty where it is not.
         warnings: For people.
         agents: What the agents took that asked a language model for the prompt; None: none did.
+        origin: Where it comes from.
+        source_turn: Id of the turn whose answer was given again; empty for any other origin.
     """
 
     text: str
@@ -74,6 +80,8 @@ class Answer:
     session: str = ""
     warnings: tuple[str, ...] = ()
     agents: ChatUsage | None = None
+    origin: Origin = "model"
+    source_turn: str = ""
 
     @property
     def cost_usd(self) -> float | None:
@@ -97,6 +105,8 @@ class Answer:
             "total_cost": self.total_cost_usd,
             "prompt_key": self.prompt_key,
             "status": self.status,
+            "origin": self.origin,
+            "source_turn": self.source_turn,
             "model": self.model,
             "session": self.session,
             "warnings": list(self.warnings),

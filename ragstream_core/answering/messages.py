@@ -1,8 +1,9 @@
 """The messages of a finished prompt: our own blocks as System, everything that is quoted as user.
 
 No retrieved text ever stands in the System message. What is added there is said once and is part of
-the product: cite by the marker, or say the one sentence that means "not in the documents". A text
-that a person edited is sent as it stands, cut in two and nothing added: what was seen is sent.
+the product: cite by the marker, or say the one sentence that means "not in the documents"; the
+settings may word it otherwise. A text that a person edited is sent as it stands, cut in two and
+nothing added: what was seen is sent.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ragstream_core.prompting.parser import owners
 from ragstream_core.prompting.reparse import is_edited, split_system
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage
+from ragstream_core.settings.wording import REFUSAL_PLACE
 
 _RULES: dict[Grounding, str] = {
     "documents": (
@@ -31,12 +33,15 @@ _RULES: dict[Grounding, str] = {
 _OURS = ("heading", "HARD RULES", "PROJECT MEMORY", "SYSTEM")
 
 
-def messages_of(prompt: SuperPrompt, grounding: Grounding) -> list[ChatMessage]:
+def messages_of(
+    prompt: SuperPrompt, grounding: Grounding, *, wording: str = ""
+) -> list[ChatMessage]:
     """Return the System and the user message of a prompt.
 
     Args:
         prompt: After the prompt builder.
         grounding: What the answer may rest on; decides the last paragraph of the System message.
+        wording: That paragraph in the user's own words, with `REFUSAL_PLACE`; empty: in ours.
 
     Raises:
         FenceBroken: A line of the System part is not ours or the user's.
@@ -53,4 +58,5 @@ def messages_of(prompt: SuperPrompt, grounding: Grounding) -> list[ChatMessage]:
             hint="build the prompt again; report it if that does not help",
         )
     user = text[len(system) :].strip("\n")
-    return [ChatMessage("system", f"{system}\n\n{_RULES[grounding]}"), ChatMessage("user", user)]
+    rules = wording.replace(REFUSAL_PLACE, REFUSAL) or _RULES[grounding]
+    return [ChatMessage("system", f"{system}\n\n{rules}"), ChatMessage("user", user)]

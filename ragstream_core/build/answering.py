@@ -11,20 +11,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.answering.answer import Answer, Prepared
+from ragstream_core.answering.answer import Answer, Origin, Prepared
 from ragstream_core.answering.buffer import CitationBuffer
 from ragstream_core.answering.citations import Citation, citations_of
-from ragstream_core.answering.grounding import REFUSAL, grounding_of
+from ragstream_core.answering.extract import EXTRACT
+from ragstream_core.answering.grounding import REFUSAL, Grounding, grounding_of
 from ragstream_core.answering.issued import issued_by
 from ragstream_core.answering.messages import messages_of
 from ragstream_core.answering.outgoing import secret_places
 from ragstream_core.build.answer_keeping import Keeper
 from ragstream_core.build.history import turns
+from ragstream_core.build.memory.scope import scope_of
 from ragstream_core.errors import ChatBroken, ChatFailed, Refused
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_of
 from ragstream_core.orchestration.spending import usage_of
+from ragstream_core.prompting.remembered import project_memory
+from ragstream_core.prompting.reparse import is_edited
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records.chat import ChatReply, ChatUsage
 
@@ -61,10 +65,12 @@ def prepare(
     from ragstream_core.build import models
 
     inputs = inputs_of(prompt)
-    shown = workspace.settings_for(inputs, OPS[-1]).prompt.recent_history
-    memory = inputs.texts.get("project_memory", "")
+    settings = workspace.settings_for(inputs, OPS[-1]).prompt
+    shown = settings.recent_history
+    memory = project_memory(inputs.texts)
     grounding = grounding_of(prompt, project_memory=memory, history=shown)
-    messages = tuple(messages_of(prompt, grounding))
+    wording = {"documents": settings.answer_rules, "memory": settings.memory_rules}
+    messages = tuple(messages_of(prompt, grounding, wording=wording.get(grounding, "")))
     issued = issued_by(prompt, history=shown)
     kept_in = _session(workspace, inputs, session)
     if grounding == "nothing":
@@ -73,9 +79,11 @@ def prepare(
     tokens = sum(HeuristicTokenCounter().count(message.text) for message in messages)
     places = () if asked.is_local else tuple(secret_places(messages))
     estimate = asked.price(tokens, 0)
+    scope = scope_of(workspace, inputs, asked) if _may_serve_again(prompt, grounding) else ""
     return Prepared(
-        prompt, prompt_key, grounding, messages, issued, asked, kept_in, places, tokens, estimate
-    )
+        prompt, prompt_key, grounding, messages, issued, asked, kept_in, scope, places, tokens,
+        estimate,
+    )  # fmt: skip
 
 
 def answer(
@@ -108,7 +116,7 @@ def answer(
     kept.asked()
     reply, clean = _streamed(prepared, prepared.model, kept, given)
     raw, citations = _checked(prepared, reply.text, clean)
-    warnings += kept.turn(raw, reply.status, citations)
+    warnings += kept.turn(raw, reply.status, citations, is_extract=reply.model == EXTRACT)
     if reply.status == "partial":
         warnings += (f"the answer broke off: {reply.reason}",)
     return _answer(prepared, clean, raw, reply=reply, citations=citations, warnings=warnings)
@@ -124,7 +132,13 @@ def attempt(workspace: Workspace, prepared: Prepared, *, allow_secrets: bool = F
     try:
         return answer(workspace, prepared, allow_secrets=allow_secrets)
     except ChatFailed as error:
-        return replace(_answer(prepared, "", "", warnings=(str(error),)), status="failed")
+        failed = _answer(prepared, "", "", warnings=(str(error),))
+        return replace(failed, status="failed", origin="model")
+
+
+def _may_serve_again(prompt: SuperPrompt, grounding: Grounding) -> bool:
+    """Say whether an answer may serve a later question: not where a person or memory shaped it."""
+    return grounding == "documents" and not is_edited(prompt)
 
 
 def _session(workspace: Workspace, inputs: PromptInputs, named: str) -> str:
@@ -160,17 +174,21 @@ def _answer(
     citations: tuple[Citation, ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> Answer:
+    origin: Origin = "refused" if reply is None else "model"
+    if reply is not None and reply.model == EXTRACT:
+        origin = "extract"
     return Answer(
         text,
         raw,
         reply.status if reply else "refused",
         citations,
         reply.usage if reply else None,
-        reply.model if reply else "",
+        reply.model if reply and origin == "model" else "",
         prepared.prompt_key,
         prepared.session,
         warnings,
         usage_of(prepared.prompt),
+        origin,
     )
 
 

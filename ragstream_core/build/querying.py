@@ -16,9 +16,12 @@ from ragstream_core.build import collections, filtering, models, searching, stag
 from ragstream_core.build.explaining import diffs
 from ragstream_core.build.file_sources import RecordedAnswers, RecordedFiles, injectable
 from ragstream_core.build.history import memory
+from ragstream_core.build.memory import facts_files
+from ragstream_core.build.memory.digesting import digest_text
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
 from ragstream_core.orchestration.inputs import (
+    DIGEST,
     HistoryPin,
     Pin,
     PromptInputs,
@@ -59,6 +62,12 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         workspace.doc_dir(project)
     pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]
     projects = [p.project for p in pins]
+    history = (
+        HistoryPin()
+        if request.lock
+        else memory.pin_history(workspace, request.session, pins[0].embed_fp)
+    )
+    digest = digest_text(workspace, settings.memory, upto=history.seq)
     return PromptInputs(
         text=request.text,
         pins=tuple(pins),
@@ -74,7 +83,9 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         settings=settings.model_dump(),
         texts={
             **_texts(workspace.data_dir, projects),
+            **facts_files.pinned(workspace, settings.prompt.budget_tokens),
             "lexicon": memory.lexicon_text(workspace, settings),
+            **({DIGEST: digest} if digest else {}),
             **diffs.pinned_diffs(workspace, request.diffs, projects),
         },
         now=now.isoformat(),
@@ -84,10 +95,17 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
             **collections.pinned(workspace, settings, pins),
         },
         code=code_digest(),
-        history=HistoryPin()
-        if request.lock
-        else memory.pin_history(workspace, request.session, pins[0].embed_fp),
+        history=history,
     )
+
+
+def settings_of(workspace: Workspace, request: PromptRequest) -> ChainSettings:
+    """Return the chain settings of a request, before what its text narrows.
+
+    Raises:
+        UnknownSetting: An unknown task, a setting that no stage reads, or a bad value.
+    """
+    return _configured(workspace, request).chain()
 
 
 def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str]:

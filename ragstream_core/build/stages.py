@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.a1_file_injector import FileInjector
@@ -23,7 +23,8 @@ from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.query_vectors import KeptQueries, NotingStage
 from ragstream_core.errors import UsageError
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
-from ragstream_core.prompting.compose import Layout
+from ragstream_core.prompting.compose import Layout, digest_tokens
+from ragstream_core.prompting.remembered import project_memory
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import SuperPrompt
 from ragstream_core.settings import ChainSettings
@@ -197,7 +198,7 @@ def _gate(
 def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:
     return Layout(
         inputs.texts["hard_rules"],
-        inputs.texts["project_memory"],
+        project_memory(inputs.texts),
         settings.prompt.block_order,
         settings.prompt.recent_history,
     )
@@ -213,11 +214,26 @@ def _condenser(
         max_context_tokens=settings.retrieval.max_context_tokens,
         max_context_chars=settings.retrieval.max_context_chars,
         token_overhead=settings.retrieval.token_overhead,
-        history_tokens=settings.history.max_tokens,
+        **_older_turns(workspace, inputs, settings),
         past_facts=settings.history.allow_in_s_ctx,
         max_facts=settings.prompt.max_facts,
         enabled=settings.agents.a4,
     )
+
+
+def _older_turns(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings
+) -> dict[str, Any]:
+    """Return what older turns may take: of the memory's budget what its digest leaves (R-249)."""
+    memory = settings.memory
+    if not memory.enabled:
+        return {"history_tokens": settings.history.max_tokens}
+    digest = ConversationMemory(workspace, inputs).digest
+    return {
+        "history_tokens": max(0, memory.max_tokens - digest_tokens(digest, COUNTER.count)),
+        "history_pieces": memory.top_k,
+        "history_first": True,
+    }
 
 
 def _audit(

@@ -16,6 +16,7 @@ from ragstream_core.history.records import (
     Asked,
     Cleared,
     Entry,
+    Fact,
     TagEdit,
     Turn,
     checked_session,
@@ -123,7 +124,9 @@ def _moment(text: str, *, local: bool = False) -> dt.datetime:
 
 
 def chosen(entries: Iterable[Entry], choice: Choice) -> list[Entry]:
-    """Return the turns and questions that are chosen, with the tags put on them.
+    """Return the turns and questions that are chosen, with their tags and facts.
+
+    A turn whose answer was given again takes the copies along, in whatever conversation they are.
 
     Args:
         entries: All of the journal, ascending.
@@ -134,10 +137,11 @@ def chosen(entries: Iterable[Entry], choice: Choice) -> list[Entry]:
     for entry in entries:
         record = entry.record
         if isinstance(record, Turn | Asked):
-            if choice.takes(record.session_id, record.timestamp):
+            given_again = isinstance(record, Turn) and record.origin_turn in ids
+            if given_again or choice.takes(record.session_id, record.timestamp):
                 found.append(entry)
                 ids.add(record.id)
-        elif isinstance(record, TagEdit) and (choice.everything or record.turn in ids):
+        elif isinstance(record, TagEdit | Fact) and (choice.everything or record.turn in ids):
             found.append(entry)
     return found
 

@@ -91,7 +91,7 @@ class TextQueue:
         self._waiting, self._asked = {}, {}
 
     def _record(self, batch: Mapping[str, str], *, last: bool) -> None:
-        from ragstream_core.lexical import term_blob
+        from ragstream_core.terms import term_blob
 
         began = self._clock()
         vectors = self._embedder.embed_documents(

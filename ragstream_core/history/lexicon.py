@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.lexical import is_stop_word, stems, words
+from ragstream_core.terms import is_stop_word, stems, words
 
 MAX_BYTES = 1_000_000
 MAX_ENTRIES = 20_000

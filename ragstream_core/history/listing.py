@@ -23,8 +23,8 @@ def turn_rows(
 
     Returns:
         Rows ``id, seq, session_id, timestamp, user_text, assistant_text, tags, source, projects,
-        active_dbs, importance, status, prompt_key, speakers, citations, versions``; a question
-        without an answer has the status ``unanswered``.
+        active_dbs, importance, status, prompt_key, speakers, citations, versions, origin,
+        origin_turn``; a question without an answer has the status ``unanswered``.
 
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
@@ -108,4 +108,6 @@ def _row(entry: Entry, turn: Turn, tags: tuple[str, ...]) -> dict[str, Any]:
         "speakers": list(turn.speakers),
         "citations": [dict(c) for c in turn.citations],
         "versions": [dict(v) for v in turn.versions],
+        "origin": turn.origin,
+        "origin_turn": turn.origin_turn,
     }

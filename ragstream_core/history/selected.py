@@ -29,7 +29,7 @@ class SelectedRow(NamedTuple):
         chunk_idx: Its place in the turn.
         text: Its text, with the line of date and speaker.
         text_hash: sha256 of the text.
-        terms: Its own terms as `lexical.term_blob` packs them; the neighbours' are added here.
+        terms: Its own terms as `terms.term_blob` packs them; the neighbours' are added here.
         session: The conversation.
         turn_id: Id of the turn's record.
         timestamp_ns: Time of the turn, ns since the epoch.

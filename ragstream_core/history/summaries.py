@@ -18,8 +18,8 @@ import numpy as np
 from ragstream_core.chunking.sentences import sentence_spans
 from ragstream_core.history.selected import BLUE, SelectedRow, value_of
 from ragstream_core.history.units import history_chunk_id
-from ragstream_core.lexical import is_stop_word, term_blob, words
 from ragstream_core.records.identity import canonical_json, sha256_hex
+from ragstream_core.terms import is_stop_word, term_blob, words
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32

@@ -13,22 +13,31 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.history.fold import fold
 from ragstream_core.history.ids import uuid7
 from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Asked, Entry, TagEdit, Turn, record_from, record_json
+from ragstream_core.history.records import (
+    Asked,
+    Entry,
+    Fact,
+    TagEdit,
+    Turn,
+    record_from,
+    record_json,
+)
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
 FORMAT = 1
 _PLAIN = {"user", "assistant", "timestamp", "session", "speakers", "tags", "id", "source"}
-Imported = Turn | Asked | TagEdit
+Imported = Turn | Asked | TagEdit | Fact
 
 
 def exported(log: Journal, session: str = "") -> Iterator[Entry]:
-    """Yield what an export holds: turns, questions and tag edits, without what was cleared.
+    """Yield what an export holds: turns, questions, tag edits and facts, none that was cleared.
 
     Args:
         log: The journal.
@@ -45,8 +54,12 @@ def exported(log: Journal, session: str = "") -> Iterator[Entry]:
             if session in ("", record.session_id):
                 turns.add(record.id)
                 yield entry
-        elif isinstance(record, TagEdit) and record.turn in turns:
+        elif isinstance(record, TagEdit | Fact) and record.turn in turns:
             yield entry
+        elif isinstance(record, Fact) and not (
+            session or record.turn or folded.is_hidden(entry.seq)
+        ):
+            yield entry  # written by hand: it belongs to no conversation
 
 
 def jsonl_lines(entries: Iterable[Entry]) -> Iterator[str]:
@@ -118,8 +131,10 @@ def _exported_record(row: Mapping[str, Any], number: int) -> Imported:
     ):
         raise IntegrityError(f"line {number} is not what was exported; nothing was imported")
     record = record_from(row["rec"])
-    if not isinstance(record, Turn | Asked | TagEdit):
+    if not isinstance(record, Imported):
         raise UsageError(f"line {number} holds a record that cannot be imported")
+    if isinstance(record, Turn):  # an answer from elsewhere is never given again as ours
+        return replace(record, scope="")
     return record
 
 

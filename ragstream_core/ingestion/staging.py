@@ -157,7 +157,7 @@ class Stager:
         return len(broken)
 
     def _record(self, limit: int) -> None:
-        from ragstream_core.lexical import term_blob
+        from ragstream_core.terms import term_blob
 
         batch = {h: self._waiting[h] for h in list(self._waiting)[:limit]}
         total = round((self.embedded + len(self._waiting)) / max(self._share, 1e-3))

@@ -17,6 +17,8 @@ from ragstream_core.records.identity import digest_of, sha256_hex
 
 INPUTS_VERSION = 1
 QUERY_VECTORS = "query_vectors"
+DIGEST = "memory_digest"
+"""The text of `PromptInputs.texts` that is the rolling digest of the conversation."""
 CODE_PACKAGES = (
     "agents",
     "build",
@@ -33,7 +35,7 @@ CODE_PACKAGES = (
     "settings",
     "stores",
 )
-CODE_MODULES = ("lexical.py", "scoring.py")
+CODE_MODULES = ("lexical.py", "scoring.py", "terms.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +161,9 @@ class PromptInputs:
         lock: Exact File Lock.
         settings: The complete chain settings, section → key → value.
         changes: Settings changed on the way: op that saw it first, dotted key, value.
-        texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim; and
-            ``diff:project/path`` for the changes of a file.
+        texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
+            ``memory_digest`` where there is one; and ``diff:project/path`` for the changes of a
+            file.
         now: ISO 8601 time of the request.
         time_zone: Its zone's name.
         models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its

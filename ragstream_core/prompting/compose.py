@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ragstream_core.prompting import render
-from ragstream_core.prompting.fences import Source, make_nonce, normalise, safe_name
+from ragstream_core.prompting.fences import Source, frame, make_nonce, normalise, safe_name
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 
@@ -124,14 +124,33 @@ def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
 
 
 def history_texts(prompt: SuperPrompt) -> Texts:
-    """Return the recent conversation and the selected excerpts of older turns."""
+    """Return the recent conversation, its digest, and the selected excerpts of older turns."""
     body = str(prompt.recentConversation.get("body", ""))
     recent = (
         [(Source("recent", "conversation", (0, len(body)), sha256_hex(body)), body)]
         if body.strip()
         else []
     )
-    return [*recent, *selected_texts(prompt, history=True)]
+    digest = str(prompt.recentConversation.get("digest", ""))
+    brief = [(digest_source(digest), digest)] if digest.strip() else []
+    return [*recent, *brief, *selected_texts(prompt, history=True)]
+
+
+def digest_source(digest: str) -> Source:
+    """Return under which name the rolling digest of the conversation is shown."""
+    return Source("digest", "conversation-digest", (0, len(digest)), sha256_hex(digest))
+
+
+def digest_tokens(digest: str, count: Callable[[str], int]) -> int:
+    """Return the tokens of a digest with its frame, 0 for none.
+
+    Args:
+        digest: The text.
+        count: Counts the tokens of a text.
+    """
+    if not digest.strip():
+        return 0
+    return count("\n".join(frame(1, "0" * 12, source=digest_source(digest), text=digest)))
 
 
 def _headers(prompt: SuperPrompt, prompt_md: str) -> list[dict[str, str]]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragstream_core.lexical import Bm25, terms
+from ragstream_core.lexical import Bm25
 from ragstream_core.ports import IndexView
+from ragstream_core.terms import terms
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import ModelMismatch
-from ragstream_core.lexical import Bm25, terms
+from ragstream_core.lexical import Bm25
 from ragstream_core.ports import Embedder, IndexView
 from ragstream_core.records import Hit
 from ragstream_core.retrieval.lists import (
@@ -38,6 +38,7 @@ from ragstream_core.scoring import (
     scale,
     top,
 )
+from ragstream_core.terms import terms
 
 F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ragstream_core.lexical import Bm25, terms
+from ragstream_core.lexical import Bm25
 from ragstream_core.ports import IndexView
 from ragstream_core.retrieval.past import Past
 from ragstream_core.retrieval.retriever import Retriever
 from ragstream_core.retrieval.rows import rows_of
 from ragstream_core.scoring import DIGITS, exact_cosines, log_avg_exp
+from ragstream_core.terms import terms
 
 F64 = npt.NDArray[np.float64]
 

@@ -28,6 +28,8 @@ from ragstream_core.settings.services import (
     DagsterConfig,
     DebugConfig,
     DocumentationConfig,
+    EvaluationConfig,
+    FactsConfig,
     PageConfig,
     ProviderConfig,
 )
@@ -52,7 +54,9 @@ class Settings(Section):
     agents: AgentsConfig = Field(default_factory=AgentsConfig)
     provider: ProviderConfig = Field(default_factory=ProviderConfig)
     vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
+    facts: FactsConfig = Field(default_factory=FactsConfig)
     documentation: DocumentationConfig = Field(default_factory=DocumentationConfig)
+    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
     dagster: DagsterConfig = Field(default_factory=DagsterConfig)
     page: PageConfig = Field(default_factory=PageConfig)
     debug: DebugConfig = Field(default_factory=DebugConfig)

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from ragstream_core.settings.section import Names, Section
+from ragstream_core.settings.wording import Wording
 
 MS_MARCO = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 NLI = "cross-encoder/nli-MiniLM2-L6-H768"
@@ -108,6 +109,13 @@ class PromptConfig(Section):
         default=True, description="Show the non-authoritative RECENT HISTORY block if there is one."
     )
     model_target: str = Field("", description="The model the prompt is meant for; shown, not used.")
+    answer_rules: Wording = Field(
+        "", description="How a model is told to answer from documents; must hold `{refusal}`; "
+        "empty: our wording.",
+    )  # fmt: skip
+    memory_rules: Wording = Field(
+        "", description="Likewise where there is no document, only memory and conversation."
+    )
 
 
 class HistoryConfig(Section):
@@ -167,15 +175,33 @@ class HistoryConfig(Section):
 
 
 class MemoryConfig(Section):
-    """Persistent memory; read by nothing in this version."""
+    """Memory beyond the newest turns: earlier answers, a digest, a budget; off by default."""
 
-    enabled: bool = Field(default=False, description="Use the answer cache and the digest.")
-    index_name: str = Field("memory_context", description="Name of the memory index.")
-    top_k: int = Field(5, ge=1, description="Memories per prompt.")
-    max_tokens: int = Field(512, ge=0, description="Token budget of memory.")
-    summary_tokens: int = Field(256, ge=0, description="Token budget of the rolling digest.")
-    rolling_window: int = Field(6, ge=1, description="Turns the digest covers.")
-    cache_min_score: float = Field(0.95, ge=0, le=1, description="Least similarity of a cache hit.")
+    enabled: bool = Field(
+        default=False, description="Use the digest, the memory's own budget and the answer cache."
+    )
+    cache: bool = Field(
+        default=True, description="In a chat, give an earlier answer to the same question again."
+    )
+    index_name: str = Field(
+        "memory_context",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
+        description="Name of its files in `<data>/history/index/memory`.",
+    )
+    top_k: int = Field(5, ge=1, description="Most pieces of older turns in a prompt.")
+    max_tokens: int = Field(
+        512, ge=0, description="Most tokens of digest and older turns together; they come first."
+    )
+    summary_tokens: int = Field(256, ge=0, description="Most tokens of the rolling digest.")
+    summary_form: Literal["extractive", "llm"] = Field(
+        "extractive", description="`llm`: the language model words the digest after each turn."
+    )
+    rolling_window: int = Field(
+        6, ge=1, le=100, description="How many of the newest turns the digest tells of."
+    )
+    cache_min_score: float = Field(
+        0.95, ge=0, le=1, description="Least cosine of two questions for one answer."
+    )
 
 
 class AgentsConfig(Section):

@@ -51,10 +51,53 @@ class ProviderConfig(Section):
 
 
 class DocumentationConfig(Section):
-    """Test-spec generation; read by nothing in this version."""
+    """Test specifications, `ragstream spec`."""
 
-    id_format: str = Field("TC-{number:03d}", description="Identifier of a test case.")
+    id_format: str = Field(
+        "TC-{number:03d}", description="Identifier of a test case: one number between characters."
+    )
+    requirement_pattern: str = Field(
+        r"[A-Z]{1,6}-\d{1,5}", description="Regular expression of a whole requirement id."
+    )
+    form: Literal["deterministic", "llm"] = Field(
+        "deterministic", description="`llm`: the language model writes the cases, from passages."
+    )
     embed_json: bool = Field(default=False, description="Embed the raw JSON in the Markdown.")
+
+
+class FactsConfig(Section):
+    """What is remembered of what you say: `USER_MEMORY.md` and `COMPANY_MEMORY.md`."""
+
+    form: Literal["off", "rules", "llm"] = Field(
+        "off",
+        description="Look for facts in each new turn: by rules, or by the language model; `off`: "
+        "only when you ask.",
+    )
+    accept: Literal["ask", "auto"] = Field(
+        "ask", description="`ask`: a fact waits until you accept it; `auto`: it is written at once."
+    )
+    min_confidence: float = Field(
+        0.7, ge=0, le=1, description="Least confidence of a fact, included."
+    )
+    max_overlap: float = Field(
+        0.6, gt=0, le=1, description="Share of known keywords from which a fact is not new."
+    )
+    max_tokens: int = Field(
+        400, ge=0, description="Most tokens that prompts show of each file, the newest facts."
+    )
+
+
+class EvaluationConfig(Section):
+    """How answers are judged, `ragstream eval faithfulness`."""
+
+    judge: Literal["auto", "nli", "quote", "llm"] = Field(
+        "auto",
+        description="Who judges: the entailment model of `gate.model`, the rule by quote and "
+        "agreement, or the language model; `auto`: the first where it is on this machine.",
+    )
+    min_faithfulness: float = Field(
+        0.8, ge=0, le=1, description="Least score for the check of `evaluation/faithfulness`."
+    )
 
 
 class DagsterConfig(Section):

@@ -282,7 +282,7 @@ class Catalog:
 
 @functools.lru_cache(maxsize=4096)
 def _heading_terms(heading: str) -> tuple[bytes, int]:
-    from ragstream_core.lexical import term_blob
+    from ragstream_core.terms import term_blob
 
     terms = term_blob(heading) if heading else b""
     return terms, zlib.crc32(terms)

@@ -133,7 +133,8 @@ def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
         OperationFailed: The catalog could not be written.
         IntegrityError: The catalog is damaged.
     """
-    from ragstream_core.lexical import LEXICAL_VERSION, term_blob
+    from ragstream_core.lexical import LEXICAL_VERSION
+    from ragstream_core.terms import term_blob
 
     if meta(db, "lexical_version") == LEXICAL_VERSION:
         return

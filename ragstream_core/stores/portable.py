@@ -126,8 +126,8 @@ def put_in(index_dir: Path, portable: Portable, *, n: int, digest: str) -> None:
         EmbeddingFailed: A vector is no finite unit vector.
         OperationFailed: Disk full.
     """
-    from ragstream_core.lexical import term_blob
     from ragstream_core.stores.catalog import open_catalog
+    from ragstream_core.terms import term_blob
 
     rows = [TextRow(h, text, tokens, term_blob(text)) for h, tokens, text in portable.texts]
     with open_catalog(index_dir) as catalog:

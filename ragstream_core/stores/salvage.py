@@ -94,7 +94,7 @@ def _take_over(
 
 
 def _text_row(row: Row) -> tuple[str, int, bytes, int, str]:
-    from ragstream_core.lexical import term_blob
+    from ragstream_core.terms import term_blob
 
     terms = term_blob(row[6])
     return row[1], row[5], terms, zlib.crc32(terms), row[6]

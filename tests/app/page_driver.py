@@ -34,8 +34,9 @@ def run(page: AppTest) -> AppTest:
 
 
 def control(page: AppTest, kind: str, label: str) -> Any:
-    """Return the first control of a kind with a label that begins so."""
-    return next(one for one in page.get(kind) if one.label.startswith(label))
+    """Return the first control of a kind with a label that begins so, the sidebar's first."""
+    found = [*page.sidebar.get(kind), *page.get(kind)]
+    return next(one for one in found if one.label.startswith(label))
 
 
 def click(page: AppTest, label: str) -> AppTest:

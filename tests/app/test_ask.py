@@ -19,7 +19,7 @@ from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, 
 QUESTION = "How does the exact file lock restrict a prompt?"
 SHAPE = {
     "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status", "model",
-    "session", "warnings",
+    "session", "warnings", "origin", "source_turn",
 }  # fmt: skip
 
 

@@ -6,6 +6,9 @@ import subprocess
 
 import pytest
 
+from tests.app.page_driver import ask, click, control, desk, open_page, said
+from tests.app.page_driver import run as draw
+
 QUESTION = "Explain the exact file lock. type:md"
 PAGE = "guide/locks.md"
 
@@ -49,3 +52,24 @@ def test_a_file_that_cannot_be_compared_is_wrong_usage(indexed, run, monkeypatch
 def test_filters_narrow_a_search(indexed, run):
     code, out, _ = run("search", "lock type:pdf", "-p", "manual", "--json")
     assert (code, json.loads(out)) == (0, [])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_page_has_a_control_for_the_changes_of_a_file(page, run, write_pages, several):
+    if several:
+        write_pages(page.parents[3], "other")
+        assert run("ingest", "other")[0] == 0
+    tab = open_page()
+    names = ["manual", *(["other"] if several else [])]
+    control(tab, "multiselect", "Projects").set_value(names)
+    control(draw(tab), "multiselect", "Changes since").set_value([f"manual/{PAGE}"])
+    assert run("ingest", "manual")[0] == 0
+    click(ask(draw(tab), QUESTION), "Run all")
+    wanted = f"manual/{PAGE}" if several else PAGE
+    assert desk(tab).request.diffs == (wanted,)
+    assert "+A line that came later." in desk(tab).last.prompt.extras["super_prompt"]
+    words = [word for name in names for word in ("-p", name)]
+    made = json.loads(run("prompt", QUESTION, *words, "--diff", wanted, "--json")[1])
+    assert made["super_prompt"] == desk(tab).last.prompt.extras["super_prompt"]
+    control(tab, "multiselect", "Changes since").set_value([])
+    assert desk(tab).stale(desk(tab).request) == [] and "the changes" in said(draw(tab))

@@ -18,11 +18,11 @@ HERE = Path(__file__).parent
 HELP = HERE / "help.txt"
 REFERENCE = HERE.parents[1] / "data" / "doc_raw" / "handbook" / "settings-reference.md"
 COMMANDS = (
-    "", "ingest", "status", "prompt", "ask", "search", "explain", "why-not", "replay",
+    "", "ingest", "status", "prompt", "ask", "chat", "search", "explain", "why-not", "replay",
     "rerun", "diff", "trace", "verify-prompt", "leave-one-out", "bundle", "up", "password",
     "doctor", "config", "config show", "config reference", "models", "models list",
     "models pull", "models verify", "eval", "eval retrieval", "eval sweep", "keep", "du", "backup",
-    "restore", "forget", "index",
+    "restore", "forget", "weather", "index",
     "index generations", "index check", "index diff", "index gc", "index import-pkl",
     "prompts", "prompts gc", "runs", "runs gc", "history", "history adopt",
     "history append", "history show", "history sessions", "history tag", "history import",

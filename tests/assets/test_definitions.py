@@ -43,7 +43,9 @@ def test_asset_graph():
         ("documents/chunks", "documents/embeddings"),
         ("documents/embeddings", "documents/index"),
         ("documents/file_manifest", "documents/chunks"),
+        ("documents/index", "documentation/test_spec"),
         ("documents/index", "documents/chroma_collection"),
+        ("documents/index", "inspection/map"),
         ("evaluation/threshold_sweep", "evaluation/heat_map"),
         ("history/embeddings", "history/snapshot"),
         ("history/journal", "history/embeddings"),
@@ -52,12 +54,14 @@ def test_asset_graph():
         ("history/snapshot", "history/session_logs"),
     ]
     assert sorted((k.asset_key.to_user_string(), k.name) for k in graph.asset_check_keys) == [
+        ("documentation/test_spec", "every_referenced_requirement_exists"),
         ("documents/chroma_collection", "chroma_equals_the_index"),
         ("documents/embeddings", "no_truncated_input"),
         ("documents/embeddings", "vectors_are_finite_and_unit"),
         ("documents/file_manifest", "manifest_covers_the_folder"),
         ("documents/index", "ids_are_the_manifests"),
         ("documents/index", "retrieval_quality_is_kept"),
+        ("evaluation/faithfulness", "answers_are_faithful"),
         ("history/chroma_collection", "history_main_equals_the_history"),
         ("history/embeddings", "no_turn_waits_over_a_day"),
         ("history/embeddings", "vectors_and_turns_are_sound"),
@@ -77,13 +81,16 @@ def test_partitions():
     found = {
         key.to_user_string(): graph.get(key).partitions_def for key in graph.get_all_asset_keys()
     }
-    projects = {key: each for key, each in found.items() if key.startswith("documents/")}
+    by_project = ("documents/", "documentation/", "inspection/")
+    projects = {key: each for key, each in found.items() if key.startswith(by_project)}
     assert {each.name for each in projects.values()} == {"project"}
     months = found["history/embeddings"]
     assert months.get_partition_keys(dt.datetime(2026, 11, 20, tzinfo=dt.UTC))[-1] == "2026-11"
     pairs = found["evaluation/threshold_sweep"]
     assert pairs.partition_dimension_names == ["relative", "theta"]
-    rest = found.keys() - projects.keys() - {"history/embeddings", "evaluation/threshold_sweep"}
+    assert found["evaluation/faithfulness"].name == "project"
+    own = {"history/embeddings", "evaluation/threshold_sweep", "evaluation/faithfulness"}
+    rest = found.keys() - projects.keys() - own
     assert {found[key] for key in rest} == {None}
 
 

@@ -7,8 +7,8 @@ import pytest
 from ragstream_assets.definitions import defs
 from ragstream_assets.evaluation import HEAT_MAP, SWEEP, pair_of, thresholds
 from ragstream_assets.resources import adopt
+from ragstream_core.build.evaluating.sweeping import points_dir, sweep_fingerprint
 from ragstream_core.build.quality import gold_path
-from ragstream_core.build.sweeping import points_dir, sweep_fingerprint
 from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
 
 GOLD = {"question": "What does a killed ingest leave behind?", "file": "crash.md"}

@@ -39,8 +39,8 @@ def gated(corpus: Path, queries: Path, data: Path) -> Iterator[tuple[str, float,
 
     The documents are those of a project and the queries its gold questions, a sample of each kind.
     """
+    from ragstream_core.build.evaluating.sweeping import sweep
     from ragstream_core.build.quality import gold_path
-    from ragstream_core.build.sweeping import sweep
     from ragstream_core.evaluation.retrieval import read_jsonl, read_qrels
 
     workspace = prepared(corpus / "corpus.jsonl", data, corpus.name)
@@ -63,7 +63,7 @@ def gated(corpus: Path, queries: Path, data: Path) -> Iterator[tuple[str, float,
 
 def report(folder: Path, data: Path) -> str:
     """Evaluate every set that the folder holds; return the Markdown section."""
-    from ragstream_core.build.evaluating import evaluate_retrieval
+    from ragstream_core.build.evaluating.retrieval import evaluate_retrieval
     from ragstream_core.build.workspace import open_workspace
     from ragstream_core.config import quiet_environment
 

@@ -85,7 +85,8 @@ def lexical_rows(words: np.ndarray, names: list[str], n: int) -> tuple[list[list
     """Measure building and asking the term arrays beside bm25s; return rows and the arrays."""
     import bm25s
 
-    from ragstream_core.lexical import Bm25, build_lexical, term_id
+    from ragstream_core.lexical import Bm25, build_lexical
+    from ragstream_core.terms import term_id
 
     stored = blobs(words, np.array([term_id(name) for name in names]))
     tokens = [[names[i] for i in row] for row in words]

@@ -65,8 +65,8 @@ print(json.dumps([time.perf_counter() - began]))
 def history(count: int):
     """Return rows and vectors of a synthetic history."""
     from ragstream_core.history.selected import SelectedRow
-    from ragstream_core.lexical import term_blob
     from ragstream_core.records.identity import sha256_hex
+    from ragstream_core.terms import term_blob
 
     rng = np.random.default_rng(7)
     vectors = rng.standard_normal((count, DIMENSION), dtype=np.float32)

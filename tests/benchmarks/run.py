@@ -20,6 +20,8 @@ from pathlib import Path
 from tests.benchmarks import (
     bench_chroma,
     bench_encoder,
+    bench_facts,
+    bench_faithfulness,
     bench_history_commit,
     bench_journal,
     bench_model_share,
@@ -88,7 +90,8 @@ def main() -> None:
         if (given.eval / "squad2").is_dir():
             with tempfile.TemporaryDirectory() as folder:
                 spans = bench_spans.report(given.eval / "squad2", Path(folder))
-            quality = f"{quality}\n\n{spans}"
+            judged = bench_faithfulness.report(given.eval)
+            quality = f"{quality}\n\n{spans}\n\n{judged}"
     if given.only_eval:
         parts = [old.partition(START)[0].rstrip() or heading()]
     else:
@@ -102,6 +105,8 @@ def main() -> None:
             bench_history_commit.report(),
             bench_snapshot.report(),
             apart("bench_conversation"),
+            apart("bench_chat"),
+            bench_facts.report(),
             bench_starts.report(),
             apart("bench_prompt"),
             bench_encoder.report(),

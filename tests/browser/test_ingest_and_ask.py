@@ -15,6 +15,7 @@ from tests.unit.ingestion.test_documents import pdf_of
 from tests.unit.models.conftest import COUNTED, DONE, STOP, event, events
 
 NOTE = "# Heat pump\n\nThe heat pump of the north wing is serviced every April by two persons.\n"
+COVER = "The papers of the heat pump."
 PAGE = "The pressure vessel of the heat pump is tested at twelve bar before winter."
 QUESTION = "When is the heat pump serviced, and at how many bar is its pressure vessel tested?"
 CITED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="([^"]+)"')
@@ -62,7 +63,7 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
     walk.button("Upload").click()
     walk.tab.get_by_test_id("stFileUploaderDropzoneInput").set_input_files([
         {"name": "service plan.md", "mimeType": "text/markdown", "buffer": NOTE.encode()},
-        {"name": "../../tests.pdf", "mimeType": "application/pdf", "buffer": pdf_of(PAGE)},
+        {"name": "../../tests.pdf", "mimeType": "application/pdf", "buffer": pdf_of(COVER, PAGE)},
     ])  # fmt: skip
     walk.sees("service plan.md: saved as uploads/")
     walk.tab.keyboard.press("Escape")
@@ -73,8 +74,8 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
     assert not (site.data / "tests.pdf").exists()
 
     text = walk.ask(QUESTION)
-    sources = {source for _, source in CITED.findall(text)}
-    assert {source.rpartition(".")[2] for source in sources} == {"md", "pdf"}
+    shown = CITED.findall(text)
+    assert {source.rpartition(".")[2] for _, source in shown} == {"md", "pdf"}
 
     walk.show("Answer")
     expect(walk.button("Send")).to_be_enabled()
@@ -84,12 +85,18 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
     shot(walk.tab, "answer-streaming")
     gate.set()
     walk.sees("complete, toy-1")
-    walk.sees(f"{len(sources)} of {len(sources)} citations verified")
-    number = next(n for n, s in enumerate(dict(CITED.findall(text)).values()) if s.endswith("pdf"))
-    walk.tab.get_by_role("button", name="✓").nth(number).click()
-    walk.sees("page 1")
+    walk.sees(f"{len(shown)} of {len(shown)} citations verified")
+    walk.tab.get_by_role("button", name="✓").filter(has_text=".pdf p. 2").click()
     expect(walk.tab.get_by_test_id("stCode").filter(visible=True)).to_contain_text("twelve bar")
     shot(walk.tab, "answer-citation")
+    walk.button("Open page 2").click()
+    picture = walk.tab.get_by_role("dialog").get_by_role("img")
+    picture.wait_for()
+    expect(picture).to_have_js_property("complete", True)
+    assert picture.evaluate("e => e.naturalWidth") > 1000
+    shot(walk.tab, "answer-citation-page")
+    walk.tab.keyboard.press("Escape")
+    picture.wait_for(state="detached")
     assert walk.tab.seen.foreign == []
 
 

@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.lexical import (
-    Bm25,
-    bm25_scores,
-    build_lexical,
-    lexical_from_bytes,
-    term_blob,
-    term_id,
-    terms,
-    words,
-)
+from ragstream_core.lexical import Bm25, bm25_scores, build_lexical, lexical_from_bytes
+from ragstream_core.terms import term_blob, term_id, terms, words
 
 TEXTS = [
     "The catalog is the truth; the vector file follows the catalog.",

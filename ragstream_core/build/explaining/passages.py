@@ -76,7 +76,7 @@ def _in_file(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
         return []
     if kind_of(file_type(found["path"])) in ("pdf", "office"):  # parsing takes its time
         return []
-    text = _text_of(workspace, found)
+    text = text_of(workspace, found)
     start, end = found["span"]
     if not 0 <= start < end <= len(text):
         return []
@@ -87,8 +87,13 @@ def _in_file(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
     return [Line(n + 1, rows[n], first <= n <= last) for n in near]
 
 
-def _text_of(workspace: Workspace, found: Mapping[str, Any]) -> str:
-    """Return the text of a file of the bytes that were indexed; empty where it is not to be had."""
+def text_of(workspace: Workspace, found: Mapping[str, Any]) -> str:
+    """Return the text of a file of the bytes that were indexed; empty where it is not to be had.
+
+    Args:
+        workspace: The data root.
+        found: Its ``project``, ``path`` and ``sha256``.
+    """
     from ragstream_core.build.ingesting import ingestion_config
     from ragstream_core.ingestion.ingestion_manager import reading_of
     from ragstream_core.ingestion.loader import DocumentLoader

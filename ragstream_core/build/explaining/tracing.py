@@ -72,8 +72,13 @@ def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
     Raises:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    several = len(record.inputs["pins"]) > 1
     chunks = dict.fromkeys(row.chunk_id for row in workspace.decisions(record.prompt_key))
+    return [*chunks, *injected_ids(record)]
+
+
+def injected_ids(record: PromptRecord) -> list[str]:
+    """Return the ids of the files and changes of files that a prompt injected."""
+    several = len(record.inputs["pins"]) > 1
     files = [
         f"{FILE_PREFIX}{name if several else name.partition('/')[2]}@{sha256}"
         for name, sha256 in record.inputs["receipts"].items()
@@ -82,7 +87,7 @@ def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
         f"{DIFF_PREFIX}{'/'.join(home) if several else home[1]}@{sha256_hex(text)}"
         for home, text in diffs_in(record.inputs["texts"]).items()
     ]
-    return [*chunks, *files, *diffs]
+    return [*files, *diffs]
 
 
 def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import copy_durable
 from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
+from ragstream_core.build.memory.facts_files import copy_memory
 from ragstream_core.errors import IntegrityError, RagstreamError, Refused
 from ragstream_core.history.segments import CURRENT, closed_segments, torn_files
 from ragstream_core.stores.schema import CATALOG_NAME
@@ -37,6 +38,7 @@ def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
     from ragstream_core.stores.history_catalog import open_history_catalog
 
     home, log = history_dir(workspace), journal(workspace)
+    copy_memory(workspace, target)
     if not log.folder.is_dir():
         return {}
     state: dict[str, Any] = {"generation": 0, "digest": ""}

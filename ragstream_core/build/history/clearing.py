@@ -18,7 +18,7 @@ from ragstream_core.build.history.turns import history_dir, journal
 from ragstream_core.history import clearing
 from ragstream_core.history.fold import merged
 from ragstream_core.history.ids import uuid7
-from ragstream_core.history.records import Asked, Cleared, Entry, Position, Turn
+from ragstream_core.history.records import Asked, Cleared, Entry, Fact, Position, TagEdit, Turn
 from ragstream_core.history.transfer import jsonl_lines
 from ragstream_core.records.identity import sha256_hex
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ragstream_core.build.workspace import IngestProgress, Workspace
     from ragstream_core.history.clearing import Choice
+    from ragstream_core.history.journal import Journal
 
 
 def clear(
@@ -54,11 +55,11 @@ def clear(
 
     Returns:
         ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an
-        answer), ``tags`` (edits), ``damaged`` (lines nobody can read any more), ``archive`` (its
-        path or empty); what was done: ``segments`` (rewritten), ``rows`` (chunks of all
-        generations), ``texts``, ``removed`` (names below the data root), ``left`` (files of yours
-        with the same words), ``searched`` (files), ``warnings``, ``unreachable`` (what nobody can
-        clear from here).
+        answer), ``tags`` (edits), ``facts`` (remembered or waiting), ``damaged`` (lines nobody can
+        read any more), ``archive`` (its path or empty); what was done: ``segments`` (rewritten),
+        ``rows`` (chunks of all generations), ``texts``, ``removed`` (names below the data root),
+        ``left`` (files of yours with the same words), ``searched`` (files), ``warnings``,
+        ``unreachable`` (what nobody can clear from here).
 
     Raises:
         UsageError: Nothing to clear is named, or no session, or no date.
@@ -69,6 +70,7 @@ def clear(
     """
     choice = clearing.choice_of(session=session, since=since, until=until, everything=everything)
     log = journal(workspace)
+    seen = log.newest()
     found = clearing.chosen(clearing.visible(log), choice)
     spoken = [e.record for e in found if isinstance(e.record, Turn | Asked)]
     turns = sum(isinstance(record, Turn) for record in spoken)
@@ -78,7 +80,8 @@ def clear(
         "sessions": sorted({record.session_id for record in spoken}),
         "turns": turns,
         "questions": len(spoken) - turns,
-        "tags": len(found) - len(spoken),
+        "tags": sum(isinstance(entry.record, TagEdit) for entry in found),
+        "facts": len({e.record.fact for e in found if isinstance(e.record, Fact)}),
         "damaged": len(lost),
         "archive": "",
     }
@@ -86,17 +89,9 @@ def clear(
         return {**told, **report()}
     if found or lost:
         told["archive"] = str(_archive(workspace, found)) if archive and found else ""
-        ranges = merged([*clearing.ranges_of(found), *((number, number) for number in lost)])
-        now = dt.datetime.now().astimezone()
-        notice = Cleared(
-            id=uuid7(int(now.timestamp() * 1000), os.urandom(10)),
-            timestamp=now.isoformat(timespec="milliseconds"),
-            seqs=((1, ranges[-1][1]),) if everything else ranges,
-            reason=choice.reason,
-            archived=archive,
-            turns=turns,
+        log.append_made(
+            lambda: _notice(log, seen, found=found, lost=lost, choice=choice, archived=archive)
         )
-        log.append([notice])
     return {**told, **finish(workspace, choice, progress)}
 
 
@@ -157,6 +152,37 @@ def is_due(workspace: Workspace) -> bool:
         RagstreamError: The journal or the catalog cannot be read.
     """
     return pending(workspace, journal(workspace)) is not None
+
+
+def _notice(
+    log: Journal,
+    seen: Position,
+    *,
+    found: Sequence[Entry],
+    lost: Sequence[int],
+    choice: Choice,
+    archived: bool,
+) -> list[Cleared]:
+    """Return the notice; what was made of these turns after they were looked at is named, too."""
+    ids = {e.record.id for e in found if isinstance(e.record, Turn | Asked)}
+    late = [
+        entry
+        for entry in log.entries(seen.seq + 1, hint=seen)
+        if (isinstance(entry.record, Fact) and entry.record.turn in ids)
+        or (isinstance(entry.record, Turn) and entry.record.origin_turn in ids)
+    ]
+    ranges = merged([*clearing.ranges_of([*found, *late]), *((number, number) for number in lost)])
+    now = dt.datetime.now().astimezone()
+    return [
+        Cleared(
+            id=uuid7(int(now.timestamp() * 1000), os.urandom(10)),
+            timestamp=now.isoformat(timespec="milliseconds"),
+            seqs=((1, ranges[-1][1]),) if choice.everything else ranges,
+            reason=choice.reason,
+            archived=archived,
+            turns=sum(isinstance(entry.record, Turn) for entry in found),
+        )
+    ]
 
 
 def _archive(workspace: Workspace, found: Sequence[Entry]) -> Path:

@@ -15,16 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build.debugging import vars_files
+from ragstream_core.build.memory import facts_files
+from ragstream_core.build.memory import files as memory_files
 from ragstream_core.build.upkeep.purging import Finder, purge, remove
 from ragstream_core.build.upkeep.traces import Traces
-from ragstream_core.history.records import Asked, Entry, Turn
+from ragstream_core.history.facts import texts_of
+from ragstream_core.history.records import Asked, Entry, Fact, Turn
 from ragstream_core.history.units import history_chunk_id
+from ragstream_core.memory.digest import turns_of
+from ragstream_core.orchestration.inputs import DIGEST
 from ragstream_core.orchestration.prompt_store import (
     PARENT_PREFIX,
     RECORD_NAME,
     exchange_files,
 )
 from ragstream_core.orchestration.stage_files import SUFFIX, unpacked
+from ragstream_core.prompting.fences import one_line
+from ragstream_core.prompting.remembered import PINNED
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -34,6 +41,8 @@ _NAMES = re.compile(
     rb"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
 _LIVE = ("catalog.sqlite", "vectors-", ".lock")
+YOURS = ("index", "doc_raw", "projects", "models", "chroma_db", "memory")
+"""Areas whose files are yours; the remembered facts lose their lines one by one."""
 
 
 class TurnTraces(Traces):
@@ -47,8 +56,10 @@ class TurnTraces(Traces):
     def __init__(self, entries: Sequence[Entry], names: Iterable[str]) -> None:
         spoken = [e.record for e in entries if isinstance(e.record, Turn | Asked)]
         turns = [record for record in spoken if isinstance(record, Turn)]
+        facts = [e.record for e in entries if isinstance(e.record, Fact)]
         said = [record.user_text for record in spoken] + [turn.assistant_text for turn in turns]
-        every = [*names, *(record.id for record in spoken)]
+        said += [fact.text for fact in facts] + [fact.quote for fact in facts]
+        every = [*names, *(record.id for record in spoken), *{fact.fact for fact in facts}]
         super().__init__(said, [name for name in every if "::" in name])
         self.names = {name.encode() for name in every}
 
@@ -78,7 +89,7 @@ class TurnFinder(Finder):
 
     def is_ours(self, path: Path) -> bool:
         """Say whether a file must not hold a copy when all is done."""
-        return self.area_of(path) not in ("index", "doc_raw", "projects", "models", "chroma_db")
+        return self.area_of(path) not in YOURS
 
     def ours(self) -> Iterator[Path]:
         """Yield the files that are removed or purged where they hold a copy.
@@ -192,6 +203,24 @@ class Copies:
                 if path.name.partition(".")[0].lstrip(".") in hashes:
                     self._remove(path)
 
+    def drop_facts(self) -> None:
+        """Take what was learnt from the turns out of the remembered facts.
+
+        Raises:
+            RagstreamError: Another process writes them, or the disk failed.
+        """
+        changed = facts_files.erase(self._workspace, self._gone, self._traces)
+        self.removed += [f"memory/{name} (lines)" for name in changed]
+
+    def drop_memory(self) -> None:
+        """Remove digest and answer index: a language model may have worded the one.
+
+        Raises:
+            ProjectLocked: Another process keeps writing them.
+            OSError: They cannot be removed.
+        """
+        self.removed += memory_files.drop(self._workspace)
+
     def drop_debug_vars(self) -> None:
         """Remove the variables of the Debug Logger: cut texts, not all of which a search knows.
 
@@ -256,6 +285,7 @@ class _Shown:
         self._texts = {text for _, text in self._asked if text}
         self._keys = {record.prompt_key for record in spoken if record.prompt_key}
         self._gone = {entry.seq for entry in gone if isinstance(entry.record, Turn)}
+        self._facts = {f"- {one_line(text)}" for text in texts_of(gone)}
         self._seqs: list[int] = []
         self._sessions: list[str] = []
         self._of: dict[str, list[int]] = {}
@@ -275,6 +305,13 @@ class _Shown:
         """
         pin = inputs.get("history") or {}
         if key in self._keys or self.asks(inputs.get("text"), pin.get("session", "")):
+            return True
+        texts = inputs.get("texts") or {}
+        shown = "\n".join(str(texts.get(name, "")) for name in PINNED.values())
+        if self._facts.intersection(shown.split("\n")):
+            return True
+        told = turns_of(str((inputs.get("texts") or {}).get(DIGEST, "")))
+        if self._gone.intersection(told):
             return True
         settings = inputs.get("settings") or {}
         k = int((settings.get("history") or {}).get("recency_k", 0))

@@ -23,7 +23,7 @@ from ragstream_core.build.history.turns import snapshot_path
 from ragstream_core.build.upkeep.usage import indexed_projects
 from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.history import clearing
-from ragstream_core.history.records import Asked, Cleared, Entry, Turn
+from ragstream_core.history.records import Asked, Cleared, Entry, Fact, Turn
 from ragstream_core.history.segments import closed_segments
 from ragstream_core.history.sessions import write_session_logs
 from ragstream_core.locks import patiently
@@ -142,10 +142,12 @@ class Erasing:
         self._derive()
         begin("copies")
         copies = Copies(self.workspace, self.log.entries(), self.gone, buried.chunk_ids)
+        copies.drop_facts()
         copies.drop_prompts()
         copies.drop_token_vectors(buried.hashes)
         copies.drop_foreign_stores()
         copies.drop_debug_vars()
+        copies.drop_memory()
         for _ in range(ROUNDS):
             if copies.purge(self._staying):
                 break
@@ -245,6 +247,8 @@ class Erasing:
                 yield entry.record.user_text
             if isinstance(entry.record, Turn):
                 yield entry.record.assistant_text
+            if isinstance(entry.record, Fact):
+                yield entry.record.text
         for path in (self.workspace.data_dir / "projects").glob("*/*.md"):
             yield path.read_text(encoding="utf-8", errors="replace")
         for project in indexed_projects(self.workspace):

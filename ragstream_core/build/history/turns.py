@@ -17,10 +17,13 @@ from ragstream_core.history.journal import Journal
 from ragstream_core.history.listing import session_rows, turn_rows
 from ragstream_core.history.recent import has_session
 from ragstream_core.history.records import (
+    FACT_EVENTS,
+    FACT_TARGETS,
     SOURCES,
     STATUSES,
     Asked,
     Entry,
+    Fact,
     TagEdit,
     Turn,
     checked_session,
@@ -29,6 +32,8 @@ from ragstream_core.history.records import (
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
 
+Written = Turn | TagEdit | Asked | Fact
+"""What the journal is given; notices of clearing come from the clearing alone."""
 LEVELS = ("GOLD", "SILVER", "BLUE")
 _TAG_LETTERS = 64
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -77,7 +82,7 @@ def append_turn(workspace: Workspace, turn: Turn) -> Entry:
     return append_records(workspace, [turn])[0]
 
 
-def append_records(workspace: Workspace, records: Sequence[Turn | TagEdit | Asked]) -> list[Entry]:
+def append_records(workspace: Workspace, records: Sequence[Written]) -> list[Entry]:
     """Make several records durable with one sync, in order; see `append_turn`.
 
     Raises:
@@ -90,7 +95,7 @@ def append_records(workspace: Workspace, records: Sequence[Turn | TagEdit | Aske
     return journal(workspace).append(completed(records))
 
 
-def completed(records: Sequence[Turn | TagEdit | Asked]) -> list[Turn | TagEdit | Asked]:
+def completed(records: Sequence[Written]) -> list[Written]:
     """Return records with their ids and times, checked; nothing is written.
 
     Raises:
@@ -220,7 +225,7 @@ def require_persist(workspace: Workspace) -> None:
         )
 
 
-def _completed(record: Turn | TagEdit | Asked, now: dt.datetime) -> Turn | TagEdit | Asked:
+def _completed(record: Written, now: dt.datetime) -> Written:
     """Return a record with its id and time, checked.
 
     Raises:
@@ -235,6 +240,8 @@ def _completed(record: Turn | TagEdit | Asked, now: dt.datetime) -> Turn | TagEd
     filled = replace(filled, timestamp=_time(filled.timestamp))
     if isinstance(filled, TagEdit):
         return filled
+    if isinstance(filled, Fact):
+        return _checked_fact(filled)
     checked_session(filled.session_id)
     return _checked(filled) if isinstance(filled, Turn) else filled
 
@@ -255,7 +262,7 @@ def _time(timestamp: str) -> str:
     return timestamp if timestamp[:16].replace(" ", "T") == usual[:16] else usual
 
 
-def _require_types(record: Turn | TagEdit | Asked) -> None:
+def _require_types(record: Written) -> None:
     """Refuse values of another type than the record's, which would break every later reader.
 
     Raises:
@@ -271,6 +278,22 @@ def _require_types(record: Turn | TagEdit | Asked) -> None:
             raise UsageError(f"{field.name} of a turn has another type than {field.type}")
         if any(isinstance(v, str) and _SURROGATES.search(v) for v in values):
             raise UsageError(f"{field.name} of a turn is no valid Unicode")
+
+
+def _checked_fact(fact: Fact) -> Fact:
+    says = fact.event in ("proposed", "edited")
+    wrong = (
+        (not fact.fact, "a step of no fact"),
+        (fact.event not in FACT_EVENTS, f"no step of a fact: {fact.event!r}"),
+        (says and fact.target not in FACT_TARGETS, f"no place for facts: {fact.target!r}"),
+        (says and not fact.text.strip(), "a fact without a text"),
+        (len(fact.text.splitlines()) > 1, "a fact is one line"),
+        (not 0.0 <= fact.confidence <= 1.0, f"confidence {fact.confidence} is not in 0…1"),
+    )
+    for is_wrong, message in wrong:
+        if is_wrong:
+            raise UsageError(message, hint="ragstream memory --help")
+    return fact
 
 
 def _checked(turn: Turn) -> Turn:

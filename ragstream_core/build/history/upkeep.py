@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
 from ragstream_core.errors import GenerationGone, ModelMismatch
+from ragstream_core.history.records import Turn
 from ragstream_core.history.stats import HistoryStats
 from ragstream_core.locks import patiently
 
@@ -62,6 +64,12 @@ def idle(workspace: Workspace) -> str:
     if not workspace.config.settings.history.persist:
         return "history.persist is off: nothing is kept"
     return "" if newest(workspace).seq else "no conversation has been recorded yet"
+
+
+def turns_behind(workspace: Workspace, seq: int) -> bool:
+    """Say whether the journal has turns behind a record."""
+    near = itertools.takewhile(lambda entry: entry.seq > seq, journal(workspace).backwards())
+    return any(isinstance(entry.record, Turn) for entry in near)
 
 
 def behind(workspace: Workspace) -> bool:

@@ -79,7 +79,8 @@ def generations_since(
         found = kept.kept_generations(workspace.index_dir(project))
     except RagstreamError:
         return []
-    anew = found[-1].n < number or any(g.n == number and g.digest != digest for g in found)
+    behind = bool(found) and found[-1].n < number  # an ingest that was ended may leave none at all
+    anew = behind or any(g.n == number and g.digest != digest for g in found)
     return [g for g in found if anew or g.n > number]
 
 

@@ -16,7 +16,7 @@ from ragstream_core.orchestration.prompt_store import exchange_files
 from ragstream_core.orchestration.stage_files import SUFFIX, text_of
 from ragstream_core.stores.schema import CATALOG_NAME
 
-_YOURS = ("doc_raw", "projects", "models", "history")
+_YOURS = ("doc_raw", "projects", "models", "history", "memory")
 _SQLITE = b"SQLite format 3\0"
 _PARQUET = b"PAR1"
 _BUSY_S = 10.0

@@ -93,7 +93,7 @@ def _restore_index(workspace: Workspace, source: Path, name: str) -> None:
 def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str]) -> None:
     for relative in files:
         target = workspace.data_dir / relative
-        yours = relative.startswith(("projects/", "doc_raw/")) and target.exists()
+        yours = relative.startswith(("projects/", "doc_raw/", "memory/")) and target.exists()
         if yours and sha256_file(target) != sha256_file(source / relative):
             raise Refused(f"{target} is there and is another file", hint="--force replaces it")
 

@@ -18,10 +18,12 @@ _AREAS = {
     "doc_raw": "documents",
     "projects": "project texts",
     "prompts": "prompts",
+    "specs": "test specifications",
     "models": "models",
     "dagster_home": "Dagster runs",
     "chroma_db": "Chroma",
     "history": "history",
+    "memory": "remembered facts",
     "index": "index",
 }
 _HISTORY = {

@@ -9,11 +9,11 @@ from ragstream_core.agents.quotable import is_quotable, quotes_of, readable
 from ragstream_core.agents.selection import select
 from ragstream_core.agents.sentences import blocks, is_filler
 from ragstream_core.errors import BudgetExceeded, FenceBroken
-from ragstream_core.lexical import terms
 from ragstream_core.prompting.compose import Layout
 from ragstream_core.prompting.render import NOTHING_RELEVANT
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk, SuperPrompt, to_json
+from ragstream_core.terms import terms
 
 GATE = """## The gate
 The similarity gate drops a candidate whose best cosine is below theta. It runs after the reranker.

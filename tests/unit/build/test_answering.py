@@ -111,7 +111,7 @@ def test_an_answer_is_streamed_clean_checked_and_kept_with_its_markers(space):
     assert [c["known"] for c in turn.citations] == [True, False]
     assert set(found.to_json()) == {
         "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status",
-        "model", "session", "warnings",
+        "model", "session", "warnings", "origin", "source_turn",
     }  # fmt: skip
     json.dumps(found.to_json())
 

@@ -13,7 +13,8 @@ from ragstream_core.ingestion.parsers.limited import parse
 from ragstream_core.ingestion.parsers.port import Limits
 from ragstream_core.ingestion.reading import Reading, read_content
 from ragstream_core.ingestion.survey import Surveyor
-from ragstream_core.lexical import bm25_scores, terms
+from ragstream_core.lexical import bm25_scores
+from ragstream_core.terms import terms
 
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.errors import ModelMismatch
-from ragstream_core.lexical import LexicalArrays, build_lexical, term_blob
+from ragstream_core.lexical import LexicalArrays, build_lexical
 from ragstream_core.retrieval.retriever import Fusion, Retriever
+from ragstream_core.terms import term_blob
 
 EMBEDDER = HashedEmbedder()
 WORDS = [

@@ -11,13 +11,13 @@ from ragstream_core.build.history.check import name_chunk
 from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.history.history_store import EmbeddedText, HistoryChunk, Mark, TurnRow
 from ragstream_core.history.records import Position
-from ragstream_core.lexical import term_blob
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.stores import history_catalog, history_turns, retention
 from ragstream_core.stores.deep_check import WHOLE, read_data
 from ragstream_core.stores.health import check
 from ragstream_core.stores.history_rows import newest, selection_rows
 from ragstream_core.stores.view import forget_views, open_view
+from ragstream_core.terms import term_blob
 from tests.history_bench import HistoryBench, turn
 
 MODEL = "m"

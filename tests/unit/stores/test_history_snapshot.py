@@ -8,7 +8,7 @@ import pytest
 
 from ragstream_core.errors import IntegrityError, OperationFailed
 from ragstream_core.history.records import HISTORY
-from ragstream_core.lexical import Bm25, terms
+from ragstream_core.lexical import Bm25
 from ragstream_core.retrieval.retriever import Retriever
 from ragstream_core.stores import history_snapshot
 from ragstream_core.stores.history_format import encode
@@ -19,6 +19,7 @@ from ragstream_core.stores.history_snapshot import (
     open_snapshot,
     publish,
 )
+from ragstream_core.terms import terms
 from tests.history_rows import EMBEDDER, mark, row, vectors_of
 
 ROWS = [
