@@ -56,6 +56,8 @@ def analyze(
             workspace.open(), since=config.since, upto=config.upto, form=config.form
         )
     context.log.info(f"{analysis.turns} turns, {len(analysis.found)} facts looked at")
+    for line in analysis.notes:
+        context.log.warning(line)
     if analysis.writable:
         yield dg.Output(analysis, "analysis", metadata=found_metadata(analysis.found))
 
@@ -69,6 +71,7 @@ def deduplicate(
 
     with derived_errors():
         fresh = facts_finding.deduplicate(workspace.open(), analysis.found)
+    context.log.info(f"{sum(not row.why for row in fresh)} facts are new of {len(fresh)}")
     if any(not row.why for row in fresh):
         yield dg.Output(fresh, "fresh", metadata=found_metadata(fresh))
 

@@ -240,6 +240,8 @@ def _print_found(row: Mapping[str, Any]) -> None:
     typer.echo(f"{name:<8}  #{row['seq']:<5} {row['target']:<7}  {printable(row['text'])}")
     if row["skipped"]:
         typer.echo(f"          {printable(row['skipped'])}")
+    if row["advice"]:
+        typer.echo(f"          if that changed: {printable(row['advice'])}")
 
 
 def _note(text: str) -> None:

@@ -126,6 +126,7 @@ def _written(made: Made, out: Path | None, *, dry_run: bool) -> dict[str, Any]:
 
 def _tell(made: Made, out: Path | None, *, changed: bool) -> None:
     from ragstream_app.rendering import printable
+    from ragstream_core.build.documentation.drafting import NOT_TAKEN
 
     found = made.spec
     if not found.coverage:
@@ -136,8 +137,11 @@ def _tell(made: Made, out: Path | None, *, changed: bool) -> None:
     counts = ", ".join(f"{count} {state}" for state, count in found.counts.items())
     _note(f"{found.project}: {len(found.coverage)} requirements: {counts}")
     if found.cases:
-        ids = f"{found.cases[0].id} … {found.cases[-1].id}"
-        _note(f"{len(found.cases)} cases written: {ids}")
+        ends = dict.fromkeys([found.cases[0].id, found.cases[-1].id])
+        _note(f"{len(found.cases)} cases written: {' … '.join(ends)}")
+    untaken = [n for case in found.cases for n in case.notes if n.startswith(NOT_TAKEN)]
+    if untaken:
+        _note(f"{len(untaken)} of them by rules: {untaken[0]}")
     if out is not None:
         _note(f"{out}: {'written' if changed else 'nothing to write'}")
     traced = next((s for case in found.cases for s in case.sources if s.prompt_key), None)

@@ -25,7 +25,7 @@ PLACE = "memory"
 _HELD_KEY = "memory_held"
 DECIDED_KEY = "memory_decided"
 ADD_KEY, ABOUT_KEY = "memory_add", "memory_about"
-MOST, MOST_LINES = 20, 40
+MOST, MOST_LINES, MOST_CHANGED = 20, 40, 3
 ABOUT = {"user": "you", "company": "your company"}
 FORMS = {
     "off": "Facts are looked for when you press Look for facts; facts.form is off.",
@@ -203,7 +203,13 @@ def _scan() -> Notice:
     analysis = facts_finding.analyze(home())
     found = facts_finding.remember(home(), analysis)
     new = sum(bool(row.fact) for row in found)
-    return Notice([f"{analysis.turns:,} turns read, {new:,} new facts"], analysis.notes)
+    changed = [row for row in found if row.advice][-MOST_CHANGED:]
+    told = [
+        f"Passed over: {row.candidate.text} It is {row.why} "
+        "If that changed, edit or forget the old line."
+        for row in changed
+    ]
+    return Notice([f"{analysis.turns:,} turns read, {new:,} new facts"], (*analysis.notes, *told))
 
 
 def _step(name: str, fact: str) -> Notice:

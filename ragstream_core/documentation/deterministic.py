@@ -74,7 +74,7 @@ def drafted(
         return None
     dropped = len(steps) - MAX_STEPS
     notes = [f"{dropped} further statements are not part of it"] if dropped > 0 else []
-    found = [statement for _, statement in claims] if not checks else []
+    found = [claim for _, claim in (claims[:1] if checks else claims)]
     shown = [source for one in used[:MAX_STEPS] for source in (one.lead, one.source) if source]
     kept = dict.fromkeys([main.source, *shown])
     return TestCase(

@@ -12,7 +12,7 @@ COVERED = "covered"
 NOT_TESTABLE = "not testable as written"
 MENTIONED = "mentioned only"
 NOT_FOUND = "not found by retrieval"
-GONE = "no longer in the sources"
+GONE = "no longer found in the sources"
 LEFT_OUT = "not asked for"
 DUE = "to be written"
 

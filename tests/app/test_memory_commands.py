@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 import yaml
@@ -46,6 +47,19 @@ def test_from_a_scan_to_a_line_and_back(said, run):
     assert run("memory", "add", "The company bills in euros.", "--target", "company")[0] == 0
     code, out, err = run("memory", "show")
     assert code == 0 and "The company bills in euros." in out and "user: nothing" in out
+
+
+def test_a_scan_says_how_a_changed_fact_is_changed(said, run):
+    run("memory", "scan")
+    later = "Every Monday we review the open incidents."
+    run("history", "append", "--session", "s", "--user", later, "--assistant", "Ok.")
+    out = run("memory", "scan")[1]
+    _, habit = facts(run, "candidates")
+    assert f"as good as there: {habit['text']}" in out
+    command = f"ragstream memory edit {habit['id'][-8:]} '{habit['text'].replace('Fri', 'Mon')}'"
+    assert f"if that changed: {command}" in out
+    assert run(*shlex.split(command)[1:])[0] == 0
+    assert facts(run, "candidates")[1]["text"].endswith("every Monday.")
 
 
 @pytest.mark.parametrize(

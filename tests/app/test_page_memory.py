@@ -65,6 +65,14 @@ def test_foreign_words_are_shown_as_text_and_nothing_else(space):
     assert not any("127.0.0.1/x" in one.value for one in page.markdown)
 
 
+def test_a_changed_fact_that_is_passed_over_is_told(space):
+    page = click(open_page(), "Look for facts")
+    append_turn(space, Turn("", "s", "", "Every Monday we review the open incidents.", "Noted."))
+    page = click(run(page), "Look for facts")
+    (told,) = [one.value for one in page.warning if "If that changed" in one.value]
+    assert "every Monday" in told and "every Friday" in told
+
+
 def test_a_line_is_added_and_forgotten(space):
     page = open_page()
     next(i for i in page.text_input if i.label == "The fact").set_value("The user sings.")

@@ -73,6 +73,12 @@ def test_a_second_call_changes_nothing_and_force_keeps_the_ids(vault, run, tmp_p
     assert (tmp_path / "spec.md").read_text() == text
 
 
+def test_a_model_that_was_not_taken_is_told_at_once(vault, run, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "http://127.0.0.1:9/v1")
+    code, _, err = run("spec", "vault", "--form", "llm")
+    assert code == 0 and "2 of them by rules: the language model's answer was not taken: " in err
+
+
 def test_a_file_of_somebody_else_is_left_alone(vault, run, tmp_path):
     mine = tmp_path / "mine.md"
     mine.write_text("my words")

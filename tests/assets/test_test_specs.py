@@ -65,7 +65,7 @@ def test_a_requirement_that_is_gone_fails_the_check(doors, home):
     result = materialise(doors, home)
     assert result.success and checked(result) == {EXIST: False}
     told, _ = event_of(result)
-    assert "no longer in the sources" in told["states"]
+    assert "no longer found in the sources" in told["states"]
 
 
 def test_a_project_without_requirement_ids_is_no_failure(ingested, home):

@@ -30,6 +30,7 @@ ATTEMPTS = 2
 SILENT_AFTER = 2
 """After so many requirements without any answer of the model it is not asked any more."""
 NO_PASSAGE = "the prompt shows no passage"
+NOT_TAKEN = "the language model's answer was not taken"
 SILENT = "it gave no answer before, so it was not asked"
 
 
@@ -142,7 +143,7 @@ class Drafter:
         if case is not None:
             return Draft("", context.prompt_key, case, exchanges=made)
         sentences = context.sentences(unit)
-        notes = (f"the language model's answer was not taken: {note}",) if note else ()
+        notes = (f"{NOT_TAKEN}: {note}",) if note else ()
         case = drafted(unit.ids, unit.definitions[0].title, sentences, form_notes=notes)
         if case is not None:
             return Draft("", context.prompt_key, case, exchanges=made)

@@ -19,6 +19,7 @@ from ragstream_core.documentation.identifiers import id_format, id_pattern
 from ragstream_core.documentation.markdown import Section, document, renumbered, section
 from ragstream_core.documentation.specification import (
     DUE,
+    LEFT_OUT,
     MENTIONED,
     NOT_TESTABLE,
     Coverage,
@@ -103,20 +104,22 @@ def generate(
     project = read_project(workspace, request.project, fits)
     wanted = _wanted(project, request.requirements)
     units = project.units(wanted)
+    rowed = project.found.ids if sections else wanted  # a file tells of every requirement
     held = {name: one.id for one in reversed(sections) for name in one.requirements}
+    own = {one.requirements[0]: one.id for one in reversed(sections) if one.requirements}
     due = [u for u in units if request.renew or not all(name in held for name in u.ids)]
     if request.dry_run:
-        spec = _specification(project, request, _planned(project, due), wanted, sections)
+        spec = _specification(project, request, _planned(project, due), rowed, sections)
         return Made(spec, document(spec, sections))
     drafts = list(_drafted(project, request, due, progress))
     fresh = numbering.fresh({one.id for one in sections}, request.start)
-    cases = [replace(d.case, id=held.get(u.ids[0]) or next(fresh)) for u, d in drafts if d.case]
+    cases = [replace(d.case, id=own.get(u.ids[0]) or next(fresh)) for u, d in drafts if d.case]
     embed = settings.embed_json if request.embed_json is None else request.embed_json
     made = {case.id: section(case, embed_json=embed) for case in cases}
-    without = {held.get(u.ids[0]) for u, d in drafts if d.case is None}
+    without = {own.get(u.ids[0]) for u, d in drafts if d.case is None}
     whole = renumbered([one for one in sections if one.id not in without], made)
     rows = {u: (d.state, d.words) for u, d in drafts}
-    spec = _specification(project, request, rows, wanted, whole, cases)
+    spec = _specification(project, request, rows, rowed, whole, cases)
     return Made(spec, document(spec, whole))
 
 
@@ -159,12 +162,12 @@ def _specification(
     project: Project,
     request: SpecRequest,
     rows: dict[Unit, tuple[str, str]],
-    wanted: Sequence[str],
+    rowed: Sequence[str],
     sections: Sequence[Section],
     cases: Sequence[TestCase] = (),
 ) -> Specification:
     states = {name: row for unit, row in rows.items() for name in unit.ids}
-    table = [_row(project, name, states.get(name)) for name in wanted]
+    table = [_row(project, name, states.get(name)) for name in rowed]
     written = {case.id for case in cases}
     settings = project.workspace.config.settings.documentation
     return Specification(
@@ -187,7 +190,7 @@ def _row(project: Project, name: str, state: tuple[str, str] | None) -> Coverage
         return Coverage(name, "", (), MENTIONED, f"{place}: {project.words(mention)}")
     unit = project.units([name])[0]
     one = unit.definitions[0]
-    said, words = state or (DUE, "")
+    said, words = state or (LEFT_OUT, "")
     return Coverage(name, _place(project, one.path, one.span), (), said, words)
 
 

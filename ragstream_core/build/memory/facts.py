@@ -186,7 +186,12 @@ class FactMemory:
             facts_files.drop_line(self.workspace, named[0]["target"], named[0]["text"])
             return str(named[0]["text"])
         spoken = [row["id"] for row in rows if row["text"] == which.strip()]
-        return self.reject(spoken[0] if spoken else which).text
+        standing = [fact for fact in self.facts() if fact.id in {row["id"] for row in rows}]
+        try:
+            return self.reject(spoken[0] if spoken else find_fact(standing, which).id).text
+        except UsageError as error:
+            hint = "`ragstream memory show` lists what is remembered"
+            raise UsageError(f"nothing to forget: {error.message}", hint=hint) from None
 
     def _step(self, which: str, event: str, *, text: str = "", target: str = "") -> FactState:
         """Record one step, decided on what the journal holds at that moment."""

@@ -6,18 +6,22 @@ else calls `remember`. What is found waits as a candidate until somebody accepts
 
 from __future__ import annotations
 
+import shlex
 import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build.history.turns import completed, journal, require_persist
 from ragstream_core.build.memory import facts_files
 from ragstream_core.build.memory.facts import is_secret, new_id
 from ragstream_core.errors import RagstreamError
-from ragstream_core.history.facts import fact_entries
+from ragstream_core.history.facts import FactState, fact_entries, fold_facts
 from ragstream_core.history.fold import fold, visible_turns
 from ragstream_core.history.records import Cleared, Entry, Fact, TagEdit, Turn
+from ragstream_core.memory.facts.alike import most_alike
 from ragstream_core.memory.facts.bullets import NAMES, bullets
 from ragstream_core.memory.facts.candidate import (
     Candidate,
@@ -35,6 +39,8 @@ HIDDEN_TAG = "BLUE"
 THREAD = "ragstream-facts"
 _LOOKED_AT = 4 << 20
 _RECALLED = 20
+_LATE: dict[Path, deque[str]] = {}
+"""What a thread has to tell, by data root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class Found:
         overlap: Largest overlap with what is there, in [0, 1]; 0 before it was looked for.
         why: Why it is not written; empty: it is, or may be.
         fact: Its id once it is written.
+        advice: What to run where it is the news of something that is there; mostly empty.
     """
 
     turn: str
@@ -56,6 +63,7 @@ class Found:
     overlap: float = 0.0
     why: str = ""
     fact: str = ""
+    advice: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -64,6 +72,7 @@ class Found:
             "id": self.fact, "turn": self.turn, "seq": self.seq, "target": fact.target,
             "text": fact.text, "quote": fact.quote, "confidence": fact.confidence,
             "form": fact.form, "overlap": round(self.overlap, 4), "skipped": self.why,
+            "advice": self.advice,
         }  # fmt: skip
 
 
@@ -187,15 +196,22 @@ def after_turn(workspace: Workspace) -> tuple[str, ...]:
     """Look for facts in the turn that was just kept; return what people should know.
 
     Called behind an answer: it never fails one. A language model is asked in a thread of its own,
-    so that nobody waits for it; a process ends when that has.
+    so that nobody waits for it; a process ends when that has, and what is to be known of it is told
+    behind the next turn.
 
     Args:
         workspace: The data root; `facts.form` is on, and turns are kept.
     """
     if workspace.config.settings.facts.form != "llm":
         return _learnt(workspace)
-    threading.Thread(target=_learnt, args=(workspace,), name=THREAD, daemon=False).start()
-    return ()
+    late = _LATE.setdefault(workspace.data_dir, deque(maxlen=_RECALLED))
+    told = [late.popleft() for _ in range(len(late))]
+
+    def learn() -> None:
+        late.extend(_learnt(workspace))
+
+    threading.Thread(target=learn, name=THREAD, daemon=False).start()
+    return tuple(dict.fromkeys(told))
 
 
 def _learnt(workspace: Workspace) -> tuple[str, ...]:
@@ -207,7 +223,9 @@ def _learnt(workspace: Workspace) -> tuple[str, ...]:
         return (f"nothing was learnt from this turn: {error}",)
     ask = workspace.config.settings.facts.accept == "ask"
     waiting = sum(bool(row.fact) for row in found) if ask else 0
-    return (f"{waiting} facts wait for you: ragstream memory candidates",) if waiting else ()
+    told = [f"{waiting} facts wait for you: ragstream memory candidates"] if waiting else []
+    changed = [f"{row.why}; if that changed: {row.advice}" for row in found if row.advice]
+    return (*analysis.notes, *told, *changed)
 
 
 def _analysed(
@@ -264,10 +282,29 @@ def _fresh(workspace: Workspace, found: Sequence[Found], entries: Sequence[Entry
         fact = row.candidate
         if not row.why:
             share, why = repetition(fact.text, there[fact.target], limits(workspace))
-            row = replace(row, overlap=share, why=why)
+            advice = (
+                _advice(workspace, fact, there[fact.target], entries) if why and share < 1 else ""
+            )
+            row = replace(row, overlap=share, why=why, advice=advice)
             there[fact.target] += [] if why else [fact.text]
         result.append(row)
     return result
+
+
+def _advice(
+    workspace: Workspace, fact: Candidate, there: Sequence[str], entries: Sequence[Entry]
+) -> str:
+    """Return the command that makes a changed fact of one that is as good as there."""
+    _, old = most_alike(fact.text, there)
+    named = [e.record.fact for e in entries if isinstance(e.record, Fact) and e.record.text == old]
+    known: FactState | None = fold_facts(entries).get(named[-1]) if named else None
+    new = shlex.quote(fact.text)
+    added = f"ragstream memory add {new} --target {fact.target}"
+    if known is None:
+        by_hand = old in bullets(facts_files.read(workspace, fact.target))
+        removed = f"ragstream memory remove {shlex.quote(old)}"
+        return f"{removed}; {added}" if by_hand else "ragstream memory candidates"
+    return added if known.status == "rejected" else f"ragstream memory edit {known.short} {new}"
 
 
 def _records(workspace: Workspace, row: Found) -> list[Fact]:

@@ -89,7 +89,7 @@ def objection(
     if (
         not text.strip()
         or len(text) > MAX_CHARS
-        or len(text.splitlines()) > 1
+        or not text.isprintable()  # one line, and no sign that plays with a screen
         or not keywords(text)
     ):
         return "too vague or too long"

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from ragstream_core.build import models
 from ragstream_core.build.documentation import drafts, files
 from ragstream_core.build.documentation.drafting import OP, redrafted
 from ragstream_core.build.documentation.generating import SpecRequest, generate
@@ -20,9 +21,18 @@ from ragstream_core.build.history.turns import append_turn
 from ragstream_core.build.upkeep.forgetting import forget
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.documentation.identifiers import id_pattern
-from ragstream_core.documentation.specification import COVERED, DUE, GONE, MENTIONED, NOT_TESTABLE
+from ragstream_core.documentation.markdown import sections_of
+from ragstream_core.documentation.specification import (
+    COVERED,
+    DUE,
+    GONE,
+    LEFT_OUT,
+    MENTIONED,
+    NOT_TESTABLE,
+)
 from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, UsageError
 from ragstream_core.history.records import Turn
+from ragstream_core.models.scripted import ScriptedChat
 from ragstream_core.stores.view import forget_views
 from tests.unit.models.conftest import Server, said, status
 
@@ -133,6 +143,44 @@ def test_a_file_is_continued_and_what_a_person_wrote_stays(space, tmp_path):
     renewed = generate(space, SpecRequest("demo", renew=True), sections=files.read_sections(out))
     assert sorted(c.id for c in renewed.spec.cases) == ["TC-007", "TC-008", "TC-009"]
     assert "My own words." not in renewed.markdown
+
+
+def test_a_part_of_a_file_that_is_renewed_leaves_the_rest_as_it_was(space):
+    whole = spec(space)
+    held = sections_of(whole.markdown)
+    for renew in (False, True):
+        request = SpecRequest("demo", requirements=("R-1",), renew=renew)
+        part = generate(space, request, sections=held)
+        assert {row.requirement: row.state for row in part.spec.coverage} == {
+            "R-1": COVERED, "R-2": LEFT_OUT, "R-3": COVERED, "R-4": COVERED, "R-9": MENTIONED,
+        }  # fmt: skip
+        assert sections_of(part.markdown) == held
+        assert part.spec.coverage[2].defined == "requirements.md:8"
+
+
+def test_a_precondition_holds_beside_a_column_of_checks(tmp_path):
+    text = REQUIREMENTS.replace("One ingest", "While a disk is full, one ingest always")
+    space = opened(make(tmp_path / "data", text))
+    space.ingest("demo")
+    (case,) = spec(space, requirements=("R-1",)).spec.cases
+    assert case.precondition == "While a disk is full"
+    assert case.expected == ("A second ingest stops at once",)
+
+
+def test_more_statements_than_steps_are_counted_and_a_pronoun_stays_in_its_file(tmp_path):
+    many = " ".join(f"The door must open for guest {n}." for n in range(15))
+    notes = "# Notes\n\nIt must ring, R-1 says.\n"
+    root = make(tmp_path / "data", f"# Doors\n\n## R-1 Guests\n\n{many}\n")
+    (root / "doc_raw" / "demo" / "notes.md").write_text("# Notes\n")
+    space = opened(root)
+    space.ingest("demo")
+    (case,) = spec(space).spec.cases
+    assert len(case.actions) == 12 and case.notes == ("3 further statements are not part of it",)
+    make(root, "# Doors\n\n- R-1: the door must open.\n")
+    (root / "doc_raw" / "demo" / "notes.md").write_text(notes)
+    space.ingest("demo")
+    (case,) = spec(space).spec.cases
+    assert case.actions == ("Exercise: the door", "Check: It must ring, R-1 says.")
 
 
 def test_a_file_that_is_not_ours_is_refused_and_replaced_only_by_force(space, tmp_path):
@@ -251,6 +299,17 @@ def test_a_model_writes_the_case_and_what_it_invents_is_dropped(scripted):
     assert found["issued"] and found["id"] == case.sources[0].chunk_id
 
 
+def test_a_case_that_covers_another_requirement_does_not_take_its_id(scripted):
+    both = {**GOOD, "requirements": ["R-1", "R-3"]}
+    asking = scripted({"say": both, "once": True}, {"say": "no"})
+    first = spec(asking, form="llm")
+    assert first.spec.cases[0].requirements == ("R-1", "R-3")
+    request = SpecRequest("demo", renew=True)
+    renewed = generate(asking, request, sections=sections_of(first.markdown)).spec
+    ids = {case.requirements[0]: case.id for case in renewed.cases}
+    assert ids == {"R-1": "TC-001", "R-3": "TC-002", "R-4": "TC-003"} and renewed.kept == ()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -258,6 +317,7 @@ def test_a_model_writes_the_case_and_what_it_invents_is_dropped(scripted):
         {**GOOD, "expected": []},
         {**GOOD, "actions": ["a", "b"]},
         {**GOOD, "extra": 1},
+        json.dumps({**GOOD, "title": "half a \ud800 sign"}),
         "no JSON at all",
     ],
 )
@@ -295,6 +355,31 @@ def test_a_silent_model_is_not_asked_for_every_requirement_and_nothing_of_it_is_
     assert [case.form for case in found.cases] == ["deterministic"] * 3
     assert all("was not taken" in case.notes[0] for case in found.cases)
     assert not (drafts.specs_dir(asking, "demo") / "drafts").exists()
+
+
+def test_another_model_is_asked_anew(endpoint, monkeypatch):
+    asking, server = endpoint
+    server.answers = [said(json.dumps(GOOD))]
+    spec(asking, form="llm", requirements=("R-1",))
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "another")
+    (case,) = spec(opened(asking.data_dir), form="llm", requirements=("R-1",)).spec.cases
+    assert len(server.seen) == 2 and case.model == "another"
+
+
+class Far(ScriptedChat):
+    """As if it stood on another machine."""
+
+    name, host, is_local = "far", "api.example.org:443", False
+
+
+def test_a_secret_is_sent_to_no_other_machine(tmp_path, monkeypatch):
+    text = REQUIREMENTS.replace("holds the lock", f"uses the key {'AKIA' + 'QX7PLM2ZR5T9VB3N'}")
+    space = opened(make(tmp_path / "data", text))
+    far = Far(entries=[{"say": "[]"}])
+    monkeypatch.setattr(models, "chat_model", lambda config: far)
+    space.ingest("demo")
+    (case,) = spec(space, form="llm", requirements=("R-1",)).spec.cases
+    assert far.asked == [] and "secret" in case.notes[0]
 
 
 def test_a_damaged_draft_is_made_again(space):

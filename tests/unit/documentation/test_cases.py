@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from ragstream_core.documentation.by_model import Written, checker
 from ragstream_core.documentation.cases import case_from, case_schema
+from ragstream_core.documentation.markdown import sections_of
+from ragstream_core.documentation.verbatim import cell
 from ragstream_core.errors import IntegrityError
 
 SOURCE = {
@@ -46,3 +49,19 @@ def test_the_schema_is_that_of_the_record():
 def test_what_does_not_fit_is_refused(change):
     with pytest.raises(IntegrityError, match="not a test case"):
         case_from(json.dumps({**CASE, **change}))
+
+
+def test_a_bar_ends_no_cell_and_a_heading_in_code_is_no_case():
+    assert cell("a | b") == "`a \\| b`"
+    text = "## TC-001: one\n\nRequirements: `R-1`\n\n```text\n## TC-002: quoted\n```\n"
+    assert [one.id for one in sections_of(text)] == ["TC-001"]
+
+
+def test_a_quote_of_a_model_is_taken_letter_by_letter():
+    source = case_from(json.dumps(CASE)).sources[0]
+    written = Written(
+        title="Door", precondition="", actions=["Ring."], expected=["Open."], postcondition="",
+        requirements=["R-1"], quote="The door must open.",
+    )  # fmt: skip
+    assert checker([(source, "Hm. The door must open.")])(written) == ""
+    assert "no passage" in checker([(source, "Hm. the door must open.")])(written)

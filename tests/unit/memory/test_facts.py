@@ -20,7 +20,7 @@ from ragstream_core.memory.facts.candidate import (
     objection,
     repetition,
 )
-from ragstream_core.memory.facts.deciding import MemoryDecision, candidate_of, decisions
+from ragstream_core.memory.facts.deciding import MOST, MemoryDecision, candidate_of, decisions
 from ragstream_core.memory.facts.rules import candidates
 from ragstream_core.memory.facts.secrecy import seems_secret
 from tests.facts_corpus.judging import WANTED, judged, labelled, written
@@ -119,6 +119,22 @@ def test_a_model_is_believed_nothing_that_the_user_did_not_say(user, fact, why):
     assert why in objection(fact, Said(user), Limits(), is_secret)
 
 
+def test_a_secret_in_the_sentence_before_the_quote_counts():
+    fact = said("The user works as a diver.", "I work as a diver")
+    whole = Said("The door code is 4711 and I work as a diver.")
+    assert "secret" in objection(fact, whole, Limits(), is_secret)
+
+
+def test_three_of_five_words_must_be_the_users():
+    own = Said("I dive with friends in Bergen.")
+    for text, why in (
+        ("The user dives with friends in Bergen for pearls and gold.", ""),
+        ("The user dives with friends for pearls, gold and coral.", "the user did not say so"),
+    ):
+        fact = said(text, "I dive with friends in Bergen")
+        assert objection(fact, own, Limits(), is_secret) == why
+
+
 def test_what_was_recalled_is_not_said():
     fact = said("The user works as a harbour pilot.", "I work as a harbour pilot")
     turn = "I work as a harbour pilot."
@@ -160,6 +176,11 @@ def test_where_there_is_no_json_there_is_no_decision(text):
 )
 def test_a_decision_out_of_range_is_none(change):
     assert decisions(json.dumps({**DECISION, **change})) == []
+
+
+def test_of_very_many_decisions_the_first_are_read():
+    rows = [{**DECISION, "summary": f"The user is diver {n}."} for n in range(40)]
+    assert decisions(json.dumps(rows)) == [MemoryDecision(**row) for row in rows[:MOST]]
 
 
 @pytest.mark.parametrize("change", [{"should_write": False}, {"target": "none"}, {"summary": " "}])
