@@ -31,9 +31,22 @@ _ITEMS = ("facts", "constraints", "open_issues", "files")
 
 
 def print_explained(
-    key: str, ways: Sequence[Mapping[str, Any]], *, locked: bool, detailed: bool
+    key: str,
+    ways: Sequence[Mapping[str, Any]],
+    *,
+    locked: bool,
+    detailed: bool,
+    most_out: int | None = None,
 ) -> None:
-    """Print each candidate's way: a line with its scores and ranks, or every step of it."""
+    """Print each candidate's way: a line with its scores and ranks, or every step of it.
+
+    Args:
+        key: Of the prompt.
+        ways: From `ways`.
+        locked: Whether the prompt had the Exact File Lock.
+        detailed: Print every step.
+        most_out: So many lines of candidates that are not in it, the first; None: all.
+    """
     if locked and not ways:
         typer.echo(f"prompt {key[:KEY_DIGITS]}: {LOCKED}")
         return
@@ -43,6 +56,9 @@ def print_explained(
         return
     kept = sum(bool(way["kept"]) for way in ways)
     typer.echo(f"prompt {key[:KEY_DIGITS]}: {kept} of {len(ways)} candidates are in it")
+    left_out = [way["chunk_id"] for way in ways if not way["kept"]]
+    unshown = set(left_out[most_out:]) if most_out is not None else set()
+    ways = [way for way in ways if way["chunk_id"] not in unshown]
     names = [printable(short_id(way["chunk_id"])) for way in ways]
     width = min(max(map(len, names), default=0), NAME_WIDTH)
     if ways:
@@ -55,6 +71,8 @@ def print_explained(
         ranks = "→".join(str(step["rank"]) for step in way["steps"][:4])
         end = f"{last['stage']}  {last['rule']}: {printable(last['reason'])}"
         typer.echo(f"{mark}  {name:<{width}}{numbers}  {ranks:<14}  {end}")
+    if unshown:
+        note(f"and {len(unshown)} more that are not in it")
     if ways:
         note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
 

@@ -31,7 +31,7 @@ def why(talk: Talk, rest: str) -> Told:
     if not rest:
         found = ways(talk.workspace.decisions(key))
         locked = bool(talk.workspace.store.record(key).inputs["lock"])
-        show = partial(print_explained, key, found, locked=locked, detailed=False)
+        show = partial(print_explained, key, found, locked=locked, detailed=False, most_out=10)
         return Told(data={"prompt_key": key, "candidates": found}, show=show)
     verdict = why_not(talk.workspace, rest, key)
     kept = {row["chunk_id"] for row in verdict["verdicts"] if row["kept"]}

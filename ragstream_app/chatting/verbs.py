@@ -12,6 +12,7 @@ from ragstream_app.chatting.passages import sources
 from ragstream_app.chatting.reasons import why
 from ragstream_app.chatting.said import transcript
 from ragstream_app.chatting.screens import Told
+from ragstream_core.atomic import create_bytes
 from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -124,10 +125,14 @@ def _save(talk: Talk, rest: str) -> Told:
         raise UsageError("nothing was said yet", hint="ask something first")
     path = Path(rest).expanduser()
     try:
-        with path.open("x", encoding="utf-8") as out:
-            out.write(transcript(talk.said))
+        create_bytes(path, transcript(talk.said).encode("utf-8", "backslashreplace"))
     except FileExistsError:
         raise UsageError(f"{path} is there already", hint="/save under another name") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(
+            f"{path} cannot be written: {reason}", hint="/save into a folder that is there"
+        ) from None
     count = len(talk.said)
     return Told([f"{count} turn{'s' * (count > 1)} written to {path}"], {"path": str(path)})
 

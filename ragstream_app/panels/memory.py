@@ -27,6 +27,7 @@ DECIDED_KEY = "memory_decided"
 ADD_KEY, ABOUT_KEY = "memory_add", "memory_about"
 MOST, MOST_LINES, MOST_CHANGED = 20, 40, 3
 ABOUT = {"user": "you", "company": "your company"}
+NOTHING = "Nothing is remembered. A fact that you accept stands in every prompt from then on."
 FORMS = {
     "off": "Facts are looked for when you press Look for facts; facts.form is off.",
     "rules": "After each turn, rules look for facts in what you said.",
@@ -96,7 +97,9 @@ def _waiting(held: Held) -> None:
     )
     notices.show(PLACE)
     if not waiting:
-        st.text("Nothing waits for your word.")
+        st.text(
+            "Nothing waits for your word. What is found waits here with your own words behind it."
+        )
     for fact in waiting[:MOST]:
         _card(fact, decided=False)
     if len(waiting) > MOST:
@@ -148,7 +151,7 @@ def _edit(fact: FactState) -> None:
 
 def _remembered(held: Held) -> None:
     rows = held.remembered
-    st.text("Remembered: these lines stand in every prompt." if rows else "Nothing is remembered.")
+    st.text("Remembered: these lines stand in every prompt." if rows else NOTHING)
     for target, whom in ABOUT.items():
         mine = [row for row in rows if row["target"] == target]
         if mine:

@@ -283,8 +283,11 @@ def test_why_says_why_a_file_is_not_in_the_prompt(indexed, server):
 def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, tmp_path):
     server.answers = [cites]
     target = tmp_path / "chat.md"
-    lines = [f"/save {target}", QUESTION, f"/save {target}", f"/save {target}", "/save"]
-    early, _, written, again, unnamed = objects(piped(lines, "-p", "manual", "--json"))
+    lines = [f"/save {target}", QUESTION, f"/save {target}", f"/save {target}", "/save",
+             f"/save {tmp_path}/missing/chat.md"]  # fmt: skip
+    early, _, written, again, unnamed, lost = objects(piped(lines, "-p", "manual", "--json"))
+    assert "into a folder that is there" in lost["error"]["hint"]
+    assert not (tmp_path / "missing").exists()
     assert "nothing was said yet" in early["error"]["message"]
     assert written["path"] == str(target) and "is there already" in again["error"]["message"]
     assert unnamed["error"]["type"] == "UsageError"

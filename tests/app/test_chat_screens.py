@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from ragstream_app.chatting.models import picked
 from ragstream_app.chatting.terminal import AnswerMarkdown, Coming
+from ragstream_app.trace_text import print_explained
 from tests.app.hostile_answers import PAYLOADS
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -65,3 +67,19 @@ def test_a_model_is_picked_by_number_by_name_or_not_at_all(monkeypatch):
         "beta",
         "alpha",
     ]
+
+
+@given(st.lists(st.booleans(), max_size=30), st.none() | st.integers(0, 12))
+def test_a_chat_shows_all_that_is_in_a_prompt_and_the_first_of_the_rest(kept, most_out):
+    step = {"stage": "a3", "rule": "gate", "reason": "far", "rank": 1, "pass": 1}
+    ways = [{"chunk_id": f"p/f{n}.md::{n:064x}::{n}", "kept": there, "steps": [step]}
+            for n, there in enumerate(kept)]  # fmt: skip
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        print_explained("k" * 12, ways, locked=False, detailed=False, most_out=most_out)
+    lines = out.getvalue().splitlines()
+    dropped = kept.count(False)
+    shown = dropped if most_out is None else min(dropped, most_out)
+    assert sum(line.startswith("in ") for line in lines) == kept.count(True)
+    assert sum(line.startswith("out") for line in lines) == shown
+    assert any(f"{dropped - shown} more" in line for line in lines) is (dropped > shown)

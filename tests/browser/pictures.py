@@ -28,6 +28,7 @@ QUESTION = (
     "## Task\nHow does the Exact File Lock restrict a prompt, and what happens to retrieval?\n\n"
     "## Audience\na new colleague\n"
 )
+CHAT_QUESTION = "How does the Exact File Lock restrict a prompt, and what happens to retrieval?"
 REPLY = "Keep the lock off while you explore, and switch it on once you know the two files."
 NOTE = "# Kitchen\n\nThe coffee machine is descaled on Mondays.\n"
 CITED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="([^"]+)"')
@@ -126,6 +127,7 @@ def page_pictures(browser: Browser, site: Site) -> None:
         walk.idle()
         scrolled(page, "Transparency")
         keep(page, "page-conversation")
+    chat_picture(browser, site)
     with tab(browser, dark=True) as page:
         walk = Walk(page, site).open()
         walk.ask(QUESTION)
@@ -133,6 +135,18 @@ def page_pictures(browser: Browser, site: Site) -> None:
         walk.show("Tokens")
         walk.cells()
         keep(page, "page-dark")
+
+
+def chat_picture(browser: Browser, site: Site) -> None:
+    """Ask one question in the chat and take its picture."""
+    with tab(browser) as page:
+        Walk(page, site).open()
+        page.get_by_role("tab", name="Chat", exact=True).click()
+        box = page.get_by_test_id("stChatInputTextArea")
+        box.fill(CHAT_QUESTION)
+        box.press("Enter")
+        page.get_by_role("button", name="Open in Prompt").wait_for()
+        keep(page, "page-chat")
 
 
 def dagster_pictures(browser: Browser, site: Site) -> None:

@@ -106,9 +106,8 @@ def _visible(workspace: Workspace) -> Iterator[tuple[int, Turn]]:
 def _tells(turn: Turn) -> bool:
     """Whether a turn says something: it is whole, and answers."""
     answer = turn.assistant_text.strip()
-    return (
-        turn.status == "complete" and bool(turn.user_text.strip()) and answer not in (REFUSAL, "")
-    )
+    is_said = bool(answer) and not answer.endswith(REFUSAL)
+    return turn.status == "complete" and bool(turn.user_text.strip()) and is_said
 
 
 def extracted(seq: int, turn: Turn) -> Told:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.answering.extract import EXTRACT
+from ragstream_core.answering.extract import EXTRACT, MOST_LINES
 from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.build.chatting import ChatOptions, ChatSession, build_here
 from ragstream_core.build.history.turns import show
+from ragstream_core.build.memory.digesting import newest_turns
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import (
     ChatBroken,
@@ -20,6 +21,8 @@ from ragstream_core.errors import (
 )
 from ragstream_core.history.records import Asked
 from ragstream_core.records import evolve
+from ragstream_core.records.chat import ChatDelta
+from ragstream_core.settings.prompts import MemoryConfig
 from tests.unit.build.memory.conftest import (
     MEMORY,
     QUESTION,
@@ -67,6 +70,62 @@ def test_where_nothing_is_condensed_the_best_passage_stands_in(space):
     talk = chat(space, unreachable(), settings={"agents.a4": False})
     found = talk.ask(QUESTION).answer
     assert found.citations[0].verified and "SQLite" in found.text + found.citations[0].snippet
+
+
+def test_of_a_locked_file_the_paragraphs_with_the_words_of_the_question_are_the_extract(space):
+    told = "Bread is baked at dawn."
+    text = f"# Locks\n\nNobody waits.\n\n{told}\n\nA lock is held.\n\nDawn and the lock.\n"
+    write_docs(space.data_dir, docs={"oven.md": text})
+    space.ingest("demo")
+    talk = chat(space, unreachable(), settings=PLAIN, files=("oven.md",), lock=True)
+    turn = talk.ask("When is bread baked, at dawn or at the lock?")
+    assert (turn.origin, turn.prompt.extras["s_ctx"]["facts"]) == ("extract", [])
+    kept = turn.answer.text.split("\n\n")[1]
+    assert [line[2:] for line in kept.split("\n")] == [
+        told,
+        "Dawn and the lock.",
+        "A lock is held.",
+    ]
+    assert {c.source for c in turn.answer.citations} == {"oven.md"}
+    assert turn.answer.citations and all(c.verified for c in turn.answer.citations)
+
+
+def test_in_a_file_a_rare_word_counts_more_than_two_common_ones(space):
+    common = "".join(f"The lock number {n} at dawn.\n\n" for n in range(3))
+    write_docs(space.data_dir, docs={"oven.md": f"{common}An oven is hot.\n"})
+    space.ingest("demo")
+    talk = chat(space, unreachable(), settings=PLAIN, files=("oven.md",), lock=True)
+    kept = talk.ask("Is the oven a lock of the dawn?").answer.text.split("\n\n")[1]
+    assert kept.startswith("- An oven is hot.")
+
+
+def test_a_model_that_goes_away_within_its_answer_is_no_extract(space):
+    class Gone(Spy):
+        def stream(self, messages):
+            yield ChatDelta("Half of ")
+            raise ChatUnreachable("gone")
+
+    told = []
+    turn = chat(space, Gone(), settings=PLAIN).ask(QUESTION, on_origin=told.append)
+    assert (told, turn.origin, turn.answer.status) == (["model"], "model", "partial")
+    assert turn.answer.text.strip() == "Half of"
+
+
+def test_a_locked_file_that_has_no_word_of_the_question_is_a_refusal(space):
+    talk = chat(space, unreachable(), settings=PLAIN, files=("retrieval.md",), lock=True)
+    turn = talk.ask("zzqx plonk?")
+    assert (turn.origin, turn.answer.status) == ("extract", "complete")
+    assert turn.answer.text.endswith(REFUSAL) and not turn.answer.citations
+    assert not newest_turns(space, MemoryConfig())  # the digest does not tell of it
+
+
+def test_an_injected_file_comes_before_the_facts_of_others(space):
+    talk = chat(space, unreachable(), settings=PLAIN, files=("retrieval.md",))
+    turn = talk.ask(f"{QUESTION} And the dense signal?")
+    facts = turn.prompt.extras["s_ctx"]["facts"]
+    lines = turn.answer.text.split("\n\n", 1)[1].split("\n")
+    assert turn.answer.citations[0].source == "retrieval.md"
+    assert facts and facts[0]["text"] in turn.answer.text and len(lines) <= MOST_LINES
 
 
 def test_an_endpoint_that_is_not_there_is_met_in_a_second_and_over_http(tmp_path, monkeypatch):
