@@ -63,6 +63,19 @@ class Terminal:
         """Press Ctrl-C: what the terminal sends to the command then."""
         self.process.send_signal(signal.SIGINT)
 
+    def interrupts_until(self, what: str) -> None:
+        """Press Ctrl-C at a prompt until something is shown.
+
+        One that comes before readline waits for a key is looked at with the next key only.
+        """
+        for _ in range(30):
+            self.interrupts()
+            end = time.monotonic() + 2.0
+            while time.monotonic() < end and self._read():
+                if what in self.text:
+                    return
+        raise AssertionError(f"never {what!r} in:\n{self.text}")
+
     def shows(self, what: str, times: int = 1) -> str:
         """Wait until something was shown so many times; return all text.
 
