@@ -70,5 +70,7 @@ def main(seed: int, perplexity: float) -> None:
     answer, sys.stdout = sys.stdout, Reports()
     with threadpool_limits(limits=1):
         points = embed(vectors, seed=seed, perplexity=perplexity)
-    np.save(answer.buffer, points)
+    packed = io.BytesIO()  # NumPy asks a file for its position, and a pipe may have none
+    np.save(packed, points)
+    answer.buffer.write(packed.getvalue())
     answer.flush()
