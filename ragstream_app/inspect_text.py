@@ -35,8 +35,8 @@ def print_neighbours(rows: Sequence[Mapping[str, Any]]) -> None:
         title = Text(_where(row), style="bold")
         table = Table(title=title, title_justify="left", expand=True, box=SIMPLE_HEAD)
         table.add_column("cosine", justify="right", no_wrap=True)
-        table.add_column("where", overflow="fold", ratio=2)
-        table.add_column("text", ratio=5)
+        table.add_column("where", overflow="fold", max_width=max(20, 2 * console.width // 5))
+        table.add_column("text", ratio=1)
         table.add_row("", Text("itself", style="dim"), Text(_words(row), style="dim"))
         for near in row["neighbours"]:
             table.add_row(f"{near['score']:.3f}", Text(_where(near)), Text(_words(near)))
@@ -159,4 +159,5 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _words(row: Mapping[str, Any]) -> str:
-    return printable(" ".join(str(row["text"]).split()))[:SNIPPET_CHARS]
+    text = printable(" ".join(str(row["text"]).split()))
+    return text if len(text) <= SNIPPET_CHARS else f"{text[:SNIPPET_CHARS].rstrip()} …"

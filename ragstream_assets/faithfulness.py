@@ -150,4 +150,4 @@ def _rows(report: Report) -> list[dict[str, Any]]:
         score = "-" if judged.score is None else f"{judged.score:.3f}"
         question = " ".join(judged.of.question.split())[:_QUESTION_CHARS]
         rows.append({**counts, "score": score, "question": question})
-    return sorted(rows, key=lambda row: (row["score"], row["line"]))
+    return sorted(rows, key=lambda row: (row["score"] == "-", row["score"], row["line"]))

@@ -127,7 +127,7 @@ def tsne(
     """Draw a map of chunks: those that lie together are similar. 5,000 take about half a minute.
 
     Raises:
-        UsageError: No project, or the file is neither PNG nor CSV.
+        UsageError: No project, the file is neither PNG nor CSV, or cannot be written.
         Refused: The file is there already.
         RagstreamError: Nothing is embedded, an index is damaged, or t-SNE failed.
     """
@@ -151,7 +151,10 @@ def tsne(
 
         data = draw(found, by="" if by == "auto" else by)
     _require_new(out, force=force)  # a map takes time
-    replace_bytes(out.resolve(), data)
+    try:
+        replace_bytes(out.resolve(), data)
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror or error}", hint="--out map.png") from None
     if as_json:
         emit_json(_summary(found, out, len(data)))
         return

@@ -34,7 +34,6 @@ class MapJob:
         state: Digest of what it was drawn from; empty until that is known.
         result: The map, once it is there.
         snippets: The first characters of each place's text, in the order of its places.
-        png: The map as a picture.
         problem: Why there is none, as `describe` says it; empty where there is one.
     """
 
@@ -43,7 +42,6 @@ class MapJob:
         self.state = ""
         self.result: ChunkMap | None = None
         self.snippets: list[str] = []
-        self.png = b""
         self.problem: dict[str, str] = {}
         self._line, self._fraction, self._began = "reading the vectors", 0.0, time.monotonic()
         self._ended, self._stop = threading.Event(), threading.Event()
@@ -87,14 +85,11 @@ class MapJob:
     def _draw(self, workspace: Workspace) -> None:
         """Draw once; whatever goes wrong is the job's problem, never the thread's."""
         from ragstream_core.build.inspecting import maps
-        from ragstream_core.inspection.drawing import draw
 
         try:
             self.state = maps.state(workspace, self.request)
             found = maps.draw(workspace, self.request, self.note)
-            self._line = "drawing"
             self.snippets = [text[:SNIPPET_CHARS] for text in maps.texts(workspace, found)]
-            self.png = draw(found)
             self.result = found
         except Exception as error:  # the page's error boundary
             self.problem = describe(error)

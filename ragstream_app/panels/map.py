@@ -125,6 +125,7 @@ def watch() -> None:
 
 def drawn(found: MapJob, result: ChunkMap) -> None:
     """Draw a map, what can be taken away of it, and the passage of a chosen point."""
+    from ragstream_core.inspection.drawing import draw
     from ragstream_core.inspection.places import FILES, PROJECTS
 
     by, head = st.columns([1, 4], gap="small", vertical_alignment="center")
@@ -150,7 +151,9 @@ def drawn(found: MapJob, result: ChunkMap) -> None:
     place = chosen(event, result)
     line, png, table = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
     line.text(_named(place))
-    png.download_button("PNG", found.png, "map.png", "image/png", width="stretch")
+    png.download_button(
+        "PNG", lambda: draw(result, by=colour), "map.png", "image/png", width="stretch"
+    )
     table.download_button(
         "CSV", lambda: _csv(result), "map.csv", "text/csv", width="stretch",
         help="One line a point, with its whole text.",

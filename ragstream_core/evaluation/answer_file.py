@@ -15,6 +15,7 @@ from ragstream_core.answering.issued import Issued
 from ragstream_core.errors import UsageError
 
 EXAMPLE = '{"answer": "… [source: a.md, chunk: 1a2b3c4d]", "prompt_key": "…"}'
+_HINT = f"write lines like {EXAMPLE}"
 _Text = Annotated[str, Field(min_length=1)]
 
 
@@ -59,10 +60,11 @@ def read_answers(path: Path) -> list[tuple[int, Line]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path} cannot be read: {why}", hint=_HINT) from None
     found = [(n, _line(f"{path}:{n}", text)) for n, text in enumerate(lines, 1) if text.strip()]
     if not found:
-        raise UsageError(f"{path} holds no answer", hint=f"write lines like {EXAMPLE}")
+        raise UsageError(f"{path} holds no answer", hint=_HINT)
     return found
 
 
@@ -76,5 +78,5 @@ def _line(where: str, text: str) -> Line:
             f"{where}: {place + ': ' if place else ''}{first['msg']}", hint=f"e.g. {EXAMPLE}"
         ) from None
     if not (line.prompt_key or line.passages or line.question):
-        raise UsageError(f"{where}: neither prompt_key, passages nor question")
+        raise UsageError(f"{where}: neither prompt_key, passages nor question", hint=_HINT)
     return line

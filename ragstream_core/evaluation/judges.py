@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ragstream_core.agents.asking import Answer, Ask, own, question
+from ragstream_core.agents.reading import stemmed_terms
 from ragstream_core.answering.issued import Issued
 from ragstream_core.evaluation.agreement import Embed, Support, stands, support
 from ragstream_core.prompting.fences import Source
@@ -139,6 +140,7 @@ def _fault(said: Verdicts, names: Mapping[str, tuple[str, Sequence[Issued]]]) ->
         return "not each sentence exactly once"
     for row in said.verdicts:
         cited = names[row.claim][1]
-        if row.supported and not any(stands(row.quote, passage.text) for passage in cited):
+        proof = stemmed_terms(row.quote) and any(stands(row.quote, p.text) for p in cited)
+        if row.supported and not proof:  # a quote of "the" proves nothing
             return f"its quote for {row.claim} does not stand in what is cited"
     return ""

@@ -197,7 +197,13 @@ def test_what_is_refused(gold, run, tmp_path):
     assert code == 1 and "not on this machine" in err
     code, _, err = run(*QUOTE, "--session", "nobody")
     assert code == 2 and "no answer in session" in err
+    code, _, err = run(*QUOTE, "--answers", str(tmp_path / "none.jsonl"))
+    assert code == 2 and "none.jsonl cannot be read: No such file" in err and "prompt_key" in err
     gold.unlink()
+    code, _, err = run(*QUOTE, "-p", "nobody")
+    assert code == 2 and "no project 'nobody'" in err
+    code, _, err = run("eval", "faithfulness", "-p", "manual", "--judge", "oracle")
+    assert code == 2 and "no judge 'oracle'" in err
     code, _, err = run(*QUOTE, "-p", "manual")
     assert code == 2 and "gold.jsonl" in err
     code, _, err = run(*QUOTE, "-p", "manual", "--gold", str(tmp_path / "none.jsonl"))

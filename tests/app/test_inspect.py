@@ -13,11 +13,11 @@ import pytest
 from ragstream_app.inspect_text import print_neighbours
 from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn
+from ragstream_core.build.history.turns import append_turn, journal
 from ragstream_core.build.inspecting import maps
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import GenerationGone
-from ragstream_core.history.records import Turn
+from ragstream_core.history.records import Cleared, Turn
 from ragstream_core.stores.view import forget_views
 
 CANARY = "The umbrella of the cathedral is made of marzipan, says the sexton."
@@ -132,6 +132,12 @@ def test_foreign_text_cannot_steer_the_terminal(capsys):
     assert "\x1b" not in out and "\x07" not in out and "[red]x" in out
 
 
+def test_a_text_that_is_cut_says_so(capsys):
+    row = {"chunk_id": "a.md::x::0", "source": "a.md", "text": "word " * 99, "neighbours": []}
+    print_neighbours([row])
+    assert "word …" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("method", ["tsne", "pca"])
 def test_a_map_has_a_line_a_chunk_and_loses_no_text(indexed, run, tmp_path, method):
     out = tmp_path / "map.csv"
@@ -160,6 +166,10 @@ def test_a_picture_and_a_sample(indexed, run, tmp_path):
     assert "3 of " in said and "a sample in which each file keeps its share" in err
     code, _, err = run("index", "tsne", "manual", "--out", str(tmp_path / "map.gif"))
     assert code == 2 and ".png" in err
+    code, _, err = run(
+        "index", "tsne", "manual", "--method", "pca", "--out", str(out / "in-a-file.png")
+    )
+    assert code == 2 and "in-a-file.png" in err and "--out" in err
     assert not list(tmp_path.glob(".map*")), "something was left behind"
 
 
@@ -209,6 +219,25 @@ def test_conversations_are_on_the_map_until_they_are_cleared(indexed, run, tmp_p
     code, _, err = run("index", "neighbors", "manual", "--history")
     assert code == 1 and "no turn is embedded" in err
     assert state not in ("", None)
+
+
+def test_turns_hidden_by_a_clearing_that_was_killed_are_shown_nowhere(indexed, run):
+    space = talk()
+    request = maps.MapRequest(("manual",), history=True, method="pca")
+    found, state = maps.draw(space, request), maps.state(space, request)
+    (first,) = [e for e in journal(space).entries() if e.seq == 1]
+    gone = [p for p in found.places if p.path == "talks/1"]
+    assert isinstance(first.record, Turn) and gone
+    journal(space).append([Cleared("c", "2026-10-09T10:00:00+02:00", ((1, 1),), "range", turns=1)])
+    forget_views()
+    assert maps.state(space, request) != state
+    shown = {place.chunk_id for place in maps.draw(space, request).places}
+    assert shown == {p.chunk_id for p in found.places} - {p.chunk_id for p in gone}
+    with pytest.raises(GenerationGone):
+        list(maps.texts(space, found))
+    near = ("index", "neighbors", "--history", "--json", "--k", "99")
+    assert json.loads(run(*near, "--chunk", gone[0].chunk_id)[1]) == []
+    assert f"{CANARY} 0" not in run(*near)[1] and f"{CANARY} 1" in run(*near)[1]
 
 
 def test_a_map_knows_when_its_project_changed(indexed, run):

@@ -6,11 +6,15 @@ import pytest
 
 from ragstream_assets.charts import line
 from ragstream_assets.definitions import defs
-from ragstream_assets.faithfulness import CHECK, FAITHFULNESS
+from ragstream_assets.faithfulness import CHECK, FAITHFULNESS, report_metadata, verdict
 from ragstream_assets.resources import adopt
+from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.build.evaluating.faithfulness import figures_dir
 from ragstream_core.build.quality import gold_path
-from ragstream_core.evaluation.report import kept
+from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.evaluation.faithfulness import Answered, judged
+from ragstream_core.evaluation.judges import QuoteJudge
+from ragstream_core.evaluation.report import Report, kept
 
 QUESTION = "What does a killed ingest leave behind?"
 GOLD = {"question": QUESTION, "file": "crash.md", "answer": "the last committed generation"}
@@ -82,6 +86,24 @@ def test_a_project_without_gold_questions_fails_with_one_sentence(ingested, home
     failed = materialise(ingested, home)
     (event,) = [e for e in failed.all_events if e.is_step_failure]
     assert "no gold questions" in str(event.step_failure_data.user_failure_data.description)
+
+
+def test_the_least_faithful_comes_first_and_what_claims_nothing_last():
+    answers = [
+        Answered(text, text, {}, line=line)
+        for line, text in enumerate((REFUSAL, "It is red.", "It is blue."), 1)
+    ]
+    judge = QuoteJudge(HashedEmbedder().embed_documents)
+    found = report_metadata(Report("demo", "quote", [judged(a, judge) for a in answers]), [])
+    rows = [(row.data["line"], row.data["score"]) for row in found["questions"].value.records]
+    assert rows == [(2, "0.000"), (3, "0.000"), (1, "-")]
+
+
+@pytest.mark.parametrize(("text", "passed"), [("It is red.", (True, False)), ("#", (True, True))])
+def test_a_score_that_is_just_enough_passes(text, passed):
+    found = judged(Answered("", text, {}), QuoteJudge(HashedEmbedder().embed_documents))
+    report = Report("demo", "quote", [found])
+    assert tuple(verdict(report, least).passed for least in (0.0, 0.01)) == passed
 
 
 def test_a_line_puts_each_value_at_its_height():

@@ -48,14 +48,16 @@ def of_gold(
         progress: Called with (done, total) after each answer.
 
     Raises:
+        UnknownProject: There is no such folder.
         UsageError: There are no gold questions, or no such judge.
         ChatFailed: The model that should answer does not.
         RagstreamError: Nothing is ingested, or a model is not available.
         OSError: The figures cannot be written.
     """
+    workspace.doc_dir(project)
+    chosen = judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
     questions = read_gold(gold) if gold else gold_questions(workspace, project)
     questions = questions[:limit] if limit else questions
-    chosen = judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
     view = workspace.view(project)
     series = digest_of(
         {

@@ -175,7 +175,7 @@ def _notes(
             f"{shown:,} of {total:,} chunks are shown, a sample in which each file keeps its share"
         )
     if method != request.method:
-        notes.append(f"t-SNE needs {LEAST} chunks; {shown} are laid out by PCA")
+        notes.append(f"t-SNE needs {LEAST} chunks; fewer are laid out by PCA")
     elif method == "tsne" and width < request.perplexity:
         notes.append(f"perplexity {width:.3g} instead of {request.perplexity:g}: few chunks")
     return tuple(notes)

@@ -14,6 +14,7 @@ from ragstream_core.evaluation.claims import sentences_of
 from ragstream_core.evaluation.faithfulness import Answered, judged
 from ragstream_core.evaluation.gold_answers import figures
 from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge, Verdicts
+from ragstream_core.evaluation.report import Report, keep, kept
 from ragstream_core.models.nli import NliModel
 from ragstream_core.models.scripted import ScriptedChat
 from ragstream_core.orchestration.exchanges import Exchanges
@@ -128,6 +129,19 @@ def test_an_entailment_model_judges_what_is_no_quote(tmp_path):
     assert other.score == max(model.entailment([said], [p.text for p in passages]))
     assert (other.rule, other.supported) == ("entailment", other.score >= 0.5)
 
+    passage = passages[:1]
+    for share, held in ((0.49, False), (0.5, True)):
+        (verdict,) = NliJudge(lambda _, p, share=share: [share] * len(p)).judge([(said, passage)])
+        assert verdict.supported is held
+
+
+def test_figures_of_two_series_of_one_generation_are_both_kept(tmp_path):
+    for series in ("a" * 64, "b" * 64):
+        keep(tmp_path, Report("demo", "quote", [], generation=3, series=series))
+        keep(tmp_path, Report("demo", "quote", [], generation=3, series=series))
+    assert [row["series"][0] for row in kept(tmp_path)] == ["a", "b"]
+    assert [row["series"][0] for row in kept(tmp_path, "b" * 64)] == ["b"]
+
 
 def asking(tmp_path, say):
     path = tmp_path / "script.yaml"
@@ -166,6 +180,7 @@ def test_a_language_model_must_quote_what_supports_a_sentence(tmp_path):
         verdicts(("c1", True, "held by one writer"), ("c1", True, "held by one writer")),
         verdicts(("c1", True, "words of its own"), ("c2", False, "")),
         verdicts(("c1", True, ""), ("c2", False, "")),
+        verdicts(("c1", True, "by"), ("c2", False, "")),
         verdicts(("c1", True, "Another text about nothing"), ("c2", False, "")),
     ],
 )

@@ -71,6 +71,17 @@ def test_pca_is_that_of_scikit_learn():
     assert np.allclose(np.abs(pca(rows)), np.abs(theirs), atol=1e-6)
 
 
+def test_the_largest_part_of_a_direction_points_upwards():
+    ends = np.array([[3, 1], [-3, -1]], dtype=np.float32)
+    assert pca(ends)[0, 0] > 0 > pca(-ends)[0, 0]
+    assert pca(ends[:, ::-1])[0, 0] > 0 > pca(-ends[:, ::-1])[0, 0]
+
+
+@pytest.mark.parametrize(("rows", "width"), [(4, 1.0), (31, 10.0), (91, 30.0), (5_000, 30.0)])
+def test_the_perplexity_is_at_most_a_third_of_the_others(rows, width):
+    assert usable_perplexity(30.0, rows) == width
+
+
 def test_pca_keeps_the_direction_of_the_largest_variance_first():
     rows = np.zeros((40, 3), dtype=np.float32)
     rows[:, 2], rows[:, 0] = np.linspace(-5, 5, 40), np.tile([0.1, -0.1], 20)
@@ -252,6 +263,7 @@ def test_a_histogram_counts_each_value_once(values, bins):
 def test_norms_tell_sound_vectors_from_others():
     rows = unit(np.random.default_rng(0), 6)
     assert norms(rows)["not_unit"] == norms(rows)["not_finite"] == 0
+    assert norms(rows * np.float32(1.002))["not_unit"] == 6
     rows[1] *= 2
     rows[2, 0] = np.nan
     found = norms(rows)

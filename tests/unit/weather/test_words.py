@@ -64,4 +64,8 @@ def test_what_stands_out_is_named():
     assert "No day stands out" in said(mild, mild, mild) and "hardly changes" in said(mild, mild)
     assert "rises from 5.0 °C to 25.0 °C" in said(mild, storm)
     assert "falls from 25.0 °C to 5.0 °C" in said(storm, mild)
+    assert "about the same: the average of a day goes from 5.0 °C to 5.9 °C" in said(
+        mild, (5.9, 0.0, 10.0)
+    )
+    assert "rises from 5.0 °C to 6.1 °C" in said(mild, (6.1, 0.0, 10.0))
     assert "rough guess" in said(*[mild] * 8) and "rough guess" not in said(*[mild] * 7)
