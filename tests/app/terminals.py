@@ -16,6 +16,11 @@ LIMIT_S = 60.0
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r")
 
 
+def _heeds_interrupts() -> None:
+    """Undo what a shell does to its background jobs, which tests may be started by."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A command on a pseudo terminal of 100 columns and 40 lines.
 
@@ -29,6 +34,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ragstream_app.cli", *words],
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+            preexec_fn=_heeds_interrupts,
             env={**os.environ, "PYTHONPATH": path, "TERM": "xterm-256color", "COLUMNS": "100",
                  "LINES": "40"},
         )  # fmt: skip
@@ -62,19 +68,6 @@ class Terminal:
     def interrupts(self) -> None:
         """Press Ctrl-C: what the terminal sends to the command then."""
         self.process.send_signal(signal.SIGINT)
-
-    def interrupts_until(self, what: str) -> None:
-        """Press Ctrl-C at a prompt until something is shown.
-
-        One that comes before readline waits for a key is looked at with the next key only.
-        """
-        for _ in range(30):
-            self.interrupts()
-            end = time.monotonic() + 2.0
-            while time.monotonic() < end and self._read():
-                if what in self.text:
-                    return
-        raise AssertionError(f"never {what!r} in:\n{self.text}")
 
     def shows(self, what: str, times: int = 1) -> str:
         """Wait until something was shown so many times; return all text.

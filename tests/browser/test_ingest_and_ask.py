@@ -60,8 +60,7 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
     walk.tab.keyboard.press("Escape")
     walk.tab.get_by_role("button", name="Remove manual").click()
     walk.sees("Not ingested yet")
-    walk.button("Upload").click()
-    walk.tab.get_by_test_id("stFileUploaderDropzoneInput").set_input_files([
+    walk.opens("Upload", "stFileUploaderDropzoneInput").set_input_files([
         {"name": "service plan.md", "mimeType": "text/markdown", "buffer": NOTE.encode()},
         {"name": "../../tests.pdf", "mimeType": "application/pdf", "buffer": pdf_of(COVER, PAGE)},
     ])  # fmt: skip

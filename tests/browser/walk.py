@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from ragstream_core.orchestration.chain import BUTTONS
 from tests.browser.sites import Site
@@ -51,6 +52,20 @@ class Walk:
     def button(self, name: str) -> Locator:
         """Return a button by what is written on it."""
         return self.tab.get_by_role("button", name=name, exact=True)
+
+    def opens(self, name: str, inside: str) -> Locator:
+        """Open what a button opens; return what is inside, by its test id.
+
+        A page that is drawn at the same moment closes it again: then a person clicks once more.
+        """
+        found = self.tab.get_by_test_id(inside)
+        for _ in range(6):
+            self.idle()
+            self.button(name).click()
+            with contextlib.suppress(TimeoutError):
+                found.wait_for(state="attached", timeout=10_000)
+                return found
+        raise AssertionError(f"{name} never opened")
 
     def box(self, name: str) -> Locator:
         """Return a box to write into by its label."""
