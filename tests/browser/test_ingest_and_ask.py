@@ -60,7 +60,8 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
     walk.tab.keyboard.press("Escape")
     walk.tab.get_by_role("button", name="Remove manual").click()
     walk.sees("Not ingested yet")
-    walk.opens("Upload", "stFileUploaderDropzoneInput").set_input_files([
+    drop = walk.tab.get_by_test_id("stFileUploaderDropzoneInput")
+    walk.opens(walk.button("Upload"), drop).set_input_files([
         {"name": "service plan.md", "mimeType": "text/markdown", "buffer": NOTE.encode()},
         {"name": "../../tests.pdf", "mimeType": "application/pdf", "buffer": pdf_of(COVER, PAGE)},
     ])  # fmt: skip

@@ -53,19 +53,18 @@ class Walk:
         """Return a button by what is written on it."""
         return self.tab.get_by_role("button", name=name, exact=True)
 
-    def opens(self, name: str, inside: str) -> Locator:
-        """Open what a button opens; return what is inside, by its test id.
+    def opens(self, opener: Locator, inside: Locator) -> Locator:
+        """Click until something opens; return what is inside.
 
         A page that is drawn at the same moment closes it again: then a person clicks once more.
         """
-        found = self.tab.get_by_test_id(inside)
         for _ in range(6):
             self.idle()
-            self.button(name).click()
+            opener.click()
             with contextlib.suppress(TimeoutError):
-                found.wait_for(state="attached", timeout=10_000)
-                return found
-        raise AssertionError(f"{name} never opened")
+                inside.wait_for(state="attached", timeout=10_000)
+                return inside
+        raise AssertionError(f"{opener} opened nothing")
 
     def box(self, name: str) -> Locator:
         """Return a box to write into by its label."""
