@@ -169,6 +169,11 @@ def interruptible(stop: threading.Event) -> Iterator[None]:
         return
 
     def interrupted(number: int, frame: object) -> None:
+        """Set the event.
+
+        Raises:
+            KeyboardInterrupt: It is set already.
+        """
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()

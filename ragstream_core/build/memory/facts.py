@@ -198,6 +198,12 @@ class FactMemory:
         taken = ""
 
         def make() -> list[Fact]:
+            """Return the step.
+
+            Raises:
+                UsageError: No such fact, or the step means nothing to it.
+                Refused: It seems to hold a secret.
+            """
             nonlocal taken
             fact = find_fact(self.facts(), which)
             if why := _useless(fact, event, text, target or fact.target):

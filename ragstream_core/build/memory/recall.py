@@ -131,7 +131,11 @@ class RagstackMemory:
         log = turns.journal(self._workspace)
 
         def made() -> list[turns.Written]:
-            """Return the turn, unless its source may have been cleared meanwhile."""
+            """Return the turn.
+
+            Raises:
+                InputUnavailable: Its source may have been cleared meanwhile.
+            """
             if cleared_since(log, found.seq):
                 raise InputUnavailable("turns were cleared meanwhile")
             return turns.completed([turn])
