@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 LIMIT_S = 60.0
+AGAIN_S = 3.0
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r")
 
 
@@ -68,6 +69,23 @@ class Terminal:
     def interrupts(self) -> None:
         """Press Ctrl-C: what the terminal sends to the command then."""
         self.process.send_signal(signal.SIGINT)
+
+    def interrupts_until(self, what: str) -> None:
+        """Press Ctrl-C until something is shown.
+
+        One that arrives after Python's ``input`` has shown its prompt and before it waits for a key
+        is taken up with the next key only: a person presses it again.
+
+        Raises:
+            AssertionError: It never was.
+        """
+        end = time.monotonic() + LIMIT_S
+        while what not in self.text:
+            assert time.monotonic() < end, f"never {what!r} in:\n{self.text}"
+            self.interrupts()
+            pause = time.monotonic() + AGAIN_S
+            while what not in self.text and time.monotonic() < pause:
+                assert self._read(), f"it ended after:\n{self.text}"
 
     def shows(self, what: str, times: int = 1) -> str:
         """Wait until something was shown so many times; return all text.

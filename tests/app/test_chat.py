@@ -119,8 +119,7 @@ def test_ctrl_c_ends_the_answer_and_not_the_chat(indexed, server, run):
 def test_ctrl_c_at_the_prompt_says_how_to_leave(indexed, server):
     with Terminal("chat", "-p", "manual") as screen:
         screen.shows("you> ")
-        screen.interrupts()
-        screen.shows("Ctrl-D or /quit ends the chat")
+        screen.interrupts_until("Ctrl-D or /quit ends the chat")
         screen.shows("you> ", 2)
         screen.presses(b"\x04")
         assert screen.ends() == 0
