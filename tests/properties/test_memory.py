@@ -215,3 +215,5 @@ def test_the_newest_of_equals_comes_first_and_other_scopes_never():
     index = QuestionIndex("m").moved(seq=4, chain="c", added=zip(rows, unit, strict=True))
     found = index.nearest(unit[0], scope="s", least=0.5)
     assert [match.asked.turn for match in found] == ["b", "a"]
+    assert index.nearest(unit[0], scope="s", least=1.0) == found  # the least score still counts
+    assert len(index.nearest(unit[0], scope="s", least=0.0)) == 3

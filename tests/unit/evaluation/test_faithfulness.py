@@ -1,14 +1,18 @@
 """Sentences of an answer, the rule by quote and agreement, the judges, the file of answers."""
 
 import json
+import math
 
+import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.answering.issued import Issued
 from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.errors import UsageError
-from ragstream_core.evaluation.agreement import stands, support
+from ragstream_core.evaluation.agreement import THRESHOLD, stands, support
 from ragstream_core.evaluation.answer_file import read_answers
 from ragstream_core.evaluation.claims import sentences_of
 from ragstream_core.evaluation.faithfulness import Answered, judged
@@ -85,6 +89,19 @@ def test_a_marker_that_was_not_issued_or_names_another_file_is_unknown():
 def test_the_rule_by_quote_and_agreement(sentence, rule):
     found = support(sentence, TEXT, embed=EMBED)
     assert (found.rule, found.supported) == (rule, rule in ("quote", "agreement"))
+
+
+@given(held=st.integers(0, 5), cosine=st.floats(-1, 1))
+@example(held=2, cosine=0.96)  # exactly on the threshold
+@example(held=2, cosine=0.95999)
+def test_half_the_words_and_half_the_cosine_must_reach_the_threshold(held, cosine):
+    words = ("lantern", "harbour", "copper", "meadow", "whistle")
+    passage = " ".join([*words[:held], *(f"other{n}" for n in range(5 - held))])
+    near = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]], dtype=np.float32)
+    found = support(f"The {' '.join(reversed(words))}", passage, embed=lambda texts: near)
+    expected = (held / 5 + max(0.0, cosine)) / 2
+    assert found.score == pytest.approx(expected, abs=2e-6)
+    assert found.supported == (found.score >= 0.68 == THRESHOLD)
 
 
 def test_links_and_the_title_count_as_what_they_show():

@@ -182,6 +182,17 @@ def test_no_answer_crosses_a_generation_a_model_or_a_rule_text(space):
     assert (len(model.asked), len(other.asked)) == (3, 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("temperature", 0.7), ("max_output_tokens", 77), ("base_url", "http://127.0.0.1:2/v1")],
+)
+def test_no_answer_crosses_how_a_model_is_asked(space, name, value):
+    chat(space, Spy(), session="s").ask(QUESTION)
+    other = opened(space.data_dir, **{f"provider.{name}": value})
+    assert chat(other, Spy(), session="s").ask(QUESTION).origin == "model"
+    assert chat(other, Spy(), session="s").ask(QUESTION).origin == "cached"
+
+
 def test_a_file_that_changed_since_is_a_border_before_it_is_ingested(space):
     name = next(iter(sorted(DOCS)))
     talk = chat(space, model := Spy(), session="s", files=(name,))

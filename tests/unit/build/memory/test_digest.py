@@ -114,8 +114,9 @@ def test_it_is_in_the_key_replayed_and_named_where_two_prompts_differ(space):
 
 def test_an_answer_that_was_given_again_is_told_once(space):
     talk = chat(space, Spy(), session="s")
-    for _ in range(3):
-        talk.ask(QUESTION)
+    for text in (QUESTION, QUESTION.upper(), f"{QUESTION} "):
+        talk.ask(text)
+    assert [turn.origin for turn in turns(space)] == ["", "cached", "cached"]
     assert turns_of(pinned(space).texts[DIGEST]) == [show(space)[-1]["seq"]]
 
 
