@@ -44,9 +44,14 @@ class Marker:
     span: tuple[int, int]
 
 
+def shown_name(source: str) -> str:
+    """Return the file name of a path as a marker shows it: percent-encoded."""
+    return safe_name(source.rsplit("/", 1)[-1])
+
+
 def answer_marker(source: str, short_id: str) -> str:
     """Return ``[source: <filename>, chunk: <short id>]``; the file name is percent-encoded."""
-    return f"[source: {safe_name(source.rsplit('/', 1)[-1])}, chunk: {short_id}]"
+    return f"[source: {shown_name(source)}, chunk: {short_id}]"
 
 
 def context_header(source: str, chunk: str, score: float) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ragstream_core.prompting import render
+from ragstream_core.prompting.citations import shown_name
 from ragstream_core.prompting.fences import Source, frame, make_nonce, normalise, safe_name
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
@@ -162,7 +163,10 @@ def _nonce(prompt: SuperPrompt, layout: Layout, framed: Texts) -> str:
     foreign = [text for _, text in framed] + [safe_name(source.name) for source, _ in framed]
     for items in prompt.extras.get("s_ctx", {}).values():
         foreign += [f"{item.get('heading', '')} {item['text']}" for item in items]
-        foreign += [safe_name(c["source"]) for item in items for c in item.get("citations", [])]
+        cited = [str(c["source"]) for item in items for c in item.get("citations", [])]
+        foreign += [safe_name(name) for name in cited]
+        last = [(safe_name(name), shown_name(name)) for name in cited]
+        foreign += [name for path, name in last if name not in path]  # the path was cut before it
     own = [layout.hard_rules, layout.project_memory, *(prompt.body.values())]
     own += [f"{h['name']}\n{h['text']}" for h in prompt.extras.get("headers", [])]
     return make_nonce([*(normalise(text).text for text in foreign), *own])

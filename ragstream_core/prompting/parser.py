@@ -22,11 +22,11 @@ def _grammar(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[s
     return (
         re.compile(rf"## \[{nonce}\] (.+)"),
         re.compile(
-            rf'<<DOC (\d+) {nonce} id="[A-Za-z0-9_.-]+" source="[A-Za-z0-9._~/%-]{{1,200}}"'
+            rf'<<DOC (\d{{1,6}}) {nonce} id="[A-Za-z0-9_.-]+" source="[A-Za-z0-9._~/%-]{{1,200}}"'
             r' span="\d+-\d+" sha256="[0-9a-f]{0,12}"'
-            r'(?: mode="(?:FULL|PACK|CUT|DIFF)")? lines=(\d+)>>'
+            r'(?: mode="(?:FULL|PACK|CUT|DIFF)")? lines=(\d{1,9})>>'
         ),
-        re.compile(rf"<<END DOC (\d+) {nonce}>>"),
+        re.compile(rf"<<END DOC (\d{{1,6}}) {nonce}>>"),
     )
 
 
