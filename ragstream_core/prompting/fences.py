@@ -27,8 +27,8 @@ _DROPPED = {
     "control": "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f",
     "bidi": "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069",
     "zero_width": "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065"
-    "\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb",
-    "tag": "\U000e0000-\U000e007f",
+    "\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a",
+    "tag": "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff",
     "variation": "\ufe00-\ufe0f\U000e0100-\U000e01ef",
     "surrogate": "\ud800-\udfff",
 }
