@@ -52,6 +52,7 @@ class Outcome:
             "stage": self.prompt.stage,
             "super_prompt": self.text,
             "tokens": self.tokens,
+            "token_tree": self.prompt.extras.get("token_tree", {}),
             "selection": list(self.prompt.final_selection_ids),
             "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
             "warnings": self.warnings,

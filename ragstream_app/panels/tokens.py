@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -10,6 +9,7 @@ import streamlit as st
 from ragstream_app.panels.shared import desk, workspace
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import inputs_of
+from ragstream_core.prompting.compose import HISTORY_PREFIX, injected
 from ragstream_core.prompting.reparse import is_edited
 from ragstream_core.records import SuperPrompt
 
@@ -34,31 +34,19 @@ def show() -> None:
 
 
 def by_file(prompt: SuperPrompt) -> list[tuple[str, int]]:
-    """Return the tokens of each file's passages and of injected files, the largest first."""
-    from ragstream_core.build.stages import COUNTER
-    from ragstream_core.prompting.compose import injected
-
-    if is_edited(prompt):  # what the text still quotes
-        blocks = prompt.extras["token_tree"]["blocks"]
-        parts = [part for block in blocks for part in block.get("parts", ())]
-        return sorted(_sums(parts).items(), key=lambda item: (-item[1], item[0]))
-    texts = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    """Return the tokens of each file that the prompt quotes, frames included, the largest first."""
+    parts = [p for block in prompt.extras["token_tree"]["blocks"] for p in block.get("parts", ())]
+    names = [str(part["name"]) for part in parts]
+    if not is_edited(prompt):  # else: what the text still quotes, under the names that stand there
+        homes = [f"❖ {'/'.join(row['home'])}" for row in injected(prompt)]
+        chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+        shown = [chunks[i] for i in prompt.final_selection_ids if not i.startswith(HISTORY_PREFIX)]
+        homes += [f"{chunk.meta['project']}/{chunk.source}" for chunk in shown]
+        names[: len(homes)] = homes
     counts: dict[str, int] = {}
-    for chunk_id in prompt.final_selection_ids:
-        chunk = texts[chunk_id]
-        name = f"{chunk.meta.get('project', 'history')}/{chunk.source}"
-        counts[name] = counts.get(name, 0) + COUNTER.count(chunk.snippet)
-    for row in injected(prompt):
-        name = f"❖ {'/'.join(row['home'])}"
-        counts[name] = counts.get(name, 0) + COUNTER.count(row["text"])
+    for name, part in zip(names, parts, strict=True):
+        counts[name] = counts.get(name, 0) + int(part["tokens"])
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _sums(parts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for part in parts:
-        counts[part["name"]] = counts.get(part["name"], 0) + int(part["tokens"])
-    return counts
 
 
 def table(what: str, rows: list[tuple[str, int]], total: int) -> None:

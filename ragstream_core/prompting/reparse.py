@@ -121,7 +121,9 @@ def still_shown(prompt: SuperPrompt, ids: Iterable[str]) -> set[str]:
 
 
 def text_tokens(text: str, nonce: str, counter: TokenCounter) -> dict[str, Any]:
-    """Count a prompt as a whole, section by section, and quotation by quotation.
+    """Count a prompt section by section and quotation by quotation, so that all adds up.
+
+    A part counts what the prompt up to its end takes more than up to its start.
 
     Args:
         text: The prompt.
@@ -130,17 +132,22 @@ def text_tokens(text: str, nonce: str, counter: TokenCounter) -> dict[str, Any]:
 
     Returns:
         ``counter``, ``total``, ``blocks``: name, ``tokens``, and ``parts`` where it quotes: name of
-        the source and ``tokens``. The blocks need not add up to the total.
+        the source and ``tokens``. The blocks add up to the total; a block's heading and own lines
+        are what its parts leave of it.
     """
     blocks: list[dict[str, Any]] = []
+    at = before = 0
     for section in sections_of(text, nonce):
-        body = section.text.strip("\n")
-        row = {"name": section.name or BEFORE, "tokens": counter.count(body)}
-        parts = [
-            {"name": name, "tokens": counter.count(frame)} for name, frame in _frames(body, nonce)
-        ]
+        parts = []
+        for name, start, end in _frames(section.text, nonce):
+            first, last = counter.count(text[: at + start]), counter.count(text[: at + end])
+            parts.append({"name": name, "tokens": last - first})
+        at += len(section.text)
+        until = counter.count(text[:at])
+        row = {"name": section.name or BEFORE, "tokens": until - before}
         blocks.append({**row, "parts": parts} if parts else row)
-    return {"counter": counter.name, "total": counter.count(text), "blocks": blocks}
+        before = until
+    return {"counter": counter.name, "total": before, "blocks": blocks}
 
 
 def _openings(text: str, nonce: str) -> list[re.Match[str]]:
@@ -149,10 +156,12 @@ def _openings(text: str, nonce: str) -> list[re.Match[str]]:
     return list(re.finditer(head, text, re.MULTILINE))
 
 
-def _frames(text: str, nonce: str) -> list[tuple[str, str]]:
+def _frames(text: str, nonce: str) -> list[tuple[str, int, int]]:
+    """Return the source of each quotation, where it begins, and where the next one does."""
     found = _openings(text, nonce)
     starts = [match.start() for match in found]
+    ends = [*starts[1:], len(text)]
     return [
-        (unquote(match[2]), text[match.start() : end].strip("\n"))
-        for match, end in zip(found, [*starts[1:], len(text)], strict=False)
+        (unquote(match[2]), start, end)
+        for match, start, end in zip(found, starts, ends, strict=False)
     ]

@@ -10,8 +10,8 @@ QUESTION = "How does the exact file lock restrict a prompt?"
 
 INGEST_FILES = {"scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped"}
 PROMPT = {
-    "prompt_key", "run_id", "stage", "super_prompt", "tokens", "selection", "files", "warnings",
-    "timings_ms",
+    "prompt_key", "run_id", "stage", "super_prompt", "tokens", "token_tree", "selection", "files",
+    "warnings", "timings_ms",
 }  # fmt: skip
 
 
@@ -51,6 +51,8 @@ def test_prompt_has_the_documented_shape_and_explain_and_replay_know_its_key(ind
     assert made["stage"] == "a5" and made["tokens"] > 0 and made["run_id"] == ""
     assert len(made["prompt_key"]) == 64 and made["selection"]
     assert set(made["timings_ms"]) >= {"a0_preprocessing", "retrieval", "prompt_builder"}
+    blocks = made["token_tree"]["blocks"]
+    assert sum(block["tokens"] for block in blocks) == made["token_tree"]["total"] == made["tokens"]
     key = made["prompt_key"]
     explained = json.loads(run("explain", key[:8], "--json")[1])
     assert explained["prompt_key"] == key

@@ -150,6 +150,14 @@ def test_what_a2_proposes_follows_the_shape_and_a_person_s_word_stays(prompt, in
     )
 
 
+def adds_up(prompt):
+    tree = prompt.extras["token_tree"]
+    assert tree["total"] == COUNTER.count(prompt.extras[SUPER_PROMPT])
+    assert sum(block["tokens"] for block in tree["blocks"]) == tree["total"]
+    for block in tree["blocks"]:
+        assert sum(part["tokens"] for part in block.get("parts", ())) <= block["tokens"]
+
+
 @QUICK
 @given(st.sampled_from(BUILT), st.text(st.characters(codec="utf-8"), max_size=200), st.data())
 def test_an_edited_text_is_kept_and_replayed_byte_for_byte(prompt, words, data):
@@ -165,6 +173,7 @@ def test_an_edited_text_is_kept_and_replayed_byte_for_byte(prompt, words, data):
     system, user = split_system(wanted, nonce)
     assert system + user == wanted and user.strip()
     assert "".join(section.text for section in sections_of(wanted, nonce)) == wanted
+    adds_up(made)
 
 
 @given(st.sampled_from(BUILT))

@@ -185,8 +185,15 @@ def test_the_budget_is_never_exceeded_or_the_prompt_is_refused(case, budget):
         prompt = run(*case, budget=budget)
     except BudgetExceeded:
         return
-    assert COUNTER.count(prompt.extras["super_prompt"]) <= budget
-    assert prompt.extras["token_tree"]["total"] <= budget
+    tree = prompt.extras["token_tree"]
+    assert tree["total"] == COUNTER.count(prompt.extras["super_prompt"]) <= budget
+    assert sum(block["tokens"] for block in tree["blocks"]) == tree["total"]
+    shown = [part for block in tree["blocks"] for part in block.get("parts", ())]
+    assert len(shown) == prompt.extras["super_prompt"].count("\n<<DOC ")
+    assert all(
+        sum(part["tokens"] for part in block.get("parts", ())) <= block["tokens"]
+        for block in tree["blocks"]
+    )
 
 
 def condensed(case, budget, most, fillings):
