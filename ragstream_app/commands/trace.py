@@ -216,4 +216,9 @@ def bundle(
     typer.echo(f"{found['path']}: {found['bytes'] / 1e6:,.1f} MB, {found['chunks']:,} chunks")
     if found["records"]:
         note(f"it holds {found['records']:,} records of your conversations")
+    if found["secrets"]:
+        from ragstream_app.rendering import printable
+        from ragstream_core.ingestion.secrets import phrase
+
+        note(f"warning: it seems to hold secrets: {printable(phrase(found['secrets']))}")
     note(f"next: ragstream replay --bundle {found['path']}")

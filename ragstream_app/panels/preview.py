@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from ragstream_app.editing import edit, revert, values_of
+from ragstream_app.editing import edit, revert
 from ragstream_app.panels import prompt
 from ragstream_app.panels.conversation.choice import home
+from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import desk, report, super_prompt_key, workspace
 from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.prompting.reparse import SUPER_PROMPT
@@ -138,13 +139,12 @@ def _save(step: Step) -> None:
 
 
 def _doubts(step: Step) -> None:
-    """Say what an edit did to the prompt's structure, budget and secrets."""
-    if SUPER_PROMPT in values_of(step):
-        from ragstream_core.build.editing import doubts
+    """Say which secrets the text seems to hold, and what an edit did to structure and budget."""
+    from ragstream_core.build.editing import doubts
 
-        said = doubts(workspace(), step.prompt)
-        if said:
-            st.warning("  \n".join(said))  # our own words only
+    said = doubts(workspace(), step.prompt, quoted=literal)
+    if said:
+        st.warning("  \n".join(said))  # our own words, and names made harmless
 
 
 def _text(step: Step) -> str:

@@ -16,11 +16,12 @@ _FRAME_END = "<<END DOC "
 
 def secret_places(messages: Iterable[ChatMessage]) -> list[str]:
     """Return ``KIND in SOURCE (SECTION, line N)`` of each likely secret; never the secret."""
-    return [
-        f"{finding.kind} in {_place(message.text, finding.line)}"
-        for message in messages
-        for finding in find_secrets(message.text)
-    ]
+    return [place for message in messages for place in places_of(message.text)]
+
+
+def places_of(text: str) -> list[str]:
+    """Return the same of one text: a prompt, or a part of one."""
+    return [f"{found.kind} in {_place(text, found.line)}" for found in find_secrets(text)]
 
 
 def _place(text: str, line: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import replace_bytes
@@ -12,6 +12,7 @@ from ragstream_core.build import querying
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.history.turns import journal, snapshot_path
 from ragstream_core.errors import InputUnavailable, UnknownPrompt, UsageError
+from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.orchestration import bundle as form
 from ragstream_core.orchestration.inputs import inputs_from
 from ragstream_core.orchestration.prompt_store import RECORD_NAME
@@ -41,7 +42,8 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
 
     Returns:
         ``prompt_key``, ``path``, ``bytes``, ``projects`` (name → generation), ``chunks``, ``blobs``
-        and ``records`` (of the conversation) that it holds.
+        and ``records`` (of the conversation) that it holds, and ``secrets``: where it seems to hold
+        keys or passwords.
 
     Raises:
         UnknownPrompt: No prompt under that key, or bytes that it injected are not kept.
@@ -64,13 +66,16 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
     for digest in mentioned(parts[form.RECORD]) - set(required_blobs(inputs)):
         with contextlib.suppress(UnknownPrompt):
             parts[form.BLOB + digest] = workspace.store.blob(digest)
+    secrets = _secrets_beside(parts)
     chunks = 0
     for pin in inputs.pins:
         found = _generation(workspace, pin.project, pin.generation, pin.digest)
         chunks += len(found.chunks)
+        secrets |= _secrets_in(found)
         encoded = dict(zip(form.INDEX_PARTS, encode(found), strict=True))
         parts |= {form.index_part(pin.project, kind): data for kind, data in encoded.items()}
     history = dict(_history(workspace, inputs))
+    secrets |= _secrets_beside(history)
     data = form.pack(record.prompt_key, parts | history)
     replace_bytes(target.resolve(), data)
     return {
@@ -81,6 +86,7 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
         "chunks": chunks,
         "blobs": sum(name.startswith(form.BLOB) for name in parts),
         "records": history.get(form.JOURNAL, b"").count(b"\n"),
+        "secrets": sorted(secrets),
     }
 
 
@@ -138,6 +144,22 @@ def _generation(workspace: Workspace, project: str, n: int, digest: str) -> Port
     from ragstream_core.stores.portable import take_out
 
     return take_out(workspace.index_dir(project), n, digest)
+
+
+def _secrets_in(found: Portable) -> set[str]:
+    """Return kind and file of what seems to be a secret among the texts of a generation."""
+    kinds = {digest: {one.kind for one in find_secrets(text)} for digest, _, text in found.texts}
+    return {f"{kind} in {row.path}" for row in found.chunks for kind in kinds[row.text_hash]}
+
+
+def _secrets_beside(parts: Mapping[str, bytes]) -> set[str]:
+    """Return the same of the record, of injected bytes and of the conversation."""
+    return {
+        f"{one.kind} in {'the conversation' if name == form.JOURNAL else 'the prompt'}"
+        for name, data in parts.items()
+        if name != form.SNAPSHOT  # the journal has its texts
+        for one in find_secrets(data.decode("utf-8", "replace"))
+    }
 
 
 def _history(workspace: Workspace, inputs: PromptInputs) -> Iterator[tuple[str, bytes]]:

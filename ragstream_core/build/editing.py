@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ragstream_core.answering.outgoing import places_of
 from ragstream_core.errors import InputUnavailable, UnknownPrompt
-from ragstream_core.ingestion.secrets import find_secrets
+from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.edits import apply_edits, by_reader, edited, edits_from, edits_of
 from ragstream_core.orchestration.inputs import inputs_of
@@ -91,26 +92,29 @@ def with_edits(workspace: Workspace, prompt: SuperPrompt, reference: str) -> Sup
     return apply_edits(prompt, edits_from(json.loads(data)))
 
 
-def doubts(workspace: Workspace, prompt: SuperPrompt) -> list[str]:
-    """Say what a person should know about a Super-Prompt edited by hand; nothing is refused.
+def doubts(
+    workspace: Workspace, prompt: SuperPrompt, *, quoted: Callable[[str], str] = str
+) -> list[str]:
+    """Say what a person should know before a Super-Prompt is taken away; nothing is refused.
 
     Args:
         workspace: Its settings hold.
         prompt: At any stage.
+        quoted: Makes names of files harmless where the lines are shown.
 
     Returns:
-        A line a matter: broken structure, over the budget, likely secrets. Empty where nobody
-        edited the text.
+        A line a matter: likely secrets and, where a person edited the text, broken structure and a
+        text over the budget. Empty before the prompt builder.
     """
+    text = str(prompt.extras.get(SUPER_PROMPT, ""))
+    secrets = places_of(text)
+    said = [f"It seems to hold secrets: {quoted(phrase(secrets))}"] if secrets else []
     if not is_edited(prompt):
-        return []
-    text, tree = str(prompt.extras[SUPER_PROMPT]), prompt.extras["token_tree"]
+        return said
+    total = prompt.extras["token_tree"]["total"]
     found = broken_lines(text, str(prompt.extras["fence"]["nonce"]))
-    said = [f"The edit changed the structure, {where}" for where in found]
+    said += [f"The edit changed the structure, {where}" for where in found]
     budget = workspace.settings_for(inputs_of(prompt), OPS[-1]).prompt.budget_tokens
-    if tree["total"] > budget:
-        said.append(f"{tree['total']:,} tokens are more than the budget of {budget:,}")
-    secrets = [f"{finding.kind} (line {finding.line})" for finding in find_secrets(text)]
-    if secrets:
-        said.append(f"It seems to hold secrets: {', '.join(secrets[:3])}")
+    if total > budget:
+        said.append(f"{total:,} tokens are more than the budget of {budget:,}")
     return said

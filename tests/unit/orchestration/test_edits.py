@@ -252,7 +252,8 @@ def test_secrets_typed_into_the_text_are_found_before_it_is_sent(workspace):
     key = "AKIA" + "QX7PLM2ZR5T9VB3N"
     made, _, _ = rewritten(workspace, words=f"My key is {key}\n")
     assert prepare(workspace, made, model=Remote()).secrets
-    assert any("secrets" in line and key not in line for line in editing.doubts(workspace, made))
+    (said,) = editing.doubts(workspace, made, quoted=lambda text: f"<{text}>")
+    assert "secrets: <aws-key in " in said and key not in said
 
 
 def unbarred(text):
