@@ -6,8 +6,8 @@ cursor.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -117,17 +117,23 @@ def print_skipped(rows: Sequence[Mapping[str, Any]]) -> None:
             typer.echo(printable(f"{row['project']}/{path}: {reason}".replace("\n", "\\n")))
 
 
-def print_prompt(outcome: Outcome, out: Path | None) -> None:
-    """Print the Super-Prompt on stdout and a short footer on stderr."""
-    if outcome.text and out is None:
-        typer.echo(printable(outcome.text))
+def print_prompt(outcome: Outcome, places: Sequence[str] = ()) -> None:
+    """Print the Super-Prompt on stdout, byte for byte unless to a terminal; a footer on stderr.
+
+    Args:
+        outcome: The prompt.
+        places: Where the text was put instead.
+    """
+    if outcome.text and not places:
+        shown = printable(outcome.text) if sys.stdout.isatty() else outcome.text
+        typer.echo(shown, nl=False, color=True)  # else click takes out what looks like a colour
     elif not outcome.text:
         typer.echo(printable(stage_text(outcome.prompt)))
     for warning in outcome.warnings:
         note(f"warning: {printable(warning)}")
     seconds = sum(outcome.timings_ms.values()) / 1000
     run = f" · Dagster run {outcome.run_id[:8]}" if outcome.run_id else ""
-    where = f" · written to {out}" if out is not None and outcome.text else ""
+    where = f" · written to {' and '.join(places)}" if places and outcome.text else ""
     if not outcome.text:
         note(f"stage {outcome.prompt.stage} · {seconds:.2f} s{run}")
         return

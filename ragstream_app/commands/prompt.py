@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ragstream_app.asking import Outcome, ask, settle
+from ragstream_app.asking import ask, settle
 from ragstream_app.commands import prompt_options as options
+from ragstream_app.delivery import Target, deliver
 from ragstream_app.prompt_words import changed_files, read_text, setting_values
 from ragstream_app.session import emit_json, is_recorded, note, session_of
 from ragstream_core.errors import Refused, UsageError
@@ -21,6 +21,8 @@ ragstream prompt "How do I lock the prompt to one file?" -p handbook
 ragstream prompt "What does this say?" -p handbook --file citations.md --lock
 
 git diff | ragstream prompt - -p handbook --set retrieval.top_k=20 --json
+
+ragstream prompt "How do I lock the prompt to one file?" -p handbook --copy
 
 The Super-Prompt goes to stdout, everything else to stderr: pipe it where you like."""
 
@@ -41,6 +43,8 @@ def prompt(
     session: options.Session = "",
     assignments: options.Assignments = None,
     out: options.Out = None,
+    copy: options.Copy = False,
+    force: options.Force = False,
     no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
     as_json: options.Json = False,
@@ -50,6 +54,8 @@ def prompt(
     Raises:
         RagstreamError: A wrong request, or a stage that refused or failed; nothing is kept then.
     """
+    target = Target(out, copy, force, as_json)
+    target.check()
     from ragstream_core.orchestration.chain import last_op
     from ragstream_core.orchestration.inputs import PromptRequest
 
@@ -78,7 +84,7 @@ def prompt(
 
         compared = compared_with(workspace, outcome.prompt, tuple(without))
         outcome = replace(outcome, compared=compared)
-    deliver(outcome, out, as_json=as_json)
+    deliver(outcome, target)
     settle(outcome, note)
 
 
@@ -118,34 +124,3 @@ def search(
     from ragstream_app.rendering import print_search
 
     print_search(rows)
-
-
-def deliver(outcome: Outcome, out: Path | None, *, as_json: bool) -> None:
-    """Write a Super-Prompt to a file or to stdout, or print JSON.
-
-    Args:
-        outcome: The prompt.
-        out: The file; None for stdout.
-        as_json: Print JSON.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    if out is not None and outcome.text:
-        from ragstream_core.atomic import replace_text
-
-        if out.exists() and not out.is_file():  # a pipe or device must not be replaced by a file
-            with out.open("w", encoding="utf-8") as stream:
-                stream.write(outcome.text)
-        else:
-            replace_text(out.resolve(), outcome.text)
-    if as_json:
-        emit_json(outcome.to_json())
-        return
-    from ragstream_app.rendering import print_prompt
-
-    print_prompt(outcome, out)
-    if outcome.compared:
-        from ragstream_app.trace_text import print_compared
-
-        print_compared(outcome.compared)

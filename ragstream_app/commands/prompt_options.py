@@ -66,8 +66,13 @@ Assignments = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the Super-Prompt there instead of stdout."),
+    typer.Option(metavar="FILE", help="Write the Super-Prompt to a new file instead of stdout."),
 ]
+Copy = Annotated[
+    bool,
+    typer.Option("--copy", metavar="", help="Put the Super-Prompt on the clipboard instead."),
+]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace the FILE that is there.")]
 Session = Annotated[
     str,
     typer.Option(

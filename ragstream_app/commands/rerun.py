@@ -9,7 +9,7 @@ import typer
 from ragstream_app.asking import outcome_of, settle
 from ragstream_app.commands import prompt_options as options
 from ragstream_app.commands.explain import Key
-from ragstream_app.commands.prompt import deliver
+from ragstream_app.delivery import Target, deliver
 from ragstream_app.prompt_words import setting_values
 from ragstream_app.session import is_recorded, note, session_of
 
@@ -34,6 +34,8 @@ def rerun(
     ],
     assignments: options.Assignments = None,
     out: options.Out = None,
+    copy: options.Copy = False,
+    force: options.Force = False,
     no_record: options.NoRecord = False,
     as_json: options.Json = False,
 ) -> None:
@@ -43,11 +45,13 @@ def rerun(
         UnknownPrompt: No such prompt.
         RagstreamError: An input is no longer there, or a stage refused or failed.
     """
+    target = Target(out, copy, force, as_json)
+    target.check()
     from ragstream_assets.recording.resuming import resume
 
     workspace = session_of(ctx).workspace()
     recorded = is_recorded(workspace, wanted=not no_record)
     done = resume(workspace, key, stage, settings=setting_values(assignments), record=recorded)
     outcome = outcome_of(done)
-    deliver(outcome, out, as_json=as_json)
+    deliver(outcome, target)
     settle(outcome, note)

@@ -219,15 +219,6 @@ def test_control_characters_do_not_reach_the_terminal(text):
     assert shown.isprintable() and len(shown) == len(text)
 
 
-def test_out_writes_through_a_link(indexed, run, tmp_path):
-    target, link = tmp_path / "target.md", tmp_path / "link.md"
-    target.write_text("old")
-    link.symlink_to(target)
-    for out in (link,):
-        assert run("prompt", "How do locks work?", "-p", "manual", "--out", str(out))[0] == 0
-    assert link.is_symlink() and "TASK" in target.read_text()
-
-
 def test_status_says_what_an_ingest_would_embed_and_lists_what_is_left_out(data, run):
     pages = data / "doc_raw" / "manual"
     (pages / "latin.md").write_bytes(b"caf\xe9 au lait")
