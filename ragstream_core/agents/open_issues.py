@@ -19,7 +19,7 @@ MAX_PIECE_CHARS = 160
 MAX_TERMS = 6
 MAX_CONFLICTS = 4
 _WORD = re.compile(r"[A-Za-z0-9][\w.+#-]{1,60}")
-_NUMBER = re.compile(r"\b\d+(?:\.\d+)?\b")
+_NUMBER = re.compile(r"\b(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?\b")
 
 
 @dataclass(frozen=True)
@@ -126,14 +126,18 @@ def unanswered(
 
 @functools.lru_cache(maxsize=20_000)
 def _numbers(text: str) -> frozenset[str]:
-    return frozenset(_NUMBER.findall(text))
+    return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
+
+
+def _words(quote: Quote) -> set[str]:
+    return {term for term in quote.terms if any(c.isalpha() for c in term)}
 
 
 def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
     a, b = _numbers(left.text), _numbers(right.text)
     if not a or not b or a & b or left.source == right.source:
         return False
-    mine, other = set(left.terms) - a, set(right.terms) - b
+    mine, other = _words(left), _words(right)
     return len(mine & other) >= CONFLICT_SIMILARITY * max(1, len(mine | other))
 
 
