@@ -96,7 +96,8 @@ class Condenser:
         found = self._found(prompt, reader.within(picked), picked)
 
         def s_ctx(selected: Selection) -> SCtx:
-            return self._s_ctx(reader.within(selected), found, short, nothing)
+            shown = reader if nothing else reader.within(selected)
+            return self._s_ctx(shown, found, short, nothing)
 
         picked, told = self._filled(prompt, usable, free, (picked, s_ctx))
         result.final_selection_ids = list(picked.tokens)

@@ -97,7 +97,7 @@ def unanswered(
 
     Args:
         pieces: Query pieces.
-        evidence: The kept chunks.
+        evidence: The kept chunks; without any, nothing is said about single words.
         weight: Term weights over their sentences.
         cosine: Least cosine that counts as support.
         terms: Stems a text.
@@ -112,7 +112,7 @@ def unanswered(
         if open_pieces is None:
             is_open = not supported(at, pieces, evidence, weight=weight, cosine=cosine)
         if piece.terms and is_open:
-            words = f" (found nowhere: {', '.join(missing)})" if missing else ""
+            words = f" (found nowhere: {', '.join(missing)})" if missing and evidence else ""
             asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
             text = f"No passage clearly answers: “{asked}”{words}"
             issues.append(_issue("unsupported", text, piece_id=piece.id))
