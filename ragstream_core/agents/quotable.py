@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ragstream_core.agents.sentences import Block, blocks, sentence_spans
+from ragstream_core.agents.sentences import LINK, Block, blocks, sentence_spans
 from ragstream_core.prompting.remembering import remembered
 from ragstream_core.records import Chunk
 
@@ -27,7 +27,6 @@ _CODE = re.compile(r"[{}<>;=]|\w\(|\)\.|->|::|\\\w|^\s*(?:from|import|def|class|
 _KEYS = re.compile(r"(?:^|\s)[\w.-]{1,60}: ")
 _MAX_KEYS = 3
 _INLINE_CODE = re.compile(r"`[^`\n]{1,200}`")
-_LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
 _TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>")
 _BOILERPLATE = re.compile(
     r"^(?:see (?:also|the|our|this|an?|\[)|read more|click here|next steps?|learn more|check out"
@@ -67,13 +66,13 @@ class Quote:
 @remembered
 def readable(text: str) -> str:
     """Collapse white space, show links by their text, drop tags: the form that is compared."""
-    linked = _LINK.sub(lambda m: m.group(1) or m.group(), text)
+    linked = LINK.sub(lambda m: m.group(1) or m.group(), text)
     return " ".join(_TAG.sub("", linked).split())
 
 
 def looks_like_code(text: str) -> bool:
     """Say whether a text is code rather than prose, quoted `identifiers` not counted."""
-    bare = _LINK.sub(r"\1", _INLINE_CODE.sub("", text))
+    bare = LINK.sub(r"\1", _INLINE_CODE.sub("", text))
     if len(_KEYS.findall(bare)) > _MAX_KEYS:
         return True  # a mapping that lost its fence to a chunk's border
     return len(_CODE.findall(bare)) >= max(2, len(bare.split()) // 6)
@@ -81,11 +80,11 @@ def looks_like_code(text: str) -> bool:
 
 def is_quotable(text: str) -> bool:
     """Say whether a sentence can stand alone as a fact."""
-    words = _LINK.sub(r"\1", text).split()
+    words = LINK.sub(r"\1", text).split()
     visible = [word for word in words if any(c.isalnum() for c in word)]
     if not MIN_WORDS <= len(visible) <= MAX_WORDS:
         return False
-    links = [len(m.group(1) or "") + 1 for m in _LINK.finditer(text)]
+    links = [len(m.group(1) or "") + 1 for m in LINK.finditer(text)]
     share = sum(links) / max(1, len(" ".join(words)))
     if share > 0.6 or (len(links) > 2 and share > 0.35):
         return False

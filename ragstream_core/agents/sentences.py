@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ragstream_core.chunking import sentences as chunking_sentences
 
+LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
 _FENCE = re.compile(r"\s{0,12}(?:```|~~~)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
@@ -130,14 +131,31 @@ def blocks(text: str) -> list[Block]:
 def sentence_spans(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
     """Return the spans of the sentences of one block, white space not included.
 
-    The rules are `ragstream_core.chunking.sentences`, as at ingestion.
+    The rules are `ragstream_core.chunking.sentences`, as at ingestion; but a link is never parted,
+    since half of one cannot be read.
 
     Args:
         text: The whole text.
         start: Where the block begins.
         end: Where it ends; the end of the text by default.
     """
-    return [(start + a, start + b) for a, b in chunking_sentences.sentence_spans(text[start:end])]
+    found = [(start + a, start + b) for a, b in chunking_sentences.sentence_spans(text[start:end])]
+    links = LINK.finditer(text, start, len(text) if end is None else end)
+    return _around(found, [link.span() for link in links])
+
+
+def _around(spans: list[tuple[int, int]], links: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join the spans that a link reaches over; all in order."""
+    joined, at = spans[:1], 0
+    for begin, end in spans[1:]:
+        before, last = joined[-1]
+        while at < len(links) and links[at][1] <= begin:
+            at += 1
+        if at < len(links) and links[at][0] < last:
+            joined[-1] = (before, end)
+        else:
+            joined.append((begin, end))
+    return joined
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:

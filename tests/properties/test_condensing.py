@@ -1,0 +1,102 @@
+"""Laws of A4: what a fact quotes stands in its passage, and the selection is smooth at its edge."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragstream_core.agents.quotable import quotes_of, readable
+from ragstream_core.agents.selection import (
+    MIN_CUT_TOKENS,
+    framed_tokens,
+    select,
+    sentence_ends,
+)
+from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.records import Chunk
+from ragstream_core.terms import terms
+
+COUNTER = HeuristicTokenCounter()
+PARTS = st.sampled_from(
+    [
+        "The gate drops a candidate whose cosine is low. ",
+        "Read [the page. It is long](x.md) for more words here. ",
+        "![A picture. Two](a.png) stands before five more words. ",
+        "[unclosed. link words and more of it ",
+        "](x) five more words stand right here. ",
+        "\\[escaped. text\\](x) is here for all. ",
+        "See https://x.org/a.b?c=d. Then it goes on for five words. ",
+        "The ﬁle ﬂow oﬀers ligatures, e.g. these, for all of us. ",
+        "Ünïcode é́ combining ñ words stand here well. ",
+        "日本語の文です。もう一つの[文。です](x)。 ",
+        "\u00a0Hard\u00a0spaces and zero\u200bwidth signs are right here. ",
+        "<b>Bold</b> words <br/> and <code>x. y</code> are here for all. ",
+        "| first cell of it | second. cell of it |\n",
+        "|---|---|\n",
+        "- an item has at least five words\n",
+        "Lead in for the list that follows:\n",
+        "> A quoted line has as many words.\n",
+        "```py\nraise Error('five words of code. here')\n",
+        "```\n",
+        "# A heading\n",
+        "\n",
+        "\n\n",
+        "\t",
+        "\r\n",
+    ]
+)
+TEXTS = st.lists(PARTS, min_size=1, max_size=10).map("".join)
+
+
+def chunk(number, text):
+    return Chunk(f"c{number}", f"d{number}.md", text, (0, len(text)), {"sha256": "a" * 64})
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+def test_every_quote_stands_in_its_passage_however_it_is_cut(text):
+    whole = readable(text)
+    for quote in quotes_of(chunk(0, text), 0, terms):
+        assert quote.text in whole
+        behind = [end for end in sentence_ends(text) if end >= quote.span[1]]
+        assert all(quote.text in readable(text[:end]) for end in behind)
+
+
+@st.composite
+def cases(draw):
+    sentences = st.lists(st.integers(1, 40), min_size=1, max_size=9)
+    sizes = draw(st.lists(sentences, min_size=1, max_size=5))
+    chunks = [
+        chunk(n, " ".join(f"Then {'word ' * size}ends." for size in found))
+        for n, found in enumerate(sizes)
+    ]
+    return chunks, draw(st.integers(0, 900)), draw(st.integers(0, 3000)), draw(st.integers(0, 60))
+
+
+def shown(chunks, picked):
+    """How many characters of each chunk are shown."""
+    return [picked.cuts.get(c.id, len(c.snippet)) if c.id in picked.tokens else 0 for c in chunks]
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases())
+def test_a_larger_budget_never_shows_less_and_none_is_wasted(case):
+    chunks, tokens, chars, more = case
+    picked = select(chunks, COUNTER, budget_tokens=tokens, budget_chars=chars)
+    lengths = shown(chunks, picked)
+    spent, used = sum(picked.tokens.values()), sum(lengths)
+    assert spent <= tokens and used <= chars
+    for wider in ((tokens + more, chars), (tokens, chars + more), (tokens + more, chars + more)):
+        again = select(chunks, COUNTER, budget_tokens=wider[0], budget_chars=wider[1])
+        assert all(a <= b for a, b in zip(lengths, shown(chunks, again), strict=True))
+    at = next((n for n, c in enumerate(chunks) if lengths[n] < len(c.snippet)), None)
+    assert list(picked.tokens) + picked.left == [c.id for c in chunks]
+    if at is None:
+        return
+    assert not any(lengths[at + 1 :]) and list(picked.cuts) == ([chunks[at].id] * bool(lengths[at]))
+    edge = chunks[at]  # the next sentence would be too much, or too little to be worth its frame
+    free = tokens - spent + picked.tokens.get(edge.id, 0)
+    left = chars - used + lengths[at]
+    for end in sentence_ends(edge.snippet):
+        need = framed_tokens(edge, COUNTER, end=end)
+        small = need - framed_tokens(edge, COUNTER, end=0) < MIN_CUT_TOKENS
+        assert end <= lengths[at] or end > left or need > free or small
+    assert lengths[at] in (0, *sentence_ends(edge.snippet))
