@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.agents.a4_condenser import STAGE
 from ragstream_core.agents.quotable import quotes_of, readable
 from ragstream_core.agents.selection import (
     MIN_CUT_TOKENS,
@@ -10,9 +11,11 @@ from ragstream_core.agents.selection import (
     select,
     sentence_ends,
 )
+from ragstream_core.prompting.render import render_s_ctx_md
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk
 from ragstream_core.terms import terms
+from tests.properties.test_stages import CASES, condensed
 
 COUNTER = HeuristicTokenCounter()
 PARTS = st.sampled_from(
@@ -100,3 +103,22 @@ def test_a_larger_budget_never_shows_less_and_none_is_wasted(case):
         small = need - framed_tokens(edge, COUNTER, end=0) < MIN_CUT_TOKENS
         assert end <= lengths[at] or end > left or need > free or small
     assert lengths[at] in (0, *sentence_ends(edge.snippet))
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES, st.integers(450, 1800), st.integers(1, 40), st.integers(1, 50))
+def test_a_token_more_takes_no_passage_away_and_no_more_text_than_s_ctx_gains(
+    case, budget, most, more
+):
+    (before, tokens), (after, again) = (
+        condensed(case, total, most, 4) for total in (budget, budget + more)
+    )
+    gained = COUNTER.count(s_ctx_text(after)) - COUNTER.count(s_ctx_text(before))
+    edge = MIN_CUT_TOKENS + 40  # what is too little for a frame of its own, and a sentence
+    assert again >= tokens - max(0, gained) - edge
+    whole = set(before.views_by_stage[STAGE]) - set(before.extras["cuts"])
+    assert whole <= set(after.views_by_stage[STAGE])
+
+
+def s_ctx_text(prompt):
+    return render_s_ctx_md(prompt.extras["s_ctx"], nonce="0" * 12)
