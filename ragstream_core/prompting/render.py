@@ -6,6 +6,7 @@ from role, tone, depth and rules, Prompt_MD from task, purpose, context and form
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,15 +25,19 @@ NOTHING_RELEVANT = (
 _GROUPS = (("Facts", "facts", "F"), ("Constraints", "constraints", "C"),
            ("Open Issues", "open_issues", "O"))  # fmt: skip
 _FORMATS = (
-    ("json", "Answer with one JSON value and nothing around it."),
-    ("yaml", "Answer with one YAML document and nothing around it."),
-    ("table", "Give the answer as a Markdown table."),
-    ("bullet", "Give the answer as a bulleted list."),
-    ("list", "Give the answer as a list."),
-    ("diff", "Give the change as a unified diff."),
-    ("patch", "Give the change as a unified diff."),
-    ("markdown", "Answer in Markdown."),
+    (r"json(?! ?l)", "Answer with one JSON value and nothing around it."),
+    (r"ya?ml", "Answer with one YAML document and nothing around it."),
+    (r"tables?|tabular", "Give the answer as a Markdown table."),
+    (r"bullet(?:s|ed)?", "Give the answer as a bulleted list."),
+    (r"lists?", "Give the answer as a list."),
+    (r"diffs?|patch(?:es)?", "Give the change as a unified diff."),
+    (r"markdown|md", "Answer in Markdown."),
 )
+_UNWANTED = re.compile(
+    r"\b(?:no|not|never|without|avoid|don't|instead of|rather than)\s(?:[\w-]{1,40}\s){0,2}$"
+)
+_BEFORE = 100
+"""So many characters are read before a format's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +70,17 @@ def _own(name: str, nonce: str, text: str) -> Block:
 
 
 def format_instruction(wanted: str) -> str:
-    """Return one sentence that asks for a known format, or an empty text."""
-    lowered = wanted.lower()
-    return next((sentence for word, sentence in _FORMATS if word in lowered), "")
+    """Return one sentence that asks for a known format, or an empty text.
+
+    Args:
+        wanted: What a person wrote; a format that is named to be avoided is none.
+    """
+    lowered = " ".join(wanted.lower().split())
+    for word, sentence in _FORMATS:
+        for match in re.finditer(rf"\b(?:{word})\b", lowered):
+            if not _UNWANTED.search(lowered[: match.start()][-_BEFORE:]):
+                return sentence
+    return ""
 
 
 def _voice(body: Mapping[str, str]) -> str:
