@@ -8,6 +8,7 @@ Writes the view ``a5``, one decision a selected chunk, ``final_selection_ids``, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,26 +35,45 @@ def shown_texts(prompt: SuperPrompt) -> dict[str, str]:
     return {i: readable(chunks[i].snippet[: cuts.get(i)]) for i in prompt.final_selection_ids}
 
 
-def fault(item: dict[str, Any], *, shown: dict[str, str], must_cite: bool) -> str:
+def fault(item: Any, *, issued: Mapping[str, Any], shown: dict[str, str], must_cite: bool) -> str:
     """Say what is wrong with one item of S_ctx, or return an empty text.
 
     Args:
         item: {text, citations: [{chunk_id, short_id, source}]}.
+        issued: What the prompt issues, as of `citations_of`.
         shown: Chunk id → the text that is shown.
         must_cite: Facts and constraints: at least one citation, and the words stand in each.
     """
-    cited = item.get("citations", [])
-    if must_cite and not cited:
+    if not _has_form(item, must_cite=must_cite):
+        return "has another form"
+    if must_cite and not item["citations"]:
         return "has no citation"
-    for citation in cited:
+    for citation in item["citations"]:
         if citation["chunk_id"] not in shown:
             return "cites what is not in the prompt"
         markers = parse_markers(answer_marker(citation["source"], citation["short_id"]))
         if [m.id for m in markers] != [citation["short_id"]]:
             return "has a malformed citation"
+        named = issued.get(citation["short_id"], {})
+        if [named.get(key) for key in ("chunk_id", "source")] != [
+            citation[key] for key in ("chunk_id", "source")
+        ]:
+            return "cites a passage by the id or the name of another"
         if must_cite and item["text"] not in shown[citation["chunk_id"]]:
             return "quotes words that its source does not hold"
     return ""
+
+
+def _has_form(item: Any, *, must_cite: bool) -> bool:
+    """Say whether an item of S_ctx holds what will be rendered; facts are ranked by a score."""
+    if not (isinstance(item, dict) and isinstance(item.get("citations"), list)):
+        return False
+    texts = [item.get("text"), item.get("heading", "")]
+    for cited in item["citations"]:
+        known = cited if isinstance(cited, dict) else {}
+        texts += [known.get(key) for key in ("chunk_id", "short_id", "source")]
+    is_ranked = isinstance(item.get("score"), (int, float)) or not must_cite
+    return is_ranked and bool(item.get("text")) and all(isinstance(x, str) for x in texts)
 
 
 @dataclass(frozen=True)
@@ -81,7 +101,6 @@ class FormatEnforcer:
             return advance(prompt, STAGE)
         result = advance(prompt, STAGE)
         candidates = list(prompt.final_selection_ids)
-        result.extras["s_ctx"] = {**empty_s_ctx(), **prompt.extras.get("s_ctx", {})}
         repairs = _check_s_ctx(result)
         total, dropped = self._fit(result)
         result.views_by_stage[STAGE] = list(result.final_selection_ids)
@@ -96,8 +115,8 @@ class FormatEnforcer:
             "repairs": [*repairs, *dropped],
         }
         result.extras["enforced"]["digest"] = self._digest(result)
-        put_notes(result, OP, events=[f"{total} of {self.budget_tokens} tokens"],
-                  warnings=[*repairs, *dropped])  # fmt: skip
+        events = [f"{total} of {self.budget_tokens} tokens", *_unknown(wanted)]
+        put_notes(result, OP, events=events, warnings=[*repairs, *dropped])
         return result
 
     def _digest(self, prompt: SuperPrompt) -> str:
@@ -137,19 +156,28 @@ class FormatEnforcer:
 
 
 def _check_s_ctx(prompt: SuperPrompt) -> list[str]:
-    """Remove items with a fault; return what was removed and why."""
-    shown = shown_texts(prompt)
-    repairs: list[str] = []
+    """Give S_ctx its three parts and remove items with a fault; return what went and why."""
+    shown, issued, given = shown_texts(prompt), citations_of(prompt), prompt.extras.get("s_ctx", {})
+    found = prompt.extras["s_ctx"] = empty_s_ctx()
+    repairs = [f"left out {part[:60]!r}: no part of S_ctx" for part in given if part not in found]
     for part in PARTS:
-        good = []
-        for item in prompt.extras["s_ctx"][part]:
-            wrong = fault(item, shown=shown, must_cite=part != "open_issues")
+        must_cite = part != "open_issues"
+        items = given.get(part) or []
+        for item in items if isinstance(items, list) else [items]:
+            wrong = fault(item, issued=issued, shown=shown, must_cite=must_cite)
             if wrong:
-                repairs.append(f"left out of {part}: {item['text'][:60]!r} {wrong}")
+                said = str(item.get("text", item) if isinstance(item, dict) else item)
+                repairs.append(f"left out of {part}: {said[:60]!r} {wrong}")
             else:
-                good.append(item)
-        prompt.extras["s_ctx"][part] = good
+                found[part].append(item)
     return repairs
+
+
+def _unknown(wanted: str) -> list[str]:
+    if not wanted.strip() or format_instruction(wanted):
+        return []
+    said = " ".join(wanted.split())[:60]
+    return [f"no sentence of ours asks for the format {said!r}: the task holds it as written"]
 
 
 def _drop_one(prompt: SuperPrompt) -> str:
