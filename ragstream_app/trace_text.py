@@ -89,7 +89,8 @@ def print_edits(record: PromptRecord) -> None:
 def print_usage(usage: Mapping[str, Any]) -> None:
     """Print what the agents took that asked a language model; nothing where none did."""
     for row in usage["calls"]:
-        taken = "" if row["taken"] else ", its answer was not taken"
+        why = f" ({printable(row['reason'])}): {row['instead']}" if row["reason"] else ""
+        taken = "" if row["taken"] else f", its answer was not taken{why}"
         note(f"{row['op']} asked {printable(row['model'])}: {usage_text(_usage(row))}{taken}")
     if len(usage["calls"]) > 1:
         note(f"together: {usage_text(_usage(usage))}")

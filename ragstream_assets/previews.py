@@ -23,7 +23,7 @@ ROWS = 50
 PREVIEW_CHARS = 8_000
 CHUNK_CHARS = 600
 CHUNKS = 5
-USAGE = ("stage", "model", "input_tokens", "output_tokens", "cost_usd", "taken")
+USAGE = ("stage", "model", "input_tokens", "output_tokens", "cost_usd", "taken", "instead")
 
 Metadata = dict[str, Any]
 
@@ -111,10 +111,12 @@ def suspicion_metadata(seen: Tally) -> Metadata:
 def stage_metadata(prompt: SuperPrompt, seconds: float) -> Metadata:
     """Return what a stage made of a prompt: its view's size, its decisions, its time.
 
-    What a language model was asked and what people changed by hand are there where they happened.
+    Warnings, what a language model was asked and what people changed by hand are there where they
+    happened.
     """
+    op = prompt.extras["trail"][-1][0]
     decided = [row for row in decision_rows(prompt) if row["stage"] == prompt.stage]
-    asked = [row for row in usage_rows(prompt) if row["stage"] == prompt.extras["trail"][-1][0]]
+    asked = [row for row in usage_rows(prompt) if row["stage"] == op]
     edits = [f"{edit.target} (after {edit.after})" for edit in edits_of(prompt)]
     return {
         "stage": prompt.stage,
@@ -123,6 +125,7 @@ def stage_metadata(prompt: SuperPrompt, seconds: float) -> Metadata:
         "view": len(prompt.views_by_stage.get(prompt.stage, [])),
         "pass": pass_number(prompt),
         "decisions": table(decided, "rank", "chunk", "score", "kept", "rule", "reason"),
+        **_warnings(prompt, op),
         **({"language_model": table(asked[-1:], *USAGE)} if asked else {}),
         **({"edited_by_hand": ", ".join(edits)} if edits else {}),
     }
@@ -136,6 +139,7 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
         "prompt_key": record.prompt_key,
         "tokens": record.tokens,
         "selected": len(prompt.final_selection_ids),
+        **_warnings(prompt),
         **_model_totals(prompt),
         "milliseconds_by_stage": dg.MetadataValue.md(stage_times(record.timings_ms)),
         "candidates_by_stage": dg.MetadataValue.md(candidate_flow(prompt)),
@@ -144,6 +148,13 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
         "super_prompt": dg.MetadataValue.md(block(shown)),
         "ledger": table(last_words(prompt), "chunk", "stage", "rank", "score", "kept", "reason"),
     }
+
+
+def _warnings(prompt: SuperPrompt, op: str = "") -> Metadata:
+    """Return the warnings of a prompt, or of one op of it; nothing where there are none."""
+    rows = prompt.extras.get("warnings", [])
+    found = [str(row["message"]) for row in rows if row["stage"] == op or not op]
+    return {"warnings": dg.MetadataValue.md(bullets(found))} if found else {}
 
 
 def _quoted(prompt: SuperPrompt) -> Tally:
@@ -162,6 +173,7 @@ def usage_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
             "output_tokens": row["output_tokens"],
             "cost_usd": usd(row["cost_usd"]),
             "taken": row["taken"],
+            "instead": row.get("instead", ""),
         }
         for row in prompt.extras.get(LLM_USAGE, {}).values()
     ]

@@ -23,10 +23,12 @@ def usage_row(exchange: Exchange) -> dict[str, Any]:
         exchange: With or without an answer; without one nobody knows what it cost.
 
     Returns:
-        ``op, model, taken`` (whether the stage took the answer) and the fields of `ChatUsage`.
+        ``op, model, taken`` (whether the stage took the answer), where it did not ``instead`` (the
+        form it took, e.g. ``SAF-A1``) and ``reason``, and the fields of `ChatUsage`.
     """
     took = exchange.usage or asdict(_UNANSWERED)
-    return {"op": exchange.op, "model": exchange.model, "taken": exchange.validated, **took}
+    row = {"op": exchange.op, "model": exchange.model, "taken": exchange.validated, **took}
+    return row | {"instead": exchange.fallback, "reason": exchange.reason}
 
 
 def llm_usage(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

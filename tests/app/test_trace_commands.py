@@ -40,6 +40,21 @@ def test_explain_shows_the_scores_and_ranks_of_every_candidate(key, run):
     assert "best_cosine" in out and "verified" in out
 
 
+def test_a_fallback_is_said_by_the_prompt_and_by_its_explanation(
+    indexed, run, tmp_path, monkeypatch
+):
+    path = tmp_path / "script.yaml"
+    path.write_text("- say: '{\"facts\": ['\n", encoding="utf-8")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(path))
+    found = made(run, "--set", "agents.a4_form=llm")
+    assert any("fallback=SAF-A1" in warning for warning in found["warnings"])
+    (call,) = as_json(run, "explain", found["prompt_key"])["llm"]["calls"]
+    assert (call["taken"], call["instead"]) == (False, "SAF-A1") and call["reason"]
+    _, out, err = run("explain", found["prompt_key"])
+    assert f"not taken ({call['reason']}): SAF-A1" in out + err
+
+
 def test_explain_says_that_a_prompt_is_locked(indexed, run):
     locked = made(run, "--file", "settings.yaml", "--lock")["prompt_key"]
     code, out, _ = run("explain", locked)

@@ -66,6 +66,18 @@ def test_what_agents_asked_is_shown_where_and_in_all(asked, home):
     assert last["language_model_cost_usd"].value == cost
 
 
+def test_a_fallback_is_named_at_its_step_and_at_the_end(ingested, home, request_, monkeypatch):
+    model = Thinking(Condensed=lambda said: {"facts": 7})
+    monkeypatch.setattr(models, "chat_model", lambda config: model)
+    asking = replace(request_, settings={**request_.settings, **ALL})
+    shown = _shown(home, record_prompt(ingested, asking, now=NOW).run_id)
+    for op in ("a4_condenser", OPS[-1]):
+        assert "fallback=SAF-A1" in shown[op]["warnings"].value
+        instead = {row["stage"]: row["instead"] for row in _rows(shown[op]["language_model"])}
+        assert instead["a4_condenser"] == "SAF-A1"
+    assert not any("warnings" in shown[op] for op in ("a2_prompt_shaper", "a3_nli_gate"))
+
+
 def test_without_a_language_model_or_edits_nothing_is_said_of_them(ingested, home, request_):
     shown = _shown(home, record_prompt(ingested, request_, now=NOW).run_id)
     names = {name for metadata in shown.values() for name in metadata}
