@@ -138,16 +138,16 @@ class NliGate:
         given_way = self._given_way(prompt, [chunks[i] for i in view])
         rows: list[Decision] = []
         near = nearness(prompt.extras.get("scores", {}))
-        scored = self._scored(prompt, [chunks[i] for i in view if i not in given_way])
-        first: dict[str, str] = {}
+        twins = _twins([chunks[i] for i in view if i not in given_way])
+        alone = [chunks[i] for i in view if i not in given_way and i not in twins]
+        scored = self._scored(prompt, alone)
         for rank, chunk_id in enumerate(view, start=1):
             chunk = chunks[chunk_id]
             verdict = given_way.get(chunk_id)
-            twin = chunk_id if verdict else first.setdefault(fold(chunk.snippet), chunk_id)
             if verdict:
                 decided = (False, verdict.rule, verdict.reason)
-            elif twin != chunk_id:
-                decided = (False, "duplicate_text", f"same text as {twin}")
+            elif chunk_id in twins:
+                decided = (False, "duplicate_text", f"same text as {twins[chunk_id]}")
             elif chunk_id in scored.of:
                 decided = self._by_model(chunk, rank, scored)
             else:
@@ -231,6 +231,13 @@ class NliGate:
             return True, "words_gate", reason
         sign = "≥" if meant else "<"
         return meant, "similarity_gate", f"best cosine {cosine:.3f} {sign} θ {self.theta:g}"
+
+
+def _twins(chunks: Sequence[Chunk]) -> dict[str, str]:
+    """Return for each chunk that repeats the text of an earlier one the id of that one."""
+    first: dict[str, str] = {}
+    found = ((c.id, first.setdefault(fold(c.snippet), c.id)) for c in chunks)
+    return {chunk_id: twin for chunk_id, twin in found if twin != chunk_id}
 
 
 def _conflict_events(prompt: SuperPrompt) -> list[str]:
