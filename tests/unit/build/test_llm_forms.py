@@ -522,14 +522,26 @@ def fifty_megabytes(handler):
         handler.wfile.write(b" " * 1_000_000)
 
 
+def without_end(handler):
+    handler.head(content_type="application/json", connection="close")
+    while True:
+        handler.wfile.write(b" " * 1_000_000)
+
+
+LARGE = {"facts": [], "constraints": [], "open_pieces": ["x" * 50_000_000]}
+NINES = '{"verdicts": [{"passage": "p1", "score": ' + "9" * 5_000 + "}]}"
+
+
 @pytest.mark.parametrize(
     "answer",
     [said("no JSON at all"), said('{"facts": ['), said(""), raw(b""), raw(b"{"), fifty_megabytes,
      said("[" * 100_000), said('{"facts": [], "constraints": [], "open_pieces": []}'),
      said('{"intent": null}'), said("{}", finish="length"), lambda handler: handler.cut(),
-     raw({"error": {"message": "no"}}), lambda handler: handler.whole({}, 404)],
+     raw({"error": {"message": "no"}}), lambda handler: handler.whole({}, 404), without_end,
+     said(json.dumps(LARGE)), raw(b'{"choices":' + b"[" * 200_000), said(NINES)],
     ids=["words", "half", "empty", "no body", "broken body", "50 MB", "deep", "nothing found",
-         "null", "cut", "closed", "error", "404"],
+         "null", "cut", "closed", "error", "404",
+         "no end", "50 MB of JSON", "deep body", "a number without end"],
 )  # fmt: skip
 def test_no_answer_breaks_a_prompt(root, server, tmp_path, answer):
     server.answers = [answer]
