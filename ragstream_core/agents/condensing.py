@@ -16,6 +16,7 @@ from ragstream_core.agents.asking import Answer, Ask, own, passage, question
 from ragstream_core.agents.extract import choose, is_constraint, reading_order
 from ragstream_core.agents.quotable import Quote, Terms, readable
 from ragstream_core.agents.reading import Reading
+from ragstream_core.agents.sentences import blocks, sentence_spans
 from ragstream_core.records import Chunk
 
 SAF_A1 = "SAF-A1"
@@ -153,7 +154,27 @@ class Passages:
         whole = around[:1] or [quote for quote in mine if quote.text in said]
         if whole:
             return whole
+        text = _sentences_around(chunk.snippet[: self.cuts.get(chunk.id)], said)
+        if len(text) > MAX_QUOTE_CHARS:
+            return []  # too long for a fact; its passage is attached
         rank = list(self.chunks).index(point.passage)
         heading = str(chunk.meta.get("heading") or "")[:60]
-        span, stems = (0, len(chunk.snippet)), tuple(self.terms(said))
-        return [Quote(chunk.id, chunk.source, rank, span, said, heading, stems, frozenset())]
+        span, stems = (0, len(chunk.snippet)), tuple(self.terms(text))
+        return [Quote(chunk.id, chunk.source, rank, span, text, heading, stems, frozenset())]
+
+
+def _sentences_around(text: str, said: str) -> str:
+    """Return the fewest whole sentences of one block that hold some words; elsewhere the words."""
+    for block in blocks(text):
+        spans = sentence_spans(text, block.start, block.end)
+        if block.kind not in ("prose", "item") or said not in readable(
+            text[spans[0][0] : block.end]
+        ):
+            continue
+        windows = (
+            readable(text[begin:end])
+            for at, (_, end) in enumerate(spans)
+            for begin, _ in reversed(spans[: at + 1])
+        )
+        return next(window for window in windows if said in window)
+    return said

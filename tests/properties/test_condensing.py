@@ -4,7 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import STAGE
+from ragstream_core.agents.condensing import MAX_QUOTE_CHARS, Condensed, Passages
 from ragstream_core.agents.quotable import quotes_of, readable
+from ragstream_core.agents.reading import Reading, stemmed_terms
 from ragstream_core.agents.selection import (
     MIN_CUT_TOKENS,
     framed_tokens,
@@ -13,7 +15,7 @@ from ragstream_core.agents.selection import (
 )
 from ragstream_core.prompting.render import render_s_ctx_md
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
-from ragstream_core.records import Chunk
+from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.terms import terms
 from tests.properties.test_stages import CASES, condensed
 
@@ -122,3 +124,41 @@ def test_a_token_more_takes_no_passage_away_and_no_more_text_than_s_ctx_gains(
 
 def s_ctx_text(prompt):
     return render_s_ctx_md(prompt.extras["s_ctx"], nonce="0" * 12)
+
+
+SENTENCES = st.lists(
+    st.sampled_from(
+        [
+            "You must never delete the folder while a writer holds its lock.",
+            "Short one.",
+            "Is this a question about the folder?",
+            "The index " + "is read and read " * 20 + "again, but it must not be written.",
+            "See [the page. It is long](x.md).",
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SENTENCES, st.data())
+def test_of_what_a_model_quotes_only_whole_sentences_are_shown(sentences, data):
+    text = " ".join(sentences)
+    words = readable(text).split(" ")
+    begin = data.draw(st.integers(0, len(words) - 1))
+    end = data.draw(st.integers(begin + 1, len(words)))
+    said = " ".join(words[begin:end])[:MAX_QUOTE_CHARS].strip()
+    one = chunk(0, text)
+    pieces = [{"id": "q1", "text": "May I delete the folder?"}]
+    prompt = SuperPrompt(body={"task": pieces[0]["text"]})
+    prompt.extras["query_pieces"] = pieces
+    reader = Reading.of(prompt, [one], stemmed_terms)
+    passages = Passages({"p1": one}, {}, reader, stemmed_terms)
+    point = {"passage": "p1", "quote": said, "pieces": ["q1"]}
+    answer = Condensed.model_validate({"facts": [point], "constraints": [], "open_pieces": []})
+    assert passages.fault(answer, 12) == ""
+    rows = [readable(sentence) for sentence in sentences]
+    ends = [(i, j) for i in range(len(rows)) for j in range(i + 1, len(rows) + 1)]
+    wholes = {" ".join(rows[i:j]) for i, j in ends}
+    assert {quote.text for quote, _, _ in passages.sentences(answer.facts)} <= wholes
