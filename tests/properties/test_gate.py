@@ -83,6 +83,12 @@ def test_each_candidate_has_one_decision_and_each_text_one_place(form, prompt, t
     open_ = {fold(c.snippet) for c in chunks.values() if c.source != "f0.md"}
     judged = [row for row in rows if row["rule"] not in ALWAYS]
     assert len(judged) == len(open_) * (form != "locked")
+    kind = {"nli": "entailment", "llm": "relevance"}.get(form, "best_cosine")
+    assert all(row["score"] == row["scores"][kind] for row in judged)
+    if form == "llm":
+        assert [row["score"] for row in judged] == [
+            37 * n % 101 / 100 for n in range(1, len(judged) + 1)
+        ]
     assert len(seen) == (form in ("nli", "llm") and bool(open_))
     assert all(len(shown) == len(open_) for shown in seen)  # a model reads no text twice
     assert to_json(gate(form, theta=theta, keep_top=keep_top, seen=[])(done)) == to_json(done)
@@ -109,3 +115,32 @@ def test_a_judgement_of_not_each_passage_once_is_none(prompt, theta, data):
     assert done.extras["decisions"] == plain.extras["decisions"]
     assert done.views_by_stage["a3"] == plain.views_by_stage["a3"]
     assert len(done.extras["warnings"]) == len(seen)
+
+
+@pytest.mark.parametrize("form", ["similarity", "nli"])
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=8),
+    st.integers(0, 20),
+    st.integers(0, 4),
+)
+def test_a_place_is_for_documents_and_the_threshold_itself_is_enough(form, drawn, at, keep_top):
+    prompt = SuperPrompt(body={"task": "Which text?"})
+    prompt.stage = "reranked"
+    for n, (_, past) in enumerate(drawn):
+        name = f"history::chat::{n}-{n}::0" if past else f"f{n}.md::x::0"
+        meta = {"turn_id_end": n} if past else {"project": "demo"}
+        prompt.base_context_chunks.append(Chunk(name, f"f{n}.md", f"text {n}", (0, 6), meta))
+    ids = prompt.views_by_stage["reranked"] = [c.id for c in prompt.base_context_chunks]
+    shares = [share / 20 for share, _ in drawn]
+    rows = zip(ids, shares, strict=True)
+    prompt.extras = {
+        "query_pieces": [{"id": "q1", "text": "Which text?"}],
+        "scores": {i: {"best_cosine": s, "piece_cosines": [s]} for i, s in rows},
+    }
+    read = (lambda pieces, texts: shares) if form == "nli" else None
+    done = NliGate(at / 20, keep_top, entailment=read, nli_theta=at / 20)(prompt)
+    assert done.views_by_stage["a3"] == [
+        i
+        for rank, (i, (share, past)) in enumerate(zip(ids, drawn, strict=True), start=1)
+        if share >= at or (rank <= keep_top and not past)
+    ]
