@@ -33,6 +33,8 @@ RagstreamError                 exit code 1: the operation failed
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class RagstreamError(Exception):
     """Root of everything RAGstream raises on purpose.
@@ -147,7 +149,13 @@ class Stopped(OperationFailed):
 
 
 class ChatFailed(OperationFailed):
-    """The language model gave no answer that can be used; nothing else is lost by that."""
+    """The language model gave no answer that can be used; nothing else is lost by that.
+
+    Attributes:
+        took: What it cost nevertheless, a `ChatUsage`; None where nobody knows.
+    """
+
+    took: Any = None
 
 
 class ChatUnreachable(ChatFailed):

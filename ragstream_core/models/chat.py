@@ -8,7 +8,7 @@ taken off first. A stream that ends early is a ``partial`` reply.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragstream_core.endpoints.address import Endpoint
@@ -115,10 +115,15 @@ class EndpointChat:
         try:
             text = text_of(body)
         except Fault as fault:
-            raise self._calls.failed(fault) from None
+            failed = self._calls.failed(fault)
+            told = usage_of(body)
+            failed.took = self._priced(told) if told else None
+            raise failed from None
+        reply = self._reply(text, messages, body)
+        if schema is None:
+            return reply
         who = f"the language model at {self.host}"
-        parsed = None if schema is None else validated(text, schema, who=who)
-        return self._reply(text, messages, body, parsed=parsed)
+        return replace(reply, parsed=validated(text, schema, who=who, took=reply.usage))
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
         """Yield the answer as it comes, the reply last.
@@ -162,7 +167,6 @@ class EndpointChat:
         messages: Sequence[ChatMessage],
         body: Mapping[str, Any],
         *,
-        parsed: Any = None,
         reason: str = "",
     ) -> ChatReply:
         reason = reason or CUT.get(finish_of(body), "")
@@ -178,7 +182,6 @@ class EndpointChat:
             model=model[:200] or self.name,
             usage=self._priced(usage),
             reason=reason,
-            parsed=parsed,
         )
 
     def _priced(self, usage: ChatUsage) -> ChatUsage:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,11 @@ class ScriptedChat:
         """
         entry = self._entry(messages)
         text = _said(entry)
-        parsed = None if schema is None else validated(text, schema, who=self.name)
-        return self._reply(text, messages, cut=bool(entry.get("cut")), parsed=parsed)
+        reply = self._reply(text, messages, cut=bool(entry.get("cut")))
+        if schema is None:
+            return reply
+        parsed = validated(text, schema, who=self.name, took=reply.usage)
+        return replace(reply, parsed=parsed)
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
         """Yield what the script says in pieces of `PIECE` characters, the reply last.
@@ -102,9 +106,7 @@ class ScriptedChat:
             return entry
         raise ChatBroken("the script has no answer to this", hint="add an entry without `when`")
 
-    def _reply(
-        self, text: str, messages: Sequence[ChatMessage], *, cut: bool, parsed: Any = None
-    ) -> ChatReply:
+    def _reply(self, text: str, messages: Sequence[ChatMessage], *, cut: bool) -> ChatReply:
         sent = sum(counted(message.text) for message in messages)
         return ChatReply(
             text=text,
@@ -112,7 +114,6 @@ class ScriptedChat:
             model=self.name,
             usage=ChatUsage(sent, counted(text), cost_usd=0.0),
             reason="the script breaks off here" if cut else "",
-            parsed=parsed,
         )
 
 

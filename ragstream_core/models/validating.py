@@ -10,16 +10,21 @@ from ragstream_core.models.answers import bare_json
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from ragstream_core.records.chat import ChatUsage
+
 Schema = TypeVar("Schema", bound="BaseModel")
 
 
-def validated(text: str, schema: type[Schema], *, who: str) -> Schema:
+def validated(
+    text: str, schema: type[Schema], *, who: str, took: ChatUsage | None = None
+) -> Schema:
     """Return the value that an answer holds.
 
     Args:
         text: The answer.
         schema: What it must be.
         who: Who answered, for the message.
+        took: What the answer took, for the error.
 
     Raises:
         ChatBroken: It is no JSON, nested too deep, or does not fit the schema.
@@ -30,7 +35,9 @@ def validated(text: str, schema: type[Schema], *, who: str) -> Schema:
         return schema.model_validate_json(bare_json(text))
     except (ValidationError, ValueError, RecursionError) as error:
         count = error.error_count() if isinstance(error, ValidationError) else 1
-        raise ChatBroken(
+        broken = ChatBroken(
             f"{who}: an answer that does not fit {schema.__name__} (errors: {count})",
             hint="take a model that can follow a schema (provider.model)",
-        ) from None
+        )
+        broken.took = took
+        raise broken from None

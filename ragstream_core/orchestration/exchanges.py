@@ -39,7 +39,7 @@ class Exchange:
         request: Digest of the model's name, the messages and the schema, 64 hex digits.
         model: The model's name.
         response: The raw answer; empty where there was none.
-        usage: Tokens and cost, JSON form; empty where there was no answer.
+        usage: Tokens and cost, JSON form; empty where nobody knows, as without an answer.
         validated: Whether the answer was taken.
         fallback: What the stage did instead, e.g. ``SAF-A1``; empty where the answer was taken.
         reason: Why it was not taken, for people.
@@ -193,6 +193,8 @@ def _asked(
         reply = model.complete(messages, schema=schema)
     except ChatFailed as error:
         request = request_digest(name, messages, schema)
-        return None, Exchange(op, request, name, "", validated=False, reason=error.message)
+        took = asdict(error.took) if error.took else {}
+        failed = Exchange(op, request, name, "", usage=took, validated=False, reason=error.message)
+        return None, failed
     request = request_digest(name, messages, schema)
     return reply.parsed, Exchange(op, request, name, reply.text, usage=asdict(reply.usage))

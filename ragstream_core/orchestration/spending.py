@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.exchanges import Exchange
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage, total_usage
@@ -38,12 +39,17 @@ def llm_usage(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         rows: As of `usage_row`.
 
     Returns:
-        ``calls``, the rows by op, and the fields of `ChatUsage` for all of them; ``cost_usd`` is
-        None where one of the costs is unknown, 0 where nobody was asked.
+        ``calls``, the rows in the order of the chain, and the fields of `ChatUsage` for all of
+        them; ``cost_usd`` is None where one of the costs is unknown, 0 where nobody was asked.
     """
-    calls = sorted((dict(row) for row in rows), key=lambda row: str(row["op"]))
+    calls = sorted((dict(row) for row in rows), key=_place)
     usages = [ChatUsage(**{name: row[name] for name in _FIELDS}) for row in calls]
     return {"calls": calls, **asdict(total_usage(usages))}
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, int, str]:
+    op, _, again = str(row["op"]).partition("#")
+    return again, OPS.index(op) if op in OPS else len(OPS), op
 
 
 def usage_of(prompt: SuperPrompt) -> ChatUsage | None:

@@ -27,6 +27,7 @@ from ragstream_core.build.upkeep.restoring import restore
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.history.records import Turn
 from ragstream_core.models.scripted import ScriptedChat
+from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.exchanges import EXCHANGES, exchange_from
 from ragstream_core.orchestration.inputs import PromptRequest, change_settings
 from ragstream_core.orchestration.prompt_store import key_of
@@ -38,6 +39,7 @@ from tests.unit.models.conftest import Server, raw, said
 from tests.unit.orchestration.conftest import DOCS, write_docs
 
 QUESTION = "Who holds the project lock of the catalog? And how are long questions scored?"
+AGENTS = ("a2_prompt_shaper", "a3_nli_gate", "a4_condenser", "a2_audit")
 FORMS = ("a2_form", "a3_form", "a4_form", "audit_form")
 ALL = {f"agents.{form}": "llm" for form in FORMS}
 DOC = re.compile(r'<<DOC \d+ [0-9a-f]+ id="([^"]+)".*\n((?:\| .*\n)+)<<END')
@@ -488,10 +490,13 @@ def server():
     models._endpoint_chat.cache_clear()
 
 
-def over_http(root, folder, url):
+def over_http(root, folder, url, prices="-1"):
     models._endpoint_chat.cache_clear()
     path = folder / "ragstream.yaml"
-    path.write_text(f"provider:\n  base_url: {url}\n  model: toy\n  timeout_s: 5\n  budget_s: 5\n")
+    path.write_text(
+        f"provider:\n  base_url: {url}\n  model: toy\n  timeout_s: 5\n  budget_s: 5\n"
+        f"  input_usd_per_mtok: {prices}\n  output_usd_per_mtok: {prices}\n"
+    )
     return opened(root, path)
 
 
@@ -514,6 +519,19 @@ def test_all_forms_over_http(root, server, tmp_path):
     record = space.finish(prompt)
     assert all(e.validated and e.model for e in exchanges_of(space, record).values())
     assert space.replay(record.prompt_key).verdict == "identical" and len(server.seen) == 4
+
+
+@pytest.mark.parametrize("answer", ["I do not know.", '{"no": "schema"}', ""], ids=str)
+def test_an_answer_that_is_not_taken_was_paid_for(root, server, tmp_path, answer):
+    server.answers = [said(answer)]
+    space = over_http(root, tmp_path, server.url, prices="1.5")
+    prompt = made(space)
+    found = recorded_usage(space, space.finish(prompt).exchanges)
+    assert found == llm_usage(prompt.extras[LLM_USAGE].values())
+    assert [row["op"] for row in found["calls"]] == [op for op in OPS if op in AGENTS]
+    assert not any(row["taken"] for row in found["calls"])
+    assert (found["input_tokens"], found["output_tokens"], found["reported"]) == (80, 20, True)
+    assert found["cost_usd"] == pytest.approx((80 + 20) * 1.5e-6)
 
 
 def fifty_megabytes(handler):
