@@ -7,8 +7,8 @@ support, the domain was undetermined and the kept evidence has one dominant topi
 settles to it and those pieces are asked again with it; (2) code, tests or configuration are
 wanted and a fact names an eligible project file that is not in scope. A language model may name
 the topic, among the titles' words, and the files instead; where its answer is no good, the rules
-do. Never touches Hard Rules, Project Memory or the lock; an attempt is an event. In pass 2 it
-changes nothing.
+do. Never touches Hard Rules, Project Memory, the lock or what is OFF; an attempt is a warning. In
+pass 2 it changes nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ MAX_PIECES = 10
 ASK_CHARS = 160
 _BUILDS = ("code", "config", "tests")
 _WORD = re.compile(r"[^\W\d_][\w-]{2,40}")
+Notes = dict[str, list[str]]
+"""What the audit has to say: ``events`` and ``warnings``."""
 
 
 def needs_rerun(before: SuperPrompt, after: SuperPrompt) -> bool:
@@ -96,20 +98,20 @@ class Audit:
             return result
         row = prompt.extras.get("shape")
         if not self.enabled or row is None:
-            return _settle(result, row or {}, "switched off", [])
+            return _settle(result, row or {}, "switched off", _notes())
         before = shape_from(row)
         if is_locked(prompt):
-            return _settle(result, shape_row(before), "the file lock is on: scope stays", [])
-        events: list[str] = []
-        said = self._said(prompt, events)
-        after, why = self._settle_domain(prompt, before, said, events)
-        after, files = self._add_artefacts(prompt, after, said, events)
+            return _settle(result, shape_row(before), "the file lock is on: scope stays", _notes())
+        notes = _notes()
+        said = self._said(prompt, notes)
+        after, why = self._settle_domain(prompt, before, said, notes)
+        after, files = self._add_artefacts(prompt, after, said, notes)
         if not material_change(before, after):
-            return _settle(result, shape_row(before), "no material change of scope", events)
+            return _settle(result, shape_row(before), "no material change of scope", notes)
         reason = "; ".join(x for x in (why, *(f"{_who(said)} names {f}" for f in files)) if x)
-        return self._rescope(result, before, after, (reason, files, events))
+        return self._rescope(result, before, after, (reason, files, notes))
 
-    def _said(self, prompt: SuperPrompt, events: list[str]) -> Audited | None:
+    def _said(self, prompt: SuperPrompt, notes: Notes) -> Audited | None:
         """Return a language model's answer, None where the rules decide."""
         if self.ask is None or not prompt.final_selection_ids:
             return None
@@ -119,11 +121,11 @@ class Audit:
         kept = [chunks[i] for i in prompt.final_selection_ids]
         said, missed = audited(self.ask, ask, kept, words=words, eligible=self.eligible)
         if missed:
-            events.append(f"the language model did not audit ({missed}): by rules")
+            notes["warnings"].append(f"the language model did not audit ({missed}): by rules")
         return said
 
     def _settle_domain(
-        self, prompt: SuperPrompt, before: Shape, said: Audited | None, events: list[str]
+        self, prompt: SuperPrompt, before: Shape, said: Audited | None, notes: Notes
     ) -> tuple[Shape, str]:
         if not _unsupported(prompt):
             return before, ""
@@ -135,12 +137,13 @@ class Audit:
         if not topic:
             return before, ""
         if before.domain != UNDETERMINED:
-            events.append(f"the domain stays {before.domain}; the evidence is about {topic}")
+            told = f"the domain stays {before.domain}; the evidence is about {topic}"
+            notes["events"].append(told)
             return before, ""
         return replace(before, domain=topic), f"the evidence settles the domain: {topic}"
 
     def _add_artefacts(
-        self, prompt: SuperPrompt, shape: Shape, said: Audited | None, events: list[str]
+        self, prompt: SuperPrompt, shape: Shape, said: Audited | None, notes: Notes
     ) -> tuple[Shape, list[str]]:
         if shape.deliverable not in _BUILDS:
             return shape, []
@@ -156,7 +159,8 @@ class Audit:
             if len(fits) != 1 or fits[0] in in_scope or fits[0] in shape.artefacts:
                 continue
             if fits[0] in off:
-                events.append(f"{_who(said)} names {fits[0]}, which is switched OFF: it stays off")
+                told = f"{_who(said)} names {fits[0]}, which is switched OFF: it stays off"
+                notes["warnings"].append(told)
             else:
                 found.append(fits[0])
         found = sorted(set(found))
@@ -167,9 +171,9 @@ class Audit:
         result: SuperPrompt,
         before: Shape,
         after: Shape,
-        why: tuple[str, list[str], list[str]],
+        why: tuple[str, list[str], Notes],
     ) -> SuperPrompt:
-        reason, files, events = why
+        reason, files, notes = why
         missing = set(_unsupported(result)) if after.domain != before.domain else set()
         pieces = [
             {**p, "text": f"{after.domain}: {p['text']}"} if p["id"] in missing else p
@@ -179,7 +183,8 @@ class Audit:
         for path in files[: MAX_PIECES - len(pieces)]:
             home = {k: pieces[0][k] for k in ("segment_id", "span")}
             pieces.append({"id": f"q{len(pieces) + 1}", "text": f"{path} {ask}", **home})
-        put_notes(result, OP, events=[f"rescoped, one re-run: {reason}", *events])
+        told = [f"rescoped, one re-run: {reason}", *notes["events"]]
+        put_notes(result, OP, events=told, warnings=notes["warnings"])
         result.extras |= {
             "audit": {
                 "outcome": "rescoped",
@@ -194,20 +199,23 @@ class Audit:
         return result
 
 
+def _notes() -> Notes:
+    return {"events": [], "warnings": []}
+
+
 def _who(said: Audited | None) -> str:
     return "a fact" if said is None else "the language model"
 
 
-def _settle(
-    result: SuperPrompt, shape: dict[str, Any], reason: str, events: list[str]
-) -> SuperPrompt:
+def _settle(result: SuperPrompt, shape: dict[str, Any], reason: str, notes: Notes) -> SuperPrompt:
     result.extras["audit"] = {
         "outcome": "settled",
         "reason": reason,
         "before": shape,
         "after": shape,
     }
-    put_notes(result, OP, events=[f"settled: {reason}", *events])
+    told = [f"settled: {reason}", *notes["events"]]
+    put_notes(result, OP, events=told, warnings=notes["warnings"])
     return result
 
 

@@ -1,10 +1,11 @@
 """A2 · Prompt Shaper, pass 1: intent, domain and header proposals before anything is retrieved.
 
-Reads ``body``, ``extras["explicit"]``, Project Memory and Layer G. Writes ``extras["shape"]``
-(intent, domain, deliverable, artefacts, and the headers it proposed) and fills role and depth
-where the person left them free; a proposed format stays in the shape, so that Prompt_MD, which the
-reranker reads, holds the person's words only. Never changes a word the person wrote, Hard Rules,
-Project Memory or the file lock. Switched off, it passes the prompt through with an event.
+Reads ``body``, ``extras["explicit"]``, Project Memory, and of the conversation Layer G and the
+digest. Writes ``extras["shape"]`` (intent, domain, deliverable, artefacts, and the headers it
+proposed) and fills role and depth where the person left them free; a proposed format stays in the
+shape, so that Prompt_MD, which the reranker reads, holds the person's words only. Never changes a
+word the person wrote, Hard Rules, Project Memory or the file lock. Switched off, it passes the
+prompt through with an event.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class PromptShaper:
         ask = "\n".join(
             prompt.body[key] for key in ("task", "text", "purpose") if prompt.body.get(key)
         )
-        recent = str(prompt.recentConversation.get("body", ""))
+        past = prompt.recentConversation
+        recent = "\n".join(str(past[key]) for key in ("body", "digest") if past.get(key))
         shape, notes = self._shape(ask, recent)
         free = free_keys(prompt)
         headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}
@@ -87,7 +89,7 @@ class PromptShaper:
 
     def _shape(self, task: str, recent: str) -> tuple[Shape, dict[str, list[str]]]:
         """Return the shape of an ask, and the events and warnings of how it was found."""
-        rules = classify(task, f"{self.project_memory}\n{recent}")
+        rules = classify(task, self.project_memory, recent)
         if self.ask is None:
             return rules, {"events": [], "warnings": []}
         said, missed = shaped(self.ask, task, (self.project_memory, recent), rules)
@@ -97,6 +99,7 @@ class PromptShaper:
         settled = classify("", self.project_memory).domain
         if classify(task).domain == UNDETERMINED and settled not in (UNDETERMINED, said.domain):
             told = f"the language model says {said.domain}; Project Memory settles it: {settled}"
+            tried = [told] if said.domain != UNDETERMINED else []
             said = replace(said, domain=settled)
-            return said, {"events": [told], "warnings": []}
+            return said, {"events": ["classified by the language model"], "warnings": tried}
         return said, {"events": ["classified by the language model"], "warnings": []}

@@ -130,17 +130,18 @@ def path_tokens(text: str) -> list[str]:
     return list(found)
 
 
-def classify(task: str, anchors: str = "") -> Shape:
+def classify(task: str, *anchors: str) -> Shape:
     """Shape an ask.
 
     Args:
         task: The person's words.
-        anchors: Project Memory; it may settle the domain where the task does not.
+        anchors: In falling authority (Project Memory, the conversation): the first one that has a
+            domain settles it where the task has none.
     """
     intent = _first(_INTENTS, task, "explain")
-    domain = _domain(task)
-    if domain == UNDETERMINED and anchors.strip():
-        domain = _domain(anchors, least=2)
+    texts = ((task, 1), *((text, 2) for text in anchors))
+    domains = (_domain(text, least) for text, least in texts)
+    domain = next((found for found in domains if found != UNDETERMINED), UNDETERMINED)
     return Shape(
         intent,
         domain,

@@ -1,8 +1,8 @@
 """A2's forms with a language model: it chooses from the words that the rules know, and from files.
 
 Shaper: intent, domain and deliverable by name. Audit: a topic that the passages' own titles hold,
-and eligible files. What it may not decide (a domain that Project Memory or the prompt settled, a
-file that is off) stays, and the attempt is an event.
+and eligible files. What it may not decide (a domain that Project Memory settles where the task does
+not, a file that is off) stays, and the attempt is a warning.
 """
 
 from __future__ import annotations

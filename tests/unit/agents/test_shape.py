@@ -1,6 +1,8 @@
 """A2 and its audit: classification, the truth table of R-164, one re-run."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.agents.a2_audit import Audit, dominant_topic, needs_rerun
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
@@ -43,6 +45,29 @@ def test_domain_comes_from_the_task_then_from_project_memory():
     )
 
 
+SUBJECTS = {"retrieval": "bm25", "orchestration": "dagster", "database": "sql", "frontend": "css"}
+
+
+@given(st.lists(st.sampled_from(sorted(SUBJECTS)), max_size=20), st.sampled_from(sorted(SUBJECTS)))
+def test_what_project_memory_settles_no_conversation_changes(said, settled):
+    memory = f"All of this is {SUBJECTS[settled]} and {SUBJECTS[settled]}."
+    recent = {"body": " ".join(SUBJECTS[name] for name in said)}
+    assert (
+        shaped({"task": "why is it so?"}, project_memory=memory, recent=recent).extras["shape"][
+            "domain"
+        ]
+        == settled
+    )
+    digest = {"body": "", "digest": memory}  # without Project Memory the conversation may settle it
+    assert shaped({"task": "why is it so?"}, recent=digest).extras["shape"]["domain"] == settled
+    assert (
+        shaped({"task": "why the bm25?"}, project_memory=memory, recent=digest).extras["shape"][
+            "domain"
+        ]
+        == "retrieval"
+    )
+
+
 def test_path_tokens():
     text = "see `src/app.py`, (config.yml) and *.json; e.g. version 1.5.9? what/if? why?"
     assert {"src/app.py", "config.yml", "*.json", "what/if"} <= set(path_tokens(text))
@@ -67,8 +92,9 @@ def test_material_change_truth_table(after, material):
     assert material_change(BASE, after) is material
 
 
-def shaped(body, extras=None, **kwargs):
+def shaped(body, extras=None, recent=None, **kwargs):
     prompt = SuperPrompt(body=body)
+    prompt.recentConversation = recent or prompt.recentConversation
     prompt.extras = extras or {}
     return PromptShaper(**kwargs)(prompt)
 
@@ -168,7 +194,7 @@ def test_an_eligible_file_that_a_fact_names_comes_into_scope():
     off = {"off": ["conf/gate.yml"]}
     before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml"], issues=False, pool=off)
     assert not needs_rerun(before, after)
-    assert any("switched OFF" in e["message"] for e in after.extras["events"])
+    assert any("switched OFF" in e["message"] for e in after.extras["warnings"])
 
 
 def test_dominant_topic_ignores_words_of_the_question():

@@ -466,7 +466,7 @@ def test_the_model_cannot_override_what_the_person_settled(tmp_path, meet):
     require_contract(prompt)
     assert prompt.extras["shape"]["domain"] == "orchestration"
     assert prompt.body["role"] == "a poet"
-    told = [event["message"] for event in prompt.extras["events"]]
+    told = [warning["message"] for warning in prompt.extras["warnings"]]
     assert any("Project Memory settles it: orchestration" in message for message in told)
     assert any("notes/limits.txt, which is switched OFF" in message for message in told)
     assert "notes/limits.txt" not in {c.source for c in prompt.base_context_chunks}
