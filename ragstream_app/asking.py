@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage
 from ragstream_core.prompting.compose import injected
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Outcome:
         """Tokens of the Super-Prompt, 0 before the builder has run."""
         return int(self.prompt.extras.get("token_tree", {}).get("total", 0))
 
+    @property
+    def llm(self) -> dict[str, Any]:
+        """What agents took that asked a language model, as `llm_usage`."""
+        return llm_usage(self.prompt.extras.get(LLM_USAGE, {}).values())
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         files = injected(self.prompt)
@@ -56,6 +62,10 @@ class Outcome:
             "selection": list(self.prompt.final_selection_ids),
             "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
             "warnings": self.warnings,
+            "events": [
+                f"{row['stage']}: {row['message']}" for row in self.prompt.extras.get("events", [])
+            ],
+            "llm": self.llm,
             "timings_ms": {op: round(ms, 3) for op, ms in self.timings_ms.items()},
             **told,
         }

@@ -14,6 +14,7 @@ import typer
 
 from ragstream_app.progress import duration
 from ragstream_app.session import note, pending_paths
+from ragstream_app.spent_text import call_text, usage_from, usage_text
 from ragstream_app.stage_text import stage_text
 from ragstream_core.ingestion.stats import FILE_KEYS
 from ragstream_core.stores.pending import UNREADABLE
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ragstream_app.checkup import Check
     from ragstream_core.answering.answer import Answer
     from ragstream_core.ingestion.stats import IngestionStats
-    from ragstream_core.records.chat import ChatUsage
 
 MAX_SHOWN = 12
 NAMES_SHOWN = 3
@@ -131,6 +131,7 @@ def print_prompt(outcome: Outcome, places: Sequence[str] = ()) -> None:
         typer.echo(printable(stage_text(outcome.prompt)))
     for warning in outcome.warnings:
         note(f"warning: {printable(warning)}")
+    print_usage(outcome.llm)
     seconds = sum(outcome.timings_ms.values()) / 1000
     run = f" · Dagster run {outcome.run_id[:8]}" if outcome.run_id else ""
     where = f" · written to {' and '.join(places)}" if places and outcome.text else ""
@@ -161,11 +162,16 @@ def print_citations(answer: Answer) -> None:
     note(" · ".join(answer_facts(answer)))
 
 
-def usage_text(usage: ChatUsage) -> str:
-    """Return tokens and cost in words."""
-    about = "" if usage.reported else "about "
-    cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-    return f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens · {cost}"
+def print_usage(usage: Mapping[str, Any]) -> None:
+    """Print what the agents took that asked a language model; nothing where none did.
+
+    Args:
+        usage: As `llm_usage`.
+    """
+    for row in usage["calls"]:
+        note(f"{row['op']} {printable(call_text(row))}")
+    if len(usage["calls"]) > 1:
+        note(f"together: {usage_text(usage_from(usage))}")
 
 
 def answer_facts(answer: Answer) -> list[str]:

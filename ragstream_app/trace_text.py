@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,11 +13,9 @@ from ragstream_app.rendering import (
     NAME_WIDTH,
     printable,
     short_id,
-    usage_text,
 )
 from ragstream_app.session import note
 from ragstream_core.prompting.reparse import SUPER_PROMPT
-from ragstream_core.records.chat import ChatUsage
 
 if TYPE_CHECKING:
     from ragstream_core.orchestration.prompt_store import PromptRecord
@@ -77,6 +74,14 @@ def print_explained(
         note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
 
 
+def print_notes(record: PromptRecord) -> None:
+    """Print what the stages reported and warned of; nothing for a record of an older version."""
+    for row in record.notes:
+        again = f" (pass {row['pass_no']})" if row["pass_no"] > 1 else ""
+        warning = "warning: " if row["kind"] == "warning" else ""
+        note(f"{row['stage']}{again}  {warning}{printable(row['message'])}")
+
+
 def print_edits(record: PromptRecord) -> None:
     """Print what a person changed by hand in a kept prompt; nothing where nobody did."""
     for edit in record.edits:
@@ -84,20 +89,6 @@ def print_edits(record: PromptRecord) -> None:
         if edit.target == SUPER_PROMPT:
             what = f"the Super-Prompt, as built under key {record.parent[:KEY_DIGITS]}"
         typer.echo(f"edited by hand {edit.when}  {what}")
-
-
-def print_usage(usage: Mapping[str, Any]) -> None:
-    """Print what the agents took that asked a language model; nothing where none did."""
-    for row in usage["calls"]:
-        why = f" ({printable(row['reason'])}): {row['instead']}" if row["reason"] else ""
-        taken = "" if row["taken"] else f", its answer was not taken{why}"
-        note(f"{row['op']} asked {printable(row['model'])}: {usage_text(_usage(row))}{taken}")
-    if len(usage["calls"]) > 1:
-        note(f"together: {usage_text(_usage(usage))}")
-
-
-def _usage(row: Mapping[str, Any]) -> ChatUsage:
-    return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
 
 
 def _scores(steps: Sequence[Mapping[str, Any]]) -> list[float | None]:

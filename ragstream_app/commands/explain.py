@@ -71,13 +71,15 @@ def explain(
         )
     if as_json:
         edits = {"edits": [_told(edit) for edit in record.edits], "parent": record.parent}
-        emit_json(
-            {"prompt_key": full_key, "locked": locked, **edits, "llm": usage, "candidates": found}
-        )
+        said = {"notes": record.notes, "llm": usage}
+        emit_json({"prompt_key": full_key, "locked": locked, **edits, **said, "candidates": found})
         return
-    from ragstream_app.trace_text import print_edits, print_explained, print_usage
+    from ragstream_app.rendering import print_usage
+    from ragstream_app.trace_text import print_edits, print_explained, print_notes
 
     print_edits(record)
+    if not chunk:
+        print_notes(record)
     print_explained(full_key, found, locked=locked, detailed=bool(chunk))
     print_usage(usage)
 

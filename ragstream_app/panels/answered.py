@@ -10,6 +10,7 @@ from ragstream_app.failures import describe
 from ragstream_app.panels import cited
 from ragstream_app.panels.markup import answer_html
 from ragstream_app.panels.shared import show_message
+from ragstream_app.spent_text import usage_text
 from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
@@ -60,22 +61,11 @@ def _foot(answer: Answer) -> None:
 
 def facts(answer: Answer) -> list[str]:
     """Return what is known about an answer, as short texts."""
-    usage = answer.usage
     parts = [f"{answer.status}, {answer.model}" if answer.model else "no model was asked"]
-    if usage and (usage.reported or usage.input_tokens):
-        about = "" if usage.reported else "about "
-        parts.append(f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
-        parts.append(_cost(usage.cost_usd))
-    elif usage:
-        parts.append("tokens and cost unknown: it broke off")
+    parts += [usage_text(answer.usage)] if answer.usage and answer.model else []
+    parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
     parts += [f"prompt {answer.prompt_key[:12]}"] if answer.prompt_key else []
     return [*parts, f"kept in session {answer.session}" if answer.session else "not kept"]
-
-
-def _cost(usd: float | None) -> str:
-    if usd is None:
-        return "cost unknown"
-    return f"${usd:.4f}" if usd else "free"
 
 
 def words(text: str) -> None:

@@ -13,7 +13,9 @@ import streamlit as st
 
 from ragstream_app.panels import pages
 from ragstream_app.panels.shared import desk, run_url
+from ragstream_app.spent_text import call_text, usage_from, usage_text
 from ragstream_app.stage_text import last_score
+from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage
 
 if TYPE_CHECKING:
     from ragstream_app.desk import Step
@@ -170,7 +172,9 @@ def time_table(steps: Mapping[str, Step]) -> None:
     """Show how long each op took, with a bar."""
     rows = time_rows(steps)
     most = max((row["share"] for row in rows), default=0.0)
-    st.text(f"{sum(row['ms'] for row in rows):,.0f} ms in all stages")
+    asked = list(steps.values())[-1].prompt.extras.get(LLM_USAGE, {}) if steps else {}
+    spent = [usage_text(usage_from(llm_usage(asked.values())))] if asked else []
+    st.text(" · ".join([f"{sum(row['ms'] for row in rows):,.0f} ms in all stages", *spent]))
     st.dataframe(
         rows,
         hide_index=True,
@@ -184,13 +188,26 @@ def time_table(steps: Mapping[str, Step]) -> None:
 
 
 def time_rows(steps: Mapping[str, Step]) -> list[dict[str, Any]]:
-    """Return a row an op that ran: its button, milliseconds, and its share of the whole."""
+    """Return a row an op that ran: its button, milliseconds, and its share of the whole.
+
+    Where an agent asked a language model, each row says whom, and what that took.
+    """
     whole = sum(sum(step.timings_ms.values()) for step in steps.values())
+    told = {button: _told(step.prompt) for button, step in steps.items()}
     return [
         {"button": button, "op": op, "ms": took, "share": took / whole if whole else 0.0}
+        | ({"language model": told[button].get(op, "")} if any(told.values()) else {})
         for button, step in steps.items()
         for op, took in step.timings_ms.items()
     ]
+
+
+def _told(prompt: SuperPrompt) -> dict[str, str]:
+    """Return what the agents' questions took, in words, by op; those of a re-run with it."""
+    calls: dict[str, list[str]] = {}
+    for slot, row in sorted(prompt.extras.get(LLM_USAGE, {}).items()):
+        calls.setdefault(slot.partition("#")[0], []).append(call_text(row))
+    return {op: "; ".join(texts) for op, texts in calls.items()}
 
 
 def run_table(steps: Mapping[str, Step]) -> None:

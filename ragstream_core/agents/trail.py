@@ -55,6 +55,21 @@ def put_notes(
         prompt.extras[key] = [*kept, *new]
 
 
+def notes_of(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return all events and warnings of a prompt: ``stage, pass_no, message`` and their ``kind``.
+
+    Ordered by pass, then as the stages ran; the events of a stage come before its warnings.
+    """
+    rows = [
+        {"kind": kind.removesuffix("s"), **row}
+        for kind in ("events", "warnings")
+        for row in prompt.extras.get(kind, [])
+    ]
+    stages = list(dict.fromkeys(op for op, _ in prompt.extras.get("trail", [])))
+    known = {op: place for place, op in enumerate(stages)}
+    return sorted(rows, key=lambda row: (row["pass_no"], known.get(row["stage"], len(known))))
+
+
 def pieces_of(prompt: SuperPrompt) -> list[str]:
     """Return the texts of the query pieces."""
     return [piece["text"] for piece in prompt.extras.get("query_pieces", [])]

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ragstream_core.agents.trail import notes_of
 from ragstream_core.atomic import make_private_dir, replace_bytes, replace_text
 from ragstream_core.errors import IntegrityError, UnknownPrompt
 from ragstream_core.orchestration.edits import Edit, by_reader, edits_from, edits_key, edits_of
@@ -50,6 +51,7 @@ class PromptRecord:
         tokens: Tokens of the Super-Prompt.
         exchanges: Digests of the exchanges with a language model, by name of the stage.
         edits: What a person changed by hand, text included; empty where nothing was.
+        notes: What the stages reported and warned of, as `notes_of`; not part of a key.
     """
 
     prompt_key: str
@@ -63,6 +65,7 @@ class PromptRecord:
     tokens: int
     exchanges: Sequence[str] = ()
     edits: tuple[Edit, ...] = ()
+    notes: Sequence[Mapping[str, Any]] = ()
 
     @property
     def parent(self) -> str:
@@ -105,6 +108,7 @@ def make_record(
         tokens=int(prompt.extras.get("token_tree", {}).get("total", 0)),
         exchanges=exchanges,
         edits=edits_of(prompt),
+        notes=notes_of(prompt),
     )
     return replace(record, prompt_key=_key(record, record.edits, output))
 

@@ -14,6 +14,7 @@ from ragstream_app.panels import prompt, tokens, transparency
 from ragstream_assets.recording.writer import Recording
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.chain import BUTTONS, OPS
+from ragstream_core.orchestration.spending import usage_of
 from tests.app.page_driver import QUESTION, area, ask, click, control, desk, open_page, run, said
 
 
@@ -161,6 +162,25 @@ def test_every_op_has_its_time(page):
     rows = transparency.time_rows(desk(page).steps)
     assert {row["op"] for row in rows} == set(OPS)
     assert sum(row["share"] for row in rows) == pytest.approx(1.0)
+
+
+def test_what_the_agents_took_stands_beside_their_time(page, tmp_path, monkeypatch):
+    click(ask(page), "Run all")
+    assert not any("language model" in row for row in transparency.time_rows(desk(page).steps))
+    script = tmp_path / "script.yaml"
+    script.write_text('[{"say": "no JSON"}]')
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+    monkeypatch.setenv("RAGSTREAM_AGENTS__A2_FORM", "llm")
+    monkeypatch.setenv("RAGSTREAM_AGENTS__AUDIT_FORM", "llm")
+    page = open_page()
+    click(ask(page), "Run all")
+    rows = {row["op"]: row["language model"] for row in transparency.time_rows(desk(page).steps)}
+    assert [op for op in OPS if rows[op]] == ["a2_prompt_shaper", "a2_audit"]
+    assert all("asked scripted: " in rows[op] and "not taken" in rows[op] for op in OPS if rows[op])
+    usage = usage_of(desk(page).last.prompt)
+    total = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens · free"
+    assert f"ms in all stages · {total}" in said(page)
 
 
 def test_the_tokens_are_told_by_block_and_by_file(page):

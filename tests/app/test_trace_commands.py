@@ -64,6 +64,44 @@ def test_explain_says_that_a_prompt_is_locked(indexed, run):
     assert (shown["edits"], shown["parent"]) == ([], "")
 
 
+def test_explain_says_what_every_stage_reported(indexed, run):
+    found = made(run, question="# Task\nWho locks? path:x.md\n# Ticket\n4711\n")
+    rows = as_json(run, "explain", found["prompt_key"])["notes"]
+    by_kind = {kind: [r for r in rows if r["kind"] == kind] for kind in ("event", "warning")}
+    assert [f"{row['stage']}: {row['message']}" for row in by_kind["event"]] == found["events"]
+    assert [row["message"] for row in by_kind["warning"]] == found["warnings"]
+    assert any("Ticket" in row["message"] for row in by_kind["event"])
+    assert any("'path:x.md'" in row["message"] for row in by_kind["warning"])
+    _, out, err = run("explain", found["prompt_key"])
+    assert all(row["message"] in err and row["message"] not in out for row in rows)
+
+
+def test_what_the_agents_took_is_said_with_the_prompt(indexed, run, tmp_path, monkeypatch):
+    words = "the word intent is enough for the script"
+    shape = {"intent": "locate", "domain": "storage", "deliverable": "answer"}
+    script = tmp_path / "script.yaml"
+    script.write_text(json.dumps([{"when": words, "say": shape}, {"say": "no JSON"}]))
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+    plain = made(run)["llm"]
+    assert (plain["calls"], plain["input_tokens"], plain["cost_usd"]) == ([], 0, 0)
+    asking = ["--set", "agents.a2_form=llm"]
+    for question, taken in ((f"Who locks? {words}", True), ("Who locks?", False)):
+        found = made(run, *asking, question=question)
+        (call,) = found["llm"]["calls"]
+        assert (call["op"], call["taken"]) == ("a2_prompt_shaper", taken)
+        assert call["input_tokens"] == found["llm"]["input_tokens"] > 0 < call["output_tokens"]
+        assert as_json(run, "explain", found["prompt_key"])["llm"] == found["llm"]
+        for command in (["prompt", question, "-p", "manual", *asking],
+                        ["explain", found["prompt_key"]]):  # fmt: skip
+            _, _, err = run(*command)
+            (line,) = [
+                line for line in err.splitlines() if line.startswith("a2_prompt_shaper asked")
+            ]
+            assert f"{call['input_tokens']:,} + {call['output_tokens']:,} tokens · free" in line
+            assert line.endswith("its answer was not taken") is not taken
+
+
 def test_diff_names_the_cause(key, run):
     other = made(run, "--off", "guide/locks.md")["prompt_key"]
     code, out, _ = run("diff", key[:8], other[:8])
