@@ -19,7 +19,7 @@ def read_text(text: str) -> str:
         return text
     if sys.stdin.isatty():
         note("type the prompt; end it with Ctrl-D")
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
+    return sys.stdin.buffer.read().decode("utf-8-sig", "replace")  # a mark of its encoding goes
 
 
 def setting_values(assignments: list[str] | None) -> dict[str, str]:

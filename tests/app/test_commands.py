@@ -109,10 +109,11 @@ def test_prompt_reads_stdin(indexed, run, monkeypatch):
     import io
     import sys
 
-    text = io.TextIOWrapper(io.BytesIO(QUESTION.encode()))
+    text = io.TextIOWrapper(io.BytesIO(f"\ufeff# Context\nmine\n# Task\n{QUESTION}".encode()))
     monkeypatch.setattr(sys, "stdin", text)
     code, out, _ = run("prompt", "-", "-p", "manual", "--json")
-    assert code == 0 and QUESTION in json.loads(out)["super_prompt"]
+    made = json.loads(out)["super_prompt"]
+    assert code == 0 and f"\n{QUESTION}\n" in made and "### Context\nmine" in made
 
 
 def test_search_ranks(indexed, run):
