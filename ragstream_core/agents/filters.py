@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.manifest import FileEntry
 
 KINDS = ("file", "type", "since", "tag")
+TAGS = ("GOLD", "SILVER", "BLUE")
+"""Tags that are kept in capitals, however they are written."""
 MAX_VALUE = 200
 _OTHERS = frozenset(
     {"path", "dir", "folder", "source", "ext", "extension", "project", "session", "before", "after",
@@ -30,7 +32,11 @@ _OTHERS = frozenset(
 )  # fmt: skip
 _MAYBE = re.compile(r"[A-Za-z]:\S")
 _TOKEN = re.compile(r"""(?<!\S)([A-Za-z]{2,12}):("[^"\n]*"|'[^'\n]*'|\S+)([^\s]*)""")
-_CODE = re.compile(r"(```|~~~).*?(?:\1|\Z)|`[^`\n]+`", re.DOTALL)
+_CODE = re.compile(
+    r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]+`|(?<=\n)[ \t\r]*\n(?:(?: {4}|\t)[^\n]*(?:\n|\Z)|[ \t\r]*\n)+",
+    re.DOTALL,
+)
+"""Fenced, quoted, and indented behind an empty line."""
 _END = ".,;:!?)"
 _TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,10}")
 _TAG = re.compile(r"[\w-]{1,40}")
@@ -189,7 +195,8 @@ def _type(value: str) -> tuple[str, ...]:
 
 
 def _tag(value: str) -> tuple[str, ...]:
-    return _parts(value, _TAG, "tag:GOLD")
+    parts = _parts(value, _TAG, "tag:GOLD")
+    return tuple(tag.upper() if tag.upper() in TAGS else tag for tag in parts)
 
 
 def _since(value: str) -> tuple[str, ...]:

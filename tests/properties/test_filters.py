@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
-from ragstream_core.agents.filters import read_filters
+from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.segments import find_sections
 from ragstream_core.errors import EmptyPrompt
 from ragstream_core.ingestion.manifest import FileEntry
@@ -76,6 +76,22 @@ def test_filters_leave_every_other_character_and_every_span_true(raw):
     for row in [*prompt.extras["segments"], *prompt.extras["query_pieces"]]:
         shown = found.text[slice(*row["span"])]
         assert shown == row["text"] or json.loads(f'"{shown}"') == row["text"]
+
+
+CODE = st.sampled_from(
+    ["```\n{}\n```", "```yaml\n{}\n```", "~~~\n```\n{}\n~~~", "````\n```\n{}\n```\n````", "```\n{}",
+     "`{}`", "``  {} ``", "\n\n    {}\n\n", "\n \n\t{}\n", "\n\n    x = 1\n\n        {}\nso\n",
+     "https://x.org/?q={}", "({}", "a/{}"]
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(CODE, st.sampled_from(FILTERS), st.sampled_from(["Why?", "# Task\nWhy?", "# Log\nboom"]))
+def test_in_code_and_addresses_nothing_is_a_filter(code, written, before):
+    raw = f"{before}\n{code.replace('{}', written)}"
+    assert read_filters(raw, ALIASES) == Filtered(raw)
+    if "```\n{}" != code and not before.startswith("# Log"):
+        assert len(read_filters(f"{raw}\ntype:md", ALIASES).filters) == 1
 
 
 DOCS = {

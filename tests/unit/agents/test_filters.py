@@ -50,6 +50,7 @@ DOCS = {
             "why since:2026-10-01 tag:GOLD tag:x-1",
             {"since": ("2026-10-01",), "tag": ("GOLD", "x-1")},
         ),
+        ("why tag:gold,Blue,Mine", {"tag": ("GOLD", "BLUE", "Mine")}),
         ("# Task\nwhy\ntype:md\n# Format\ntype:txt", {"type": ("md",)}),
         ("type:md\n# Context\nwhy", {"type": ("md",)}),
         ('{"task": "why \\"so\\" file:\\"my notes.txt\\""}', {"file": ("my notes.txt",)}),
