@@ -17,7 +17,12 @@ from typing import Any
 from ragstream_core.agents.aliases import CONTENT
 from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.pieces import cut_pieces
-from ragstream_core.agents.segments import Section, find_sections, guarantee_task
+from ragstream_core.agents.segments import (
+    Section,
+    find_sections,
+    guarantee_task,
+    json_fault,
+)
 from ragstream_core.agents.trail import advance, put_notes
 from ragstream_core.errors import EmptyPrompt
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
@@ -111,7 +116,8 @@ class Preprocessing:
         if self.recent:
             result.recentConversation = dict(self.recent)
         told, warned = _told(filtered, self.left)
-        warnings = [*_warnings(lost), *warned, *self.notes]
+        fault = json_fault(filtered.text) if kind != "json" else ""
+        warnings = [*_warnings(fault, lost), *warned, *self.notes]
         put_notes(result, OP, events=[*_events(kind, rule, unknown), *told], warnings=warnings)
         return result
 
@@ -150,10 +156,10 @@ def _told(filtered: Filtered, left: int | None) -> tuple[list[str], list[str]]:
     return events, [*filtered.warnings, *none]
 
 
-def _warnings(lost: int) -> list[str]:
-    if not lost:
-        return []
-    return [
+def _warnings(fault: str, lost: int) -> list[str]:
+    long = (
         f"the prompt is too long to be searched for as a whole: about {lost} tokens of it are in "
         "no query piece; put the question under a heading TASK and shorten the rest"
-    ]
+    )
+    broken = f"the prompt looks like JSON but is read as one plain text ({fault})"
+    return [*([broken] if fault else []), *([long] if lost else [])]

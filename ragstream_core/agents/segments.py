@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ragstream_core.agents.aliases import CONTENT, META, normalise_header
@@ -16,15 +16,23 @@ from ragstream_core.agents.sentences import is_filler, trim
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t])")
 MAX_NAME = 200
 _LABEL = re.compile(
-    r"\s{0,3}(?:\*\*|__)?([A-Za-zÀ-ÿ][\w À-ÿ-]{0,40}?)(?:\*\*|__)?:(?:\*\*|__)?(?=\s|$)"
+    r"\s{0,3}(?:\*\*|__)?([^\W\d_][\w -]{0,40}?)(?:\*\*|__)?(?::(?:\*\*|__)?(?=\s|$)|：)"
 )
+_UNDERLINE = re.compile(r" {0,3}(?:={3,}|-{3,})[ \t\r]*$")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _MARKUP = re.compile(
-    r"^(?: {0,3}#{1,6} |\s{0,3}(?:```|~~~)|\s{0,3}\*\*[^*\n]{1,60}\*\*)", re.MULTILINE
+    r"^(?: {0,3}#{1,6} |\s{0,3}(?:```|~~~)|\s{0,3}\*\*[^*\n]{1,60}\*\*"
+    r"|[^\s=-][^\n]{0,200}\n {0,3}={3,}[ \t\r]*$)",
+    re.MULTILINE,
 )
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
+_GAP = re.compile(r"(?:[ \t\r\n,]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_OBJECT = re.compile(r"\{\s*[\"'][^\"'\n]{1,60}[\"']\s*:")
+_BARE = re.compile(r"[^\W\d][\w-]*")
 PREAMBLE = "preamble"
+LABEL = 9
+"""The level of `Name: text`, below every heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Section:
     text: str
     span: tuple[int, int]
     offsets: tuple[int, ...] = ()
-    level: int = 9
+    level: int = LABEL
 
     def raw_span(self, start: int, end: int) -> tuple[int, int]:
         """Return where ``text[start:end]`` stands in the raw prompt."""
@@ -60,6 +68,24 @@ def detect_format(raw: str) -> str:
     if stripped.startswith("{") and stripped.endswith("}") and _json_sections(raw) is not None:
         return "json"
     return "markdown" if _MARKUP.search(raw) else "plain"
+
+
+def json_fault(raw: str) -> str:
+    """Say why a text that looks like a JSON object is none; empty where it does not look so.
+
+    Args:
+        raw: A prompt that is not of the format ``json``.
+    """
+    stripped = raw.strip()
+    if not (_OBJECT.match(stripped) and stripped.endswith("}")):
+        return ""
+    try:
+        json.loads(raw)
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    except (ValueError, RecursionError):
+        return "it is nested too deep or holds a number that is too long"
+    return ""
 
 
 def find_sections(raw: str, aliases: Mapping[str, str]) -> tuple[str, list[Section]]:
@@ -79,7 +105,7 @@ def find_sections(raw: str, aliases: Mapping[str, str]) -> tuple[str, list[Secti
 
 
 def _decode_string(raw: str, start: int) -> tuple[str, tuple[int, ...], int]:
-    """Decode the JSON string whose quote stands at ``start``; one raw offset a character."""
+    """Decode the string whose quote stands at ``start``; one raw offset a character."""
     match = _STRING.match(raw, start)
     if match is None:
         raise ValueError("no string")
@@ -89,21 +115,33 @@ def _decode_string(raw: str, start: int) -> tuple[str, tuple[int, ...], int]:
     while at < match.end() - 1:
         step = 1 if raw[at] != "\\" else 6 if raw[at + 1] == "u" else 2
         step = 12 if step == 6 and _PAIR.match(raw, at) else step
-        for char in json.loads(f'"{raw[at : at + step]}"', strict=False):
-            text.append(char)
-            offsets.append(at)
+        shown = raw[at : at + step]
+        decoded = shown if step == 1 else "'" if shown == "\\'" else json.loads(f'"{shown}"')
+        text.extend(decoded)
+        offsets.extend([at] * len(decoded))
         at += step
     return "".join(text), (*offsets, at), match.end()
 
 
-def _skip(raw: str, at: int, chars: str) -> int:
-    while at < len(raw) and raw[at] in chars:
-        at += 1
-    return at
+def _gap(raw: str, at: int) -> int:
+    """Return the offset behind blanks, commas and comments."""
+    found = _GAP.match(raw, at)
+    return found.end() if found else at
+
+
+def _json_name(raw: str, at: int) -> tuple[str, int]:
+    """Return a member's name, quoted or not, and the offset behind it."""
+    if raw[at] in "\"'":
+        name, _, end = _decode_string(raw, at)
+        return name, end
+    bare = _BARE.match(raw, at)
+    if bare is None:
+        raise ValueError("no name")
+    return bare.group(), bare.end()
 
 
 def _json_value(name: str, raw: str, at: int) -> tuple[Section, int]:
-    if raw.startswith('"', at):
+    if raw[at] in "\"'":
         text, offsets, end = _decode_string(raw, at)
         plain = raw[at + 1 : end - 1] == text
         return Section(name, "", text, (at + 1, end - 1), () if plain else offsets), end
@@ -112,49 +150,71 @@ def _json_value(name: str, raw: str, at: int) -> tuple[Section, int]:
 
 
 def _json_sections(raw: str) -> list[Section] | None:
-    """Read the members of a JSON-like object; None where it is not one. Trailing commas pass."""
-    blank = " \t\r\n"
+    """Read the members of a JSON-like object; None where it is not one.
+
+    Commas may be missing or too many, names unquoted, quotes single, lines broken inside a string,
+    and comments pass.
+    """
     sections: list[Section] = []
-    at = _skip(raw, _skip(raw, 0, blank) + 1, blank)
+    at = _gap(raw, raw.index("{") + 1)
     try:
         while raw[at] != "}":
-            name, _, at = _decode_string(raw, at)
-            at = _skip(raw, at, blank)
+            name, at = _json_name(raw, at)
+            at = _gap(raw, at)
             if raw[at] != ":":
                 return None
-            section, at = _json_value(name, raw, _skip(raw, at + 1, blank))
+            section, at = _json_value(name, raw, _gap(raw, at + 1))
             sections.append(section)
-            at = _skip(raw, at, blank + ",")
+            at = _gap(raw, at)
     except (ValueError, IndexError, RecursionError):
         return None
     return sections or None
 
 
-def _headers(raw: str, aliases: Mapping[str, str]) -> list[tuple[str, int, int, int]]:
-    """Return (name, level, header start, body start) of each header outside of code fences."""
-    found: list[tuple[str, int, int, int]] = []
-    at, fenced, inside = 0, False, 0
+def _candidates(raw: str) -> Iterator[tuple[str, int, int, int, bool]]:
+    """Yield what may be a header, outside of code fences.
+
+    Yields:
+        (name, level, its start, the start of its body, whether it is one whatever its name).
+    """
+    at, taken, fenced = 0, 0, False
+    above = ["", ""]  # the two lines above
     for line in raw.split("\n"):
+        end, start = at + len(line), at - len(above[1]) - 1
+        row = None
         if _FENCE.match(line):
             fenced = not fenced
-        elif not fenced and (match := _ATX.match(line)):
-            name, level = line[match.end() :].strip("#*_: \t\r")[:MAX_NAME], len(match[1])
-            known = normalise_header(name) in aliases
-            if known or not inside or level <= inside:  # a deeper unknown one belongs to its body
-                found.append((name, level, at, at + len(line)))
-                meta = aliases.get(normalise_header(name)) in META
-                inside = 9 if meta else level  # … but nothing belongs to a FORMAT or TONE
-        elif not fenced and (match := _LABEL.match(line)) and normalise_header(match[1]) in aliases:
-            found.append((match[1], 9, at, at + match.end()))
-            inside = inside or 9
-        at += len(line) + 1
-    return found
+        elif fenced:
+            pass
+        elif match := _ATX.match(line):
+            row = (line[match.end() :], len(match[1]), at, end, True)
+        elif _UNDERLINE.match(line) and start >= taken and not above[0].strip():
+            row = (above[1], 1 if "=" in line else 2, start, end, "=" in line)
+        elif match := _LABEL.match(line):
+            row = (match[1], LABEL, at, at + match.end(), False)
+        if row and normalise_header(row[0]):
+            taken = row[3]
+            yield (row[0].strip("#*_: \t\r")[:MAX_NAME], *row[1:])
+        above = [above[1], line]
+        at = end + 1
+
+
+def _headers(raw: str, aliases: Mapping[str, str]) -> list[tuple[str, int, int, int]]:
+    """Return (name, level, header start, body start) of each header."""
+    found: list[tuple[str, int, int, int]] = []
+    inside = 0
+    for name, level, start, end, sure in _candidates(raw):
+        canon = aliases.get(normalise_header(name), "")
+        if canon or (sure and (not inside or level <= inside)):
+            found.append((name, level, start, end))  # a deeper unknown one belongs to its body …
+            inside = (inside or LABEL) if level == LABEL else LABEL if canon in META else level
+    return found  # … but nothing belongs to a FORMAT or TONE
 
 
 def _text_sections(raw: str, aliases: Mapping[str, str]) -> list[Section]:
     headers = _headers(raw, aliases)
     starts = [start for _, _, start, _ in headers] + [len(raw)]
-    bodies = [("", 9, 0, starts[0])]
+    bodies = [("", LABEL, 0, starts[0])]
     bodies += [
         (name, level, body, starts[i + 1]) for i, (name, level, _, body) in enumerate(headers)
     ]

@@ -197,3 +197,51 @@ def test_preprocessing_is_linear(attack):
     start = time.process_time()
     a0(raw)
     assert time.process_time() - start < 3.0
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"task": "Explain the gate.", "context": "It drops\nchunks.", "log": "boom",}',
+        "{'task': 'Explain the gate.', 'context': 'It drops\nchunks.', 'log': 'boom'}",
+        '{task: "Explain the gate.", context: "It drops\\nchunks." // why\n log: "boom"}',
+        "{task: 'Explain the gate.', /* } */ context: \"It drops\\nchunks.\", log: 'boom'}",
+        "Task\n====\n\nExplain the gate.\n\nContext\n-------\nIt drops\nchunks.\n\nLog\n===\nboom",
+        "Log：boom\nTask: Explain the gate.\nCONTEXT：It drops\nchunks.\n# Log\nboom",
+    ],
+    ids=["json", "single quotes", "bare names", "comments", "underlined", "wide colon"],
+)
+def test_ways_to_write_the_same_prompt(raw):
+    prompt = a0(raw)
+    assert prompt.body["task"] == "Explain the gate."
+    assert prompt.body["context"] == "It drops\nchunks."
+    assert [(h["name"].lower(), h["text"]) for h in prompt.extras["headers"]] == [("log", "boom")]
+    assert prompt.extras["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ['{"task": "go", "context": ["a"}', '{"task": "it is "so" today"}', "{'task': 'don't go'}",
+     '{"task": 1.2.3}', '{"task": ' + "[" * 100_000 + "]" * 100_000 + "}"],
+)  # fmt: skip
+def test_json_that_is_broken_is_a_task_and_the_person_is_told(raw):
+    prompt = a0(raw)
+    assert prompt.body["task"] == raw
+    (warning,) = [w["message"] for w in prompt.extras["warnings"] if "JSON" in w["message"]]
+    assert "line 1, column " in warning or "nested" in warning
+
+
+@pytest.mark.parametrize("raw", ["{a set} of {things}", "{{ template }}", "Why {'a': 1} so?"])
+def test_braces_alone_are_no_broken_json(raw):
+    prompt = a0(raw)
+    assert prompt.body["task"] == raw
+    assert prompt.extras["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["Explain\nthis Task\n---------\nso", "---\ntask: a\n---\nwhy", "Notes\n---\nwhy is it so"],
+)
+def test_a_rule_is_no_header(raw):
+    assert a0(raw).extras["headers"] == []
+    assert "---" in a0(raw).body["task"] + a0(raw).body["text"]
