@@ -1,7 +1,8 @@
 """Task 4 of seed 001 §7: cut kept segments into 1–10 query pieces, traceable to the raw prompt.
 
 A piece is a sentence, a list item or a code block; one under four words joins a neighbour; too
-many are merged, neighbours first, so that no content is lost while it fits.
+many are merged, neighbours first; where sentences do not fill the windows well enough, the windows
+are filled without regard to them, so that no content is lost while it fits.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ _JOINT = re.compile(
 _LEANS = re.compile(
     r"\b(?:it|its|they|them|their|this|that|these|those|one|he|she|so)\b", re.IGNORECASE
 )
+_NO_BLANKS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese letters."""
+_CHARS_A_TOKEN = 8
+_VERY_LONG = 2**16
 Count = Callable[[str], int]
 
 
@@ -76,12 +81,18 @@ def questions_of(text: str, span: tuple[int, int]) -> list[tuple[int, int]]:
     return [span]
 
 
+def word_count(text: str) -> int:
+    """Count words; where a script has no blanks, two characters count as one."""
+    dense = len(_NO_BLANKS.findall(text))
+    return len(_NO_BLANKS.sub(" ", text).split()) + (dense + 1) // 2
+
+
 def join_short(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join each span under four words to the one before it, the first one to the next."""
     joined: list[tuple[int, int]] = []
     size = 0  # words of the last one
     for start, end in spans:
-        words = len(text[start:end].split())
+        words = word_count(text[start:end])
         if joined and (words < MIN_WORDS or (len(joined) == 1 and size < MIN_WORDS)):
             joined[-1] = (joined[-1][0], end)
             size += words
@@ -92,22 +103,44 @@ def join_short(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, i
 
 
 def fit(text: str, span: tuple[int, int], *, count: Count, window: int) -> list[tuple[int, int]]:
-    """Halve a span at white space until each part is within the encoder's window.
+    """Cut a span into parts within the encoder's window, each as long as it can be.
+
+    Cuts are at white space; in a run without any longer than half of what fits, anywhere.
 
     Args:
         text: The segment's text.
         span: What to cut.
-        count: Counts tokens.
+        count: Counts tokens; a longer text has no fewer.
         window: Largest number of tokens, ≥ 1.
     """
+    parts: list[tuple[int, int]] = []
     start, end = trim(text, *span)
-    if end - start <= 1 or count(text[start:end]) <= window:
-        return [(start, end)] if end > start else []
-    middle = (start + end) // 2
-    space = max(text.rfind(" ", start + 1, middle), text.rfind("\n", start + 1, middle))
-    at = space if space > start else middle
-    parts = ((start, at), (at, end))
-    return [x for part in parts for x in fit(text, part, count=count, window=window)]
+    while start < end:
+        cut = _longest(text, start, end, count=count, window=window)
+        if cut < end and not text[cut].isspace():
+            space = max(text.rfind(c, start + (cut - start) // 2, cut) for c in " \n\t")
+            cut = space if space > start else cut
+        parts.append(trim(text, start, cut))
+        start = trim(text, cut, end)[0]
+    return parts
+
+
+def _longest(text: str, start: int, end: int, *, count: Count, window: int) -> int:
+    """Return the largest offset up to which ``text[start:]`` fits; at least one character does.
+
+    Steps double until one is too long, then they halve: a short text is counted once. In a text of
+    many windows, most of which no piece will hold, nearly the largest will do.
+    """
+    fits, over, step = start + 1, end + 1, window * _CHARS_A_TOKEN
+    enough = 1 if end - start < _VERY_LONG else (end - start) // 2**12
+    while over - fits > enough:
+        middle = min(fits + step, over - 1)
+        if count(text[start:middle]) <= window:
+            fits = middle
+        else:
+            over = middle
+        step = step * 2 if over > end else max((over - fits) // 2, 1)
+    return fits
 
 
 def _merge(spans: list[Span], texts: Sequence[str], at: int, count: Count) -> None:
@@ -188,8 +221,8 @@ def cut_pieces(
         window: Largest number of tokens of a piece.
 
     Returns:
-        (pieces in order, tokens that fit into no piece: 0 unless the prompt is longer than
-        ``limit`` windows).
+        (pieces in order, tokens that are in no piece: 0 for one segment of at most ``limit``
+        windows).
     """
     spans = [
         Span(i, start, end, count(text[start:end]))
@@ -198,5 +231,16 @@ def cut_pieces(
         for start, end in fit(text, joined, count=count, window=window)
     ]
     merged = merge_to(spans, texts, limit=limit, count=count, window=window)
-    kept = spread(merged, limit)
-    return kept, sum(s.tokens for s in merged) - sum(s.tokens for s in kept)
+    if len(merged) > limit and sum(s.tokens for s in merged) <= 2 * limit * window:
+        filled = [
+            Span(i, start, end, count(text[start:end]))
+            for i, text in enumerate(texts)
+            for start, end in fit(text, (0, len(text)), count=count, window=window)
+        ]
+        merged = min(merged, filled, key=lambda found: _lost(found, limit))
+    return spread(merged, limit), _lost(merged, limit)
+
+
+def _lost(spans: Sequence[Span], limit: int) -> int:
+    """Return how many tokens are in none of the spans that `spread` chooses."""
+    return sum(s.tokens for s in spans) - sum(s.tokens for s in spread(spans, limit))

@@ -17,6 +17,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
 _MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")
 _ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s{1,8}(?:\[[ xX]\] )?")
+_STOP = re.compile(r"[؟۔।॥։።፧။។]+")  # Arabic, Urdu, Hindi, Armenian, Amharic, Burmese, Khmer
 # Whole sentences that ask nothing; each alternative is anchored and holds no nested quantifier.
 _FILLER = re.compile(
     r"(?:(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
@@ -131,15 +132,22 @@ def blocks(text: str) -> list[Block]:
 def sentence_spans(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
     """Return the spans of the sentences of one block, white space not included.
 
-    The rules are `ragstream_core.chunking.sentences`, as at ingestion; but a link is never parted,
-    since half of one cannot be read.
+    The rules are `ragstream_core.chunking.sentences`, as at ingestion; the full stops and question
+    marks of scripts that it does not know end a sentence too, and a link is never parted, since
+    half of one cannot be read.
 
     Args:
         text: The whole text.
         start: Where the block begins.
         end: Where it ends; the end of the text by default.
     """
-    found = [(start + a, start + b) for a, b in chunking_sentences.sentence_spans(text[start:end])]
+    found: list[tuple[int, int]] = []
+    for begin, finish in chunking_sentences.sentence_spans(text[start:end]):
+        at, last = start + begin, start + finish
+        for stop in _STOP.finditer(text, at, last):
+            found.append((at, stop.end()))
+            at = trim(text, stop.end(), last)[0]
+        found += [(at, last)] if at < last else []
     links = LINK.finditer(text, start, len(text) if end is None else end)
     return _around(found, [link.span() for link in links])
 

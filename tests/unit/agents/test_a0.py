@@ -4,10 +4,12 @@ import json
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
-from ragstream_core.agents.pieces import cut_pieces
+from ragstream_core.agents.pieces import cut_pieces, fit
 from ragstream_core.agents.segments import find_sections
 from ragstream_core.errors import EmptyPrompt, UnknownSetting
 from ragstream_core.records import SuperPrompt, to_json
@@ -245,3 +247,48 @@ def test_braces_alone_are_no_broken_json(raw):
 def test_a_rule_is_no_header(raw):
     assert a0(raw).extras["headers"] == []
     assert "---" in a0(raw).body["task"] + a0(raw).body["text"]
+
+
+WINDOW = 12
+SENTENCES = st.lists(
+    st.lists(st.sampled_from(["gate", "drops", "chunks", "lock", "wide"]), min_size=1, max_size=40),
+    min_size=1, max_size=40,
+).map(lambda rows: [" ".join(row) + "." for row in rows])  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(SENTENCES, st.integers(1, 10))
+def test_nothing_is_lost_while_it_fits_into_the_pieces(sentences, limit):
+    text = " ".join(sentences)
+    pieces, lost = cut_pieces([text], limit=limit, count=words, window=WINDOW)
+    shown = " ".join(text[p.start : p.end] for p in pieces)
+    assert 1 <= len(pieces) <= limit
+    assert all(words(text[p.start : p.end]) == p.tokens <= WINDOW for p in pieces)
+    assert words(shown) + lost == words(text)
+    if words(text) <= limit * WINDOW:
+        assert lost == 0 and shown == text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300), st.integers(1, 30))
+def test_a_piece_is_within_the_window_and_cuts_lose_no_sign(text, window):
+    parts = fit(text, (0, len(text)), count=len, window=window)
+    assert all(0 < end - start <= window for start, end in parts)
+    assert "".join("".join(text[a:b] for a, b in parts).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ゲートはどのように機能しますか。しきい値が高いとどうなりますか？それはなぜ起こるのですか。",
+        "这个门是怎么工作的？如果阈值很高会发生什么？为什么会这样发生？",
+        "مرحبا كيف تعمل البوابة؟ وماذا يحدث إذا كانت العتبة عالية؟ ولماذا يحدث هذا كله؟",
+        "गेट कैसे काम करता है। अगर सीमा ऊँची हो तो क्या होता है। यह सब क्यों होता है?",
+        "Как работает этот фильтр? Что будет при высоком пороге? Почему это всегда так?",
+    ],
+    ids=["Japanese", "Chinese", "Arabic", "Hindi", "Russian"],
+)
+def test_each_question_is_a_piece_in_any_script(text):
+    pieces = [p["text"] for p in a0(text).extras["query_pieces"]]
+    assert len(pieces) == 3
+    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
