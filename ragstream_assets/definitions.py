@@ -1,5 +1,7 @@
 """The code location `ragstream`: everything Dagster knows of this project, listed."""
 
+import warnings
+
 import dagster as dg
 
 from ragstream_assets.answer_job import ANSWERS_SPEC, answer_question
@@ -29,6 +31,10 @@ from ragstream_assets.schedules import SCHEDULES, retention_job
 from ragstream_assets.sensors import folder_sensor
 from ragstream_assets.test_specs import test_spec, test_spec_check, write_test_spec
 from ragstream_assets.weather import weather_report
+
+# Dagster copies a sensor whose job takes a resource, and warns of the `owners` that it then sets
+# itself. It does so on the thread that writes a run, so this is a filter and no `catch_warnings`.
+warnings.filterwarnings("ignore", message="Parameter `owners` of init", category=dg.BetaWarning)
 
 defs = dg.Definitions(
     assets=[

@@ -76,6 +76,12 @@ def test_asset_graph():
         assert node.owners and node.kinds and node.description
 
 
+def test_a_run_is_made_without_a_word_on_stderr():
+    assert _loaded(
+        "from ragstream_assets.definitions import defs; defs.resolve_job_def('build_prompt')"
+    )
+
+
 def test_partitions():
     graph = defs.resolve_asset_graph()
     found = {
