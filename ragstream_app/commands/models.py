@@ -21,8 +21,8 @@ Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on st
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
     """List the chat models of the endpoint, with an asterisk at the one that is taken.
 
-    That is `provider.model` where the endpoint has it, else the first one that chats. A price is
-    shown where one is known: US dollars a million tokens, sent and answered.
+    That is `provider.model`; where you did not set it and the endpoint does not have it, the first
+    one that chats. A price is shown where one is known.
 
     Raises:
         ChatFailed: The endpoint cannot be asked.
@@ -30,7 +30,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
     """
     from ragstream_app.rendering import printable
     from ragstream_core.build.models import chat_model
-    from ragstream_core.models.chat import chosen_model
+    from ragstream_core.models.chat import chosen_model, is_there
 
     config = session_of(ctx).workspace().config
     wanted = config.settings.provider.model
@@ -44,10 +44,11 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
         return
     typer.echo(f"{len(names)} models at {model.host or 'this process'}")
     for name in names:
-        price = prices[name]
-        text = "" if price is None else f"  {price[0]:g} / {price[1]:g}"
-        typer.echo(f"{'*' if name == choice else ' '} {printable(name)}{text}")
-    if wanted and wanted != choice:
+        mark = "*" if name == choice else " "
+        typer.echo(f"{mark} {printable(name)}{_price_text(prices[name])}")
+    if not names:
+        typer.echo("  next: ragstream models pull")
+    elif wanted and not is_there(wanted, names):
         typer.echo(f"  next: set provider.model to one of these; {printable(wanted)} is not here")
 
 
@@ -101,11 +102,19 @@ def _prices(config: AppConfig, name: str) -> tuple[float, float] | None:
     return None if sent is None or answered is None else (sent, answered)
 
 
+def _price_text(price: tuple[float, float] | None) -> str:
+    if price is None:
+        return ""
+    sent, answered = price
+    return f"  ${sent:g} / ${answered:g} a million tokens" if sent or answered else "  free"
+
+
 def _missing(config: AppConfig) -> list[tuple[str, str]]:
     """Return the models that are not here, each with the command that fetches it."""
     from ragstream_app.checkup import examine_models
     from ragstream_core.build.models import chat_model
     from ragstream_core.errors import ChatFailed
+    from ragstream_core.models.chat import is_there
 
     made_for_tests = config.settings.embeddings.backend == "hashed"
     checks = [check for check in examine_models(config) if check.level != "ok" and check.next_step]
@@ -119,7 +128,7 @@ def _missing(config: AppConfig) -> list[tuple[str, str]]:
     if not model.is_local or not model.host or not wanted:
         return missing
     try:
-        here = any(wanted in (name, name.partition(":")[0]) for name in model.list_models())
+        here = is_there(wanted, model.list_models())
     except ChatFailed as error:
         return [*missing, (error.message, f"ollama serve, then ollama pull {wanted}")]
     return missing if here else [*missing, (f"{wanted} at {model.host}", f"ollama pull {wanted}")]

@@ -29,6 +29,8 @@ from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply, ChatU
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+LATEST = ":latest"
+"""What Ollama puts behind a name that was pulled without a tag."""
 CUT = {"length": "the model's limit of tokens was reached", "content_filter": "it was filtered"}
 
 
@@ -194,7 +196,7 @@ class EndpointChat:
 
 
 def chosen_model(wanted: str, available: Sequence[str]) -> str:
-    """Return the model to take: the wanted one, its tagged form, else the first one that chats.
+    """Return the model to take: the wanted one, one of its tags, else the first one that chats.
 
     The same lists give the same choice.
 
@@ -206,12 +208,18 @@ def chosen_model(wanted: str, available: Sequence[str]) -> str:
         ChatRefused: It lists no model.
     """
     names = sorted(available)
+    itself = [name for name in (wanted, f"{wanted}{LATEST}") if name in names]
     tagged = [name for name in names if wanted and name.partition(":")[0] == wanted]
     chatting = [name for name in names if "embed" not in name.lower()]
-    for choice in ([wanted] if wanted in names else [], tagged, chatting, names):
+    for choice in (itself, tagged, chatting, names):
         if choice:
             return choice[0]
     raise ChatRefused("the endpoint lists no model", hint="ragstream models pull")
+
+
+def is_there(wanted: str, available: Sequence[str]) -> bool:
+    """Say whether an endpoint that lists these models knows a name, bare or with `LATEST`."""
+    return wanted in available or f"{wanted}{LATEST}" in available
 
 
 def _encodable(text: str) -> str:

@@ -49,11 +49,25 @@ def nobody(monkeypatch, data):
 def test_list_marks_the_model_that_is_taken(names, run):
     code, out, err = run("models", "list")
     assert code == 0, err
-    assert "* llama3.2:latest  0 / 0" in out and "  nomic-embed-text" in out and "\x1b" not in out
+    assert "* llama3.2:latest  free\n" in out and "  nomic-embed-text" in out and "\x1b" not in out
+    assert "next: " not in out
     found = json.loads(run("models", "list", "--json")[1])
     assert (found["wanted"], found["choice"]) == ("llama3.2", "llama3.2:latest")
     assert [row["name"] for row in found["models"]] == sorted(names)
     assert all(row["usd_per_mtok"] == [0.0, 0.0] for row in found["models"])
+
+
+def test_list_shows_prices_and_what_to_do_where_the_model_is_not_there(names, run, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__INPUT_USD_PER_MTOK", "2.5")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__OUTPUT_USD_PER_MTOK", "10")
+    names[:] = ["llama3.2:1b", "zeta"]
+    out = run("models", "list")[1]
+    assert "* llama3.2:1b  $2.5 / $10 a million tokens\n" in out
+    assert "next: set provider.model to one of these; llama3.2 is not here" in out
+    assert "ollama pull llama3.2" in run("models", "pull")[1]
+    names.clear()
+    code, out, _ = run("models", "list")
+    assert code == 0 and "next: ragstream models pull" in out and "one of these" not in out
 
 
 def test_list_says_what_to_do_where_nobody_answers(nobody, run):

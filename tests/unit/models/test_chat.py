@@ -188,7 +188,9 @@ def test_the_list_of_models_and_the_choice_without_a_name(chat, server):
 def test_the_choice_of_a_model():
     names = ["llama3.2:1b", "llama3.2:latest", "nomic-embed-text", "gpt"]
     assert chosen_model("gpt", names) == "gpt"
-    assert chosen_model("llama3.2", names) == chosen_model("llama3.2", names[::-1]) == "llama3.2:1b"
+    for listed in (names, names[::-1]):
+        assert chosen_model("llama3.2", listed) == "llama3.2:latest"
+        assert chosen_model("llama3.2", [n for n in listed if "latest" not in n]) == "llama3.2:1b"
     assert chosen_model("none", names) == chosen_model("", names[::-1]) == "gpt"
     assert chosen_model("", ["nomic-embed-text"]) == "nomic-embed-text"
     with pytest.raises(ChatRefused, match="no model"):
