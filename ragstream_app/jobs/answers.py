@@ -14,15 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import ChatBroken
+from ragstream_core.models.wrapped import WrappedChat
 from ragstream_core.records.chat import ChatDelta
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from ragstream_core.answering.answer import Answer, Prepared
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.ports import ChatModel
-    from ragstream_core.records.chat import ChatMessage, ChatReply
+    from ragstream_core.records.chat import ChatMessage
 
 STOPPED = "you stopped it"
 LOOK_S = 0.1
@@ -102,7 +101,7 @@ class AnswerJob:
             record_answer(self._workspace, self.answer, run_id=self._run_id)
 
 
-class StoppableChat:
+class StoppableChat(WrappedChat):
     """A language model whose stream a person can end, also while it says nothing.
 
     Args:
@@ -111,45 +110,8 @@ class StoppableChat:
     """
 
     def __init__(self, model: ChatModel, stop: threading.Event) -> None:
-        self._model = model
+        super().__init__(model)
         self._stop = stop
-
-    @property
-    def name(self) -> str:
-        """As the model's."""
-        return self._model.name
-
-    @property
-    def host(self) -> str:
-        """As the model's."""
-        return self._model.host
-
-    @property
-    def is_local(self) -> bool:
-        """As the model's."""
-        return self._model.is_local
-
-    def list_models(self) -> list[str]:
-        """As the model's.
-
-        Raises:
-            ChatFailed: It cannot be asked.
-        """
-        return self._model.list_models()
-
-    def price(self, input_tokens: int, output_tokens: int) -> float | None:
-        """As the model's."""
-        return self._model.price(input_tokens, output_tokens)
-
-    def complete(
-        self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
-    ) -> ChatReply:
-        """As the model's.
-
-        Raises:
-            ChatFailed: It gives none.
-        """
-        return self._model.complete(messages, schema=schema)
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
         """Yield the answer as it comes, until its end or until it is stopped.

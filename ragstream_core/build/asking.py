@@ -20,6 +20,7 @@ from ragstream_core.agents.trail import pass_number
 from ragstream_core.build import models
 from ragstream_core.build.file_sources import RecordedFiles
 from ragstream_core.errors import ChatRefused, InputUnavailable, IntegrityError, UnknownPrompt
+from ragstream_core.models.wrapped import WrappedChat
 from ragstream_core.orchestration.exchanges import EXCHANGES, Exchange, Exchanges, exchange_from
 from ragstream_core.orchestration.inputs import inputs_from
 from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage, usage_row
@@ -75,16 +76,8 @@ def asking(
     return AskingStage(op, asks, workspace, files, fallback if is_asked else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Guarded:
+class Guarded(WrappedChat):
     """A language model that is sent no secret, unless it runs on this machine."""
-
-    model: ChatModel
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.model.name
 
     def complete(
         self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
@@ -98,10 +91,10 @@ class Guarded:
         from ragstream_core.answering.outgoing import secret_places
         from ragstream_core.ingestion.secrets import phrase
 
-        places = [] if self.model.is_local else secret_places(messages)
+        places = [] if self.is_local else secret_places(messages)
         if places:
             raise ChatRefused(f"the question seems to hold secrets: {phrase(places)}")
-        return self.model.complete(messages, schema=schema)
+        return super().complete(messages, schema=schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +155,7 @@ def _slot(op: str, prompt: SuperPrompt) -> str:
 
 
 def _model(workspace: Workspace) -> ChatModel:
-    return cast("ChatModel", Guarded(models.chat_model(workspace.config)))
+    return Guarded(models.chat_model(workspace.config))
 
 
 def _asking(exchanges: Exchanges, slot: str, fallback: str) -> Ask:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ragstream_core.answering.answer import Answer, Origin
-from ragstream_core.answering.extract import OrExtract, extract_of
+from ragstream_core.answering.extract import extract_of
 from ragstream_core.build import answering, models
 from ragstream_core.build.memory.recall import RagstackMemory
+from ragstream_core.models.or_extract import OrExtract
 from ragstream_core.orchestration.inputs import PromptRequest
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ragstream_core.build import models
 from ragstream_core.build.asking import Guarded
@@ -14,6 +14,7 @@ from ragstream_core.documentation import by_model
 from ragstream_core.documentation.deterministic import drafted
 from ragstream_core.documentation.specification import NOT_FOUND, NOT_TESTABLE
 from ragstream_core.errors import ChatBroken, ChatFailed
+from ragstream_core.models.wrapped import WrappedChat
 from ragstream_core.orchestration.exchanges import Exchanges
 
 if TYPE_CHECKING:
@@ -34,22 +35,19 @@ NOT_TAKEN = "the language model's answer was not taken"
 SILENT = "it gave no answer before, so it was not asked"
 
 
-@dataclass(slots=True)
-class Asked:
-    """A language model, and how often in a row it gave no answer at all."""
+class Asked(WrappedChat):
+    """A language model, and how often in a row it gave no answer at all.
 
-    model: ChatModel
-    silent: int = 0
+    Args:
+        model: Who is asked.
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.model.name
+    Attributes:
+        silent: How often.
+    """
 
-    @property
-    def is_local(self) -> bool:
-        """Whether what is sent stays on this machine."""
-        return self.model.is_local
+    def __init__(self, model: ChatModel) -> None:
+        super().__init__(model)
+        self.silent = 0
 
     def complete(
         self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
@@ -60,7 +58,7 @@ class Asked:
             ChatFailed: The model did not answer as it should.
         """
         try:
-            reply = self.model.complete(messages, schema=schema)
+            reply = super().complete(messages, schema=schema)
         except ChatBroken:
             self.silent = 0
             raise
@@ -120,8 +118,7 @@ class Drafter:
         context = Context.of(self.project, prompt, record.prompt_key)
         exchanges = None
         if self.asked is not None:
-            guarded = Guarded(cast("ChatModel", self.asked))
-            exchanges = Exchanges(cast("ChatModel", guarded))
+            exchanges = Exchanges(Guarded(self.asked))
         draft = replace(self.written(unit, context, exchanges), key=key)
         answered = self.asked is None or not self.asked.silent
         if record.prompt_key and answered:  # what a silent model left out is asked for again

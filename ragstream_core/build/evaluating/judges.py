@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ragstream_core.build import models
 from ragstream_core.errors import UsageError
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.evaluation.faithfulness import Judge
     from ragstream_core.orchestration.exchanges import Exchange, Exchanges
-    from ragstream_core.ports import ChatModel
     from ragstream_core.records.chat import ChatMessage
 
 JUDGES = ("auto", "nli", "quote", "llm")
@@ -73,7 +72,7 @@ def _by_model(workspace: Workspace, other: Judge, weights: str) -> Chosen:
     from ragstream_core.orchestration.exchanges import Exchanges
 
     model = models.chat_model(workspace.config)
-    exchanges = Exchanges(cast("ChatModel", Guarded(model)))
+    exchanges = Exchanges(Guarded(model))
     judge = LlmJudge(_asking(exchanges, other.name), other, name=f"llm:{model.name}")
     return Chosen(judge, weights, exchanges)
 

@@ -18,7 +18,6 @@ from ragstream_core.records.chat import ChatMessage
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.history.records import Turn
-    from ragstream_core.ports import ChatModel
 
 SIDE_CHARS = 1_200
 LINE_CHARS = 280
@@ -55,7 +54,7 @@ def worded(
     if not turns:
         return {}, ()
     try:
-        model = cast("ChatModel", Guarded(models.chat_model(workspace.config)))
+        model = Guarded(models.chat_model(workspace.config))
         reply = model.complete([ChatMessage("system", _SYSTEM), _asked(turns)], schema=Lines)
     except (ChatFailed, RagstreamError) as error:
         return {}, (f"the digest is made of the turns' own words: {error.message}",)
