@@ -177,7 +177,8 @@ def print_usage(usage: Mapping[str, Any]) -> None:
 def answer_facts(answer: Answer) -> list[str]:
     """Return what is known about an answer, as short texts."""
     key = answer.prompt_key[:KEY_DIGITS]
-    parts = [f"{answer.status}, {answer.model}" if answer.model else "no model was asked"]
+    nobody = "no model answered" if answer.origin == "extract" else "no model was asked"
+    parts = [f"{answer.status}, {answer.model}" if answer.model else nobody]
     parts += [usage_text(answer.usage)] if answer.usage and answer.model else []
     parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
     parts.append(f"prompt {key}" if key else "nothing is kept of it")

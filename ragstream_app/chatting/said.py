@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ORIGINS = {
     "cached": "cached from turn {source_turn}",
-    "extract": "extract of the documents, no language model answered",
+    "extract": "extract, no language model answered",
     "refused": "refusal, no language model was asked",
 }
 

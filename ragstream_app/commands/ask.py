@@ -13,6 +13,7 @@ from ragstream_app.commands import prompt_options as options
 from ragstream_app.failures import FAILED
 from ragstream_app.prompt_words import changed_files, read_text, setting_values
 from ragstream_app.session import emit_json, is_recorded, note, session_of
+from ragstream_core.answering.extract import EXTRACT
 from ragstream_core.errors import ChatFailed, Refused
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ ragstream ask "How do I lock the prompt to one file?" -p handbook
 ragstream ask "And with two files?" -p handbook --session locks
 
 ragstream ask - -p handbook --json < question.txt
+
+Where no language model can be reached, the answer is an extract of the documents and says so.
 
 Answer and citations go to stdout, everything else to stderr. An answer that broke off ends with 1;
 what there was of it is kept."""
@@ -89,7 +92,7 @@ def ask(
         raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
     made = build(workspace, request, OPS[-1], record=is_recorded(workspace, wanted=not no_record))
     prepared = answering.prepare(
-        workspace, made.prompt, prompt_key=made.prompt_key, session=session
+        workspace, made.prompt, prompt_key=made.prompt_key, session=session, or_extract=True
     )
     for warning in [*changed, *made.warnings]:
         _note(f"warning: {warning}")
@@ -114,7 +117,7 @@ def ask(
 def _announce(prepared: Prepared) -> None:
     """Say what leaves this machine, where to, and what that costs, before it does."""
     model = prepared.model
-    if model is None or model.is_local:
+    if model is None or model.is_local or model.name == EXTRACT:
         return
     cost = prepared.estimate_usd
     price = "at an unknown price" if cost is None else f"for about ${cost:.4f} and its answer"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 EXTRACT = "extract"
 """What stands for the model's name where nobody answered."""
 HINT = "ragstream models list"
+UNANSWERED = "No language model answered"
+"""How every extract begins."""
 MOST_LINES = 6
 """So many of the best facts; the prompt has the others."""
 _FILE_LINES = 3
@@ -31,36 +33,60 @@ _PASSAGE_CHARS = 300
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
-def extract_of(prompt: SuperPrompt, issued: Mapping[str, Issued], why: str) -> str:
-    """Return the cited extract of a prompt, "" where it holds nothing to cite.
+def extract_of(
+    prompt: SuperPrompt, issued: Mapping[str, Issued], why: str, memory: Sequence[str] = ()
+) -> str:
+    """Return the cited extract of a prompt, "" where it holds nothing to say.
 
     The paragraphs of injected files that have the question's words, then the best facts, at most
-    `MOST_LINES`; where nothing was condensed, the first passage; where files alone are shown and
-    none of them has these words, the refusal.
+    `MOST_LINES`; where nothing was condensed, the first passage. Of memory the lines that have
+    the question's words, without markers. Where none of the files, or of memory, has them, the
+    refusal.
 
     Args:
         prompt: After the prompt builder.
         issued: Citation id → what the prompt shows under it; nothing else is cited.
         why: Why no model answered, one sentence.
+        memory: Texts to answer from in place of documents, where there is none; may be empty.
     """
-    s_ctx = prompt.extras.get("s_ctx", {})
+    question = " ".join(prompt.body.get(key, "") for key in ("task", "text"))
     files = [issued[source.id] for source, _ in file_texts(prompt) if source.id in issued]
+    told = any(text.strip() for text in memory)
+    lines = _of_memory(question, memory) if told else _of_documents(prompt, issued, question, files)
+    said = f"{UNANSWERED} ({why.rstrip('.')})."
+    if not lines:
+        return f"{said}\n\n{REFUSAL}" if files or told else ""
+    whose = "your memory says" if told else "the documents say"
+    return (
+        f"{said} This is what {whose}, word for word; "
+        f"`{HINT}` says which models are there.\n\n" + "\n".join(lines)
+    )
+
+
+def _of_documents(
+    prompt: SuperPrompt, issued: Mapping[str, Issued], question: str, files: Sequence[Issued]
+) -> list[str]:
+    s_ctx = prompt.extras.get("s_ctx", {})
     facts = [
         line
         for part in ("facts", "constraints")
         for item in s_ctx.get(part, [])
         if (line := _fact(item, issued))
     ]
-    question = " ".join(prompt.body.get(key, "") for key in ("task", "text"))
     lines = [*_of_files(question, files), *facts][:MOST_LINES]
-    lines = lines or [_passage(issued[i]) for i in _first_passage(prompt, issued)]
-    said = why.rstrip(".")
-    if not lines:
-        return f"No language model answered ({said}).\n\n{REFUSAL}" if files else ""
-    return (
-        f"No language model answered ({said}). This is what the documents say, word for word; "
-        f"`{HINT}` says which models are there.\n\n" + "\n".join(lines)
-    )
+    return lines or [_passage(issued[i]) for i in _first_passage(prompt, issued)]
+
+
+def _of_memory(question: str, memory: Sequence[str]) -> list[str]:
+    """Return the best lines of memory; what was only asked, or not answered, says nothing."""
+    lines = [line.strip().removeprefix("- ") for text in memory for line in text.split("\n")]
+    said = [
+        line
+        for line in lines
+        if not line.startswith("#") and not line.endswith(("?", REFUSAL)) and UNANSWERED not in line
+    ]
+    best = dict.fromkeys(f"- {_cut(said[n])}" for n in _best(question, said))
+    return list(best)[:MOST_LINES]
 
 
 def _fact(item: Mapping[str, Any], issued: Mapping[str, Issued]) -> str:
@@ -71,17 +97,24 @@ def _fact(item: Mapping[str, Any], issued: Mapping[str, Issued]) -> str:
 
 
 def _of_files(question: str, files: Sequence[Issued]) -> list[str]:
-    """Return the best paragraphs of injected files; a word counts by how few of them have it."""
-    asked = set(terms(question))
+    """Return the best paragraphs of injected files."""
     found = [
-        (replace(file, text=text), asked & set(terms(text)))
+        replace(file, text=text)
         for file in files
         for text in _PARAGRAPHS.split(file.text)
         if not text.lstrip().startswith("#")
     ]
-    common = Counter(term for _, held in found for term in held)
-    ranked = sorted((-sum(1 / common[t] for t in held), n) for n, (_, held) in enumerate(found))
-    return [_passage(found[n][0]) for score, n in ranked[:_FILE_LINES] if score]
+    best = _best(question, [one.text for one in found])
+    return [_passage(found[n]) for n in best[:_FILE_LINES]]
+
+
+def _best(question: str, texts: Sequence[str]) -> list[int]:
+    """Return which texts have words of a question, best first; a rare word counts for more."""
+    asked = set(terms(question))
+    held = [asked & set(terms(text)) for text in texts]
+    common = Counter(term for found in held for term in found)
+    ranked = sorted((-sum(1 / common[t] for t in found), n) for n, found in enumerate(held))
+    return [n for score, n in ranked if score]
 
 
 def _first_passage(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> list[str]:
@@ -91,5 +124,11 @@ def _first_passage(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> list[st
 
 def _passage(shown: Issued) -> str:
     text = " ".join(shown.text.split())
-    cut = text if len(text) <= _PASSAGE_CHARS else f"{text[:_PASSAGE_CHARS].rsplit(' ', 1)[0]} …"
-    return f"- {cut} {answer_marker(shown.source, shown.id)}"
+    return f"- {_cut(text)} {answer_marker(shown.source, shown.id)}"
+
+
+def _cut(text: str) -> str:
+    """Return a text of at most `_PASSAGE_CHARS`; what was cut once is not cut again."""
+    if len(text) <= _PASSAGE_CHARS:
+        return text
+    return f"{text[: _PASSAGE_CHARS - 2].rsplit(' ', 1)[0]} …"

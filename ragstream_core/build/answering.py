@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.answering.answer import Answer, Origin, Prepared
 from ragstream_core.answering.buffer import CitationBuffer
 from ragstream_core.answering.citations import Citation, citations_of
-from ragstream_core.answering.extract import EXTRACT
+from ragstream_core.answering.extract import EXTRACT, extract_of
 from ragstream_core.answering.grounding import REFUSAL, Grounding, grounding_of
 from ragstream_core.answering.issued import issued_by
 from ragstream_core.answering.messages import messages_of
@@ -24,9 +24,11 @@ from ragstream_core.build.history import turns
 from ragstream_core.build.memory.scope import scope_of
 from ragstream_core.errors import ChatBroken, ChatFailed, Refused
 from ragstream_core.ingestion.secrets import phrase
+from ragstream_core.models.or_extract import OrExtract
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_of
 from ragstream_core.orchestration.spending import usage_of
+from ragstream_core.prompting.compose import history_texts
 from ragstream_core.prompting.remembered import project_memory
 from ragstream_core.prompting.reparse import is_edited
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
     from ragstream_core.records import SuperPrompt
 
+Begun = Callable[[bool], object]
+"""Told before the first words whether they are the extract."""
 Show = Callable[[str], None]
 """Called with each piece of clean text as it comes."""
 
@@ -48,6 +52,8 @@ def prepare(
     prompt_key: str = "",
     session: str = "",
     model: ChatModel | None = None,
+    or_extract: bool = False,
+    begun: Begun = lambda _: None,
 ) -> Prepared:
     """Say what would be sent for a finished prompt, to whom, and what it costs; nothing is sent.
 
@@ -57,6 +63,8 @@ def prepare(
         prompt_key: Its key, where it is kept.
         session: The conversation; default: the prompt's own, else a new one.
         model: Who is asked; default: the one of the settings.
+        or_extract: Where no model can be reached, the prompt's extract is the answer.
+        begun: Called then.
 
     Raises:
         FenceBroken: The System message would hold foreign text.
@@ -76,6 +84,10 @@ def prepare(
     if grounding == "nothing":
         return Prepared(prompt, prompt_key, grounding, messages, issued, None, kept_in)
     asked = model or models.chat_model(workspace.config)
+    if or_extract:
+        past = [text for _, text in history_texts(prompt)] if shown else []
+        told = () if grounding == "documents" else (memory, *past)
+        asked = OrExtract(asked, lambda why: extract_of(prompt, issued, why, told), begun)
     tokens = sum(HeuristicTokenCounter().count(message.text) for message in messages)
     places = () if asked.is_local else tuple(secret_places(messages))
     estimate = asked.price(tokens, 0)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ragstream_core.answering.answer import Answer, Origin
-from ragstream_core.answering.extract import extract_of
-from ragstream_core.build import answering, models
+from ragstream_core.build import answering
 from ragstream_core.build.memory.recall import RagstackMemory
 from ragstream_core.models.or_extract import OrExtract
 from ragstream_core.orchestration.inputs import PromptRequest
@@ -243,7 +242,6 @@ class _Asking:
         on_origin: OnOrigin | None,
     ) -> None:
         self.prepared: Prepared
-        self._asked: OrExtract | None = None
         self._home = home
         self._request = request
         self._show = show or (lambda _: None)
@@ -277,28 +275,26 @@ class _Asking:
 
     def prepare(self, made: Built, model: ChatModel | None) -> None:
         """Say what would be sent."""
-        self._asked = OrExtract(
-            model or models.chat_model(self._home.config),
-            lambda why: extract_of(made.prompt, self.prepared.issued, why),
-            lambda extracted: self._tell("extract" if extracted else "model"),
-        )
         self.prepared = answering.prepare(
             self._home,
             made.prompt,
             prompt_key=made.prompt_key,
             session=self._request.session,
-            model=self._asked,
+            model=model,
+            or_extract=True,
+            begun=lambda extracted: self._tell("extract" if extracted else "model"),
         )
         self._step("prompt")
 
     def answered(self, made: Built, *, allow_secrets: bool) -> ChatTurn:
         """Ask, check and keep."""
-        if self.prepared.model is None:
+        model = self.prepared.model
+        if model is None:
             self._tell("refused")
         answer = answering.answer(
             self._home, self.prepared, allow_secrets=allow_secrets, show=self._show
         )
-        self._ms["model"] = self._asked.seconds * 1e3 if self._asked else 0.0
+        self._ms["model"] = model.seconds * 1e3 if isinstance(model, OrExtract) else 0.0
         self._mark += self._ms["model"] / 1e3
         steps = ["model"] if answer.origin == "model" else []
         self._step("persist", *steps, *(["persist"] if answer.session else []))

@@ -85,7 +85,7 @@ def test_an_answer_that_broke_off_ends_with_1_and_is_kept_as_partial(run, script
     assert [turn["status"] for turn in turns(run)] == ["partial"]
 
 
-@pytest.mark.parametrize("failure", ["unreachable", "busy", "refused", "timeout", "broken"])
+@pytest.mark.parametrize("failure", ["busy", "refused", "timeout", "broken"])
 def test_a_failing_model_is_one_message_and_the_question_is_kept(run, script, indexed, failure):
     script({"fail": failure})
     code, out, err = run("ask", QUESTION, "-p", "manual", "--session", "mine")
@@ -96,11 +96,40 @@ def test_a_failing_model_is_one_message_and_the_question_is_kept(run, script, in
     assert code == 1 and json.loads(out)["error"]["type"].startswith("Chat")
 
 
-def test_an_endpoint_that_is_not_there_is_said_with_the_next_step(run, indexed, monkeypatch):
+@pytest.fixture
+def nobody(indexed, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
-    code, _, err = run("ask", QUESTION, "-p", "manual")
-    assert code == 1 and "127.0.0.1:9" in err and "next: " in err
+
+
+@pytest.mark.parametrize("model", ["llama3.2", ""])
+def test_without_a_model_the_answer_is_the_cited_extract_and_says_so(
+    run, nobody, monkeypatch, model
+):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", model)
+    code, out, err = run("ask", QUESTION, "-p", "manual")
+    assert (code, "error" in err) == (0, False), err
+    assert out.startswith("No language model answered (") and "127.0.0.1:9" in out
+    assert "ragstream models list" in out and "restricts a prompt to the files you inject" in out
+    assert "  guide/locks.md [" in out and "[source" not in out and "unverified" not in out
+    assert "no model answered · prompt " in err
+    found = json.loads(run("ask", QUESTION, "-p", "manual", "--json")[1])
+    assert (found["origin"], found["status"], found["model"]) == ("extract", "complete", "")
+    assert set(found) == SHAPE and all(c["verified"] for c in found["citations"])
+    assert [turn["origin"] for turn in turns(run)] == ["extract", "extract"]
+
+
+NOTHING_FITS = ("--set", "retrieval.min_score=1")
+
+
+def test_without_a_model_and_a_passage_memory_answers_word_for_word(run, nobody, indexed):
+    folder = indexed / "projects" / "manual"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "project_memory.md").write_text("- The lock was painted green.\n- Tea is at four.\n")
+    words = ("ask", "What colour has the lock?", "-p", "manual", *NOTHING_FITS, "--json")
+    found = json.loads(run(*words)[1])
+    assert found["origin"] == "extract" and found["citations"] == []
+    assert "This is what your memory says" in found["answer"]
+    assert found["answer"].endswith("\n\n- The lock was painted green.")
 
 
 def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragstream_core.answering.extract import EXTRACT, MOST_LINES
+from ragstream_core.answering.extract import EXTRACT, MOST_LINES, extract_of
 from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.build.chatting import ChatOptions, ChatSession, build_here
-from ragstream_core.build.history.turns import show
+from ragstream_core.build.history.turns import append_turn, show
 from ragstream_core.build.memory.digesting import newest_turns
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import (
@@ -19,8 +21,8 @@ from ragstream_core.errors import (
     EmptyPrompt,
     Refused,
 )
-from ragstream_core.history.records import Asked
-from ragstream_core.records import evolve
+from ragstream_core.history.records import Asked, Turn
+from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.chat import ChatDelta
 from ragstream_core.settings.prompts import MemoryConfig
 from tests.unit.build.memory.conftest import (
@@ -183,11 +185,44 @@ def test_without_documents_and_memory_it_is_the_refusal_and_nobody_is_asked(spac
     assert again.origin == "model" and len(model.asked) == 1
 
 
-def test_with_memory_alone_an_extract_cannot_be_made(space):
-    talk = ChatSession(space, ChatOptions(("demo",)), build=bare, model=unreachable())
-    talk.ask(QUESTION)
-    with pytest.raises(ChatUnreachable):
-        talk.ask("And what else?")
+def test_with_memory_alone_its_lines_are_the_extract_without_markers(space):
+    said = f"A person holds it [source: catalog.md, chunk: 1a2b3c4d].\nA fox is {'very ' * 90}red."
+    for n, (asked, answered) in enumerate(
+        [("Who is the fox?", said), ("Is a fox red?", REFUSAL), ("The fox is at home.", "Noted.")]
+    ):
+        append_turn(space, Turn("", "s", f"2026-10-05T00:00:0{n}Z", asked, answered))
+    talk = ChatSession(space, ChatOptions(("demo",), session="s"), build=bare, model=unreachable())
+    for question in ("Which red fox is at home?", "Which red fox is at home?"):
+        answer = talk.ask(question).answer
+        assert (answer.origin, answer.citations, answer.status) == ("extract", (), "complete")
+        why, lines = answer.text.split("\n\n")
+        assert why.startswith("No language model answered (") and "your memory says" in why
+        red, at_home = lines.split("\n")
+        assert at_home.endswith(": The fox is at home.") and red.startswith("- A fox is very")
+        assert red.endswith(" …") and len(red) < 310
+    refused = talk.ask("zzqx plonk?").answer
+    assert refused.text.endswith(f").\n\n{REFUSAL}") and not refused.citations
+    assert all(turn.scope == "" for turn in turns(space))
+
+
+TOLD = ["The fox is red.", "[source: a.md, chunk: 12345678]", "<<DOC", "A fox?", REFUSAL, "",
+        "# Fox", "- fox", "[1a2b3c4d] fox"]  # fmt: skip
+
+
+@given(lines=st.lists(st.sampled_from(TOLD), max_size=12))
+def test_an_extract_of_memory_has_only_its_lines_and_is_the_same_again(lines):
+    prompt = SuperPrompt(body={"text": "Where is the red fox?"})
+    found = extract_of(prompt, {}, "nobody is there.", ["\n".join(lines)])
+    assert found == extract_of(prompt, {}, "nobody is there.", ["\n".join(lines)])
+    head, _, rest = found.partition("\n\n")
+    if not any(line.strip() for line in lines):
+        assert found == ""
+    elif rest != REFUSAL:
+        assert head.startswith("No language model answered (nobody is there). ")
+        shown = [line.removeprefix("- ") for line in rest.split("\n")]
+        assert len(set(shown)) == len(shown) <= MOST_LINES
+        assert {line for line in shown} <= {line.removeprefix("- ") for line in lines}
+        assert not {"A fox?", REFUSAL, "# Fox", "<<DOC", ""} & set(shown)
 
 
 def test_the_first_question_begins_a_session_and_the_next_ones_stay_in_it(space):
