@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,7 @@ from ragstream_core.errors import ChatFailed, Refused
 
 if TYPE_CHECKING:
     from ragstream_core.answering.answer import Answer, Prepared
+    from ragstream_core.build.workspace import Workspace
 
 ASK_EPILOG = """**Examples**
 
@@ -90,6 +92,7 @@ def ask(
     changed = [] if stale == "ok" or as_of else changed_files(workspace, request.projects)
     if changed and stale == "refuse":
         raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    workspace = _with_model(workspace)
     made = build(workspace, request, OPS[-1], record=is_recorded(workspace, wanted=not no_record))
     prepared = answering.prepare(
         workspace, made.prompt, prompt_key=made.prompt_key, session=session, or_extract=True
@@ -112,6 +115,14 @@ def ask(
         raise
     finally:
         settle(made, _note)
+
+
+def _with_model(workspace: Workspace) -> Workspace:
+    """Return the workspace with the model that a chat would take, too (R-201)."""
+    from ragstream_app.chatting.models import SETTING, ensure_model
+
+    chosen = {SETTING: ensure_model(workspace.config)}
+    return replace(workspace, config=workspace.config.with_task("", explicit=chosen))
 
 
 def _announce(prepared: Prepared) -> None:

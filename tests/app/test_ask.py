@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, status
+from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 SHAPE = {
@@ -130,6 +130,16 @@ def test_without_a_model_and_a_passage_memory_answers_word_for_word(run, nobody,
     assert found["origin"] == "extract" and found["citations"] == []
     assert "This is what your memory says" in found["answer"]
     assert found["answer"].endswith("\n\n- The lock was painted green.")
+
+
+def test_a_model_that_nobody_set_is_chosen_as_a_chat_chooses_it(run, server, marker, monkeypatch):
+    monkeypatch.delenv("RAGSTREAM_PROVIDER__MODEL")
+    names = raw({"data": [{"id": name} for name in ("zeta", "embed-1", "alpha")]})
+    said = events(event("Only injected files count."), STOP, COUNTED, DONE)
+    for words, taken in (((), "alpha"), (("--model", "zeta"), "zeta")):
+        server.answers[:] = [said] if words else [names, said]
+        assert run("ask", QUESTION, "-p", "manual", *words)[0] == 0
+        assert server.seen[-1][2]["model"] == taken
 
 
 def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch):
