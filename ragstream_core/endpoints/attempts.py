@@ -80,6 +80,7 @@ class Attempts:
         self._endpoint = endpoint
         self._hopeless = frozenset(hopeless)
         self._closed_until = -math.inf
+        self._why = ""
 
     def run(self, once: Callable[[float], Result], *, insist: bool = False) -> Result:
         """Return what one attempt returns.
@@ -94,7 +95,7 @@ class Attempts:
         pace, began = self.pace, self.pace.now()
         if began < self._closed_until and not insist:
             left = f"left alone for another {self._closed_until - began:.0f} s"
-            raise Fault(left, kind="unreachable")
+            raise Fault(f"{self._why}; {left}", kind="unreachable")
         attempt = 0
         while True:
             left_s = self._endpoint.budget_s - (pace.now() - began)
@@ -108,7 +109,7 @@ class Attempts:
                 hopeless = not fault.again or fault.kind in self._hopeless
                 if hopeless or attempt >= RETRIES or spent:
                     if fault.again:
-                        self._closed_until = pace.now() + CIRCUIT_S
+                        self._closed_until, self._why = pace.now() + CIRCUIT_S, fault.what
                     tries = f" ({attempt + 1} attempts)" if attempt else ""
                     raise Fault(
                         f"{fault.what}{tries}", kind=fault.kind, status=fault.status

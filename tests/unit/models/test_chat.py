@@ -366,7 +366,7 @@ def test_an_endpoint_that_is_down_is_left_alone_but_not_when_a_person_waits(chat
     model = chat(budget_s=600.0)
     with pytest.raises(ChatBusy):
         model.complete(ASKED)
-    with pytest.raises(ChatUnreachable, match="left alone"):
+    with pytest.raises(ChatUnreachable, match="status 500; left alone for another 60 s"):
         model.complete(ASKED)
     assert len(server.seen) == 5
     server.answers = [events(event("back"), STOP, DONE)]
