@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ragstream_app import asking
 from ragstream_app.chatting import verbs
 from ragstream_app.chatting.said import Said
-from ragstream_app.jobs.answers import StoppableChat
+from ragstream_app.jobs.streams import StoppableChat
 from ragstream_core.errors import ChatFailed
 from ragstream_core.orchestration.chain import OPS
 

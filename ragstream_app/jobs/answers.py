@@ -1,34 +1,18 @@
-"""One answer on its way, in a thread of its own; nothing here knows Streamlit.
-
-Whoever draws the page looks at the job as often as it likes: a second look starts no second call,
-and nobody looking loses nothing. What core does, it does here as well: the question is kept before
-the call, the answer right after its last word.
-"""
+"""The answer to a Super-Prompt that a person sent from the page."""
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import ChatBroken
-from ragstream_core.models.wrapped import WrappedChat
-from ragstream_core.records.chat import ChatDelta
+from ragstream_app.jobs.streams import StoppableChat, StreamJob
 
 if TYPE_CHECKING:
     from ragstream_core.answering.answer import Answer, Prepared
     from ragstream_core.build.workspace import Workspace
-    from ragstream_core.ports import ChatModel
-    from ragstream_core.records.chat import ChatMessage
-
-STOPPED = "you stopped it"
-LOOK_S = 0.1
-"""Seconds after which a person's *Stop* is noticed while a model is silent."""
 
 
-class AnswerJob:
+class AnswerJob(StreamJob):
     """Asks a model for the answer to a prepared prompt.
 
     Args:
@@ -46,105 +30,25 @@ class AnswerJob:
         allow_secrets: bool = False,
         run_id: str = "",
     ) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._allow_secrets = allow_secrets
         self._run_id = run_id
-        self._pieces: list[str] = []
-        self._stop = threading.Event()
         model = prepared.model
         self.prepared = replace(prepared, model=model and StoppableChat(model, self._stop))
-        self.answer: Answer | None = None
-        self.error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="ragstream-answer", daemon=True)
         self._thread.start()
 
-    @property
-    def running(self) -> bool:
-        """Whether it is still on its way."""
-        return self._thread.is_alive()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a person ended it."""
-        return self._stop.is_set()
-
-    @property
-    def text(self) -> str:
-        """The clean text so far, without markers."""
-        return self.answer.text if self.answer else "".join(self._pieces)
-
-    def stop(self) -> None:
-        """End it; what came so far is kept as partial."""
-        self._stop.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended, at most so many seconds; return whether it has."""
-        self._thread.join(seconds)
-        return not self.running
-
-    def _run(self) -> None:
-        from ragstream_core.build import answering
-
-        try:
-            self.answer = answering.answer(
-                self._workspace,
-                self.prepared,
-                allow_secrets=self._allow_secrets,
-                show=self._pieces.append,
-            )
-        except Exception as error:  # the page's error boundary: it is shown there
-            self.error = error
-            return
-        if self._run_id:
-            from ragstream_assets.recording.answer_record import record_answer
-
-            record_answer(self._workspace, self.answer, run_id=self._run_id)
-
-
-class StoppableChat(WrappedChat):
-    """A language model whose stream a person can end, also while it says nothing.
-
-    Args:
-        model: Who is asked.
-        stop: Set by whoever ends it.
-    """
-
-    def __init__(self, model: ChatModel, stop: threading.Event) -> None:
-        super().__init__(model)
-        self._stop = stop
-
-    def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
-        """Yield the answer as it comes, until its end or until it is stopped.
+    def _make(self) -> tuple[Answer, str]:
+        """Ask.
 
         Raises:
-            ChatFailed: It failed before its first word.
-            ChatBroken: It was stopped.
+            RagstreamError: There is no answer.
         """
-        deltas: queue.SimpleQueue[ChatDelta | Exception | None] = queue.SimpleQueue()
-        threading.Thread(target=self._pump, args=(messages, deltas), daemon=True).start()
-        while not self._stop.is_set():
-            try:
-                found = deltas.get(timeout=LOOK_S)
-            except queue.Empty:
-                continue
-            if found is None:
-                return
-            if isinstance(found, Exception):
-                raise found
-            yield found
-        raise ChatBroken(STOPPED)
+        from ragstream_core.build import answering
 
-    def _pump(
-        self,
-        messages: Sequence[ChatMessage],
-        deltas: queue.SimpleQueue[ChatDelta | Exception | None],
-    ) -> None:
-        """Hand on what comes; one that was stopped is closed with its next word."""
-        try:
-            for delta in self._model.stream(messages):
-                deltas.put(delta)
-                if self._stop.is_set():
-                    break
-            deltas.put(None)
-        except Exception as error:  # raised again by whoever reads
-            deltas.put(error)
+        found = answering.answer(
+            self._workspace,
+            self.prepared,
+            allow_secrets=self._allow_secrets,
+            show=self._pieces.append,
+        )
+        return found, self._run_id

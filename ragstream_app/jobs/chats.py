@@ -1,26 +1,22 @@
-"""One question of a chat in a thread of its own; nothing here knows Streamlit.
-
-Whoever draws the page looks at the job as often as it likes. What is kept is kept by core: the
-question before the call, the answer right after its last word.
-"""
+"""One question of a chat on the page."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from ragstream_app.asking import outcome_of
-from ragstream_app.jobs.answers import StoppableChat
+from ragstream_app.jobs.streams import StoppableChat, StreamJob
 
 if TYPE_CHECKING:
     from ragstream_app.asking import Outcome
+    from ragstream_core.answering.answer import Answer
     from ragstream_core.build.chatting import ChatOptions, ChatSession, ChatTurn
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.inputs import PromptRequest
     from ragstream_core.ports import ChatModel
 
 
-class ChatJob:
+class ChatJob(StreamJob):
     """Answers one question of a chat.
 
     Args:
@@ -44,35 +40,16 @@ class ChatJob:
     ) -> None:
         from ragstream_core.build.chatting import ChatSession
 
+        super().__init__(workspace)
         self.question = question
         self.origin = ""
         self.turn: ChatTurn | None = None
-        self.error: Exception | None = None
-        self._workspace = workspace
         self._allow_secrets = allow_secrets
         self._group = group
-        self._pieces: list[str] = []
-        self._stop = threading.Event()
         self._session: ChatSession = ChatSession(
             workspace, options, build=self._build, model=StoppableChat(model, self._stop)
         )
-        self._thread = threading.Thread(target=self._run, name="ragstream-chat", daemon=True)
         self._thread.start()
-
-    @property
-    def running(self) -> bool:
-        """Whether it is still on its way."""
-        return self._thread.is_alive()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a person ended it."""
-        return self._stop.is_set()
-
-    @property
-    def text(self) -> str:
-        """The clean text so far, without markers."""
-        return self.turn.answer.text if self.turn else "".join(self._pieces)
 
     @property
     def session(self) -> str:
@@ -85,30 +62,19 @@ class ChatJob:
         prepared = self._session.prepared
         return prepared.secrets if prepared and self.error and not self._allow_secrets else ()
 
-    def stop(self) -> None:
-        """End it; what came so far is kept as partial."""
-        self._stop.set()
+    def _make(self) -> tuple[Answer, str]:
+        """Ask.
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended, at most so many seconds; return whether it has."""
-        self._thread.join(seconds)
-        return not self.running
-
-    def _run(self) -> None:
-        try:
-            self.turn = self._session.ask(
-                self.question,
-                show=self._pieces.append,
-                allow_secrets=self._allow_secrets,
-                on_origin=self._begins,
-            )
-        except Exception as error:  # the page's error boundary: it is shown there
-            self.error = error
-            return
-        if self.turn.run_id:
-            from ragstream_assets.recording.answer_record import record_answer
-
-            record_answer(self._workspace, self.turn.answer, run_id=self.turn.run_id)
+        Raises:
+            RagstreamError: There is no answer.
+        """
+        self.turn = self._session.ask(
+            self.question,
+            show=self._pieces.append,
+            allow_secrets=self._allow_secrets,
+            on_origin=self._begins,
+        )
+        return self.turn.answer, self.turn.run_id
 
     def _begins(self, origin: str) -> None:
         self.origin = origin

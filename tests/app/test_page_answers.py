@@ -12,7 +12,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ragstream_app.desk import Desk, press_all
-from ragstream_app.jobs.answers import STOPPED, AnswerJob, StoppableChat
+from ragstream_app.jobs.answers import AnswerJob
+from ragstream_app.jobs.streams import STOPPED, StoppableChat
 from ragstream_core.build import answering
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import ChatBroken

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ragstream_app.jobs.answers import STOPPED
+from ragstream_app.jobs.streams import STOPPED
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.page_driver import QUESTION, area, click, control, open_page, run, said
 from tests.app.test_markup import read
