@@ -169,7 +169,9 @@ def reciprocal_rank(ranks: Sequence[int | None], k: int = 60) -> float:
     return sum(1.0 / (k + rank) for rank in ranks if rank is not None)
 
 
-def max_sim(query: npt.ArrayLike, passages: Sequence[npt.ArrayLike]) -> list[float]:
+def max_sim(
+    queries: Sequence[npt.ArrayLike], passages: Sequence[npt.ArrayLike]
+) -> list[list[float]]:
     """Late interaction: mean over query tokens of the best cosine with a passage token.
 
     Khattab & Zaharia, "ColBERT", 2020, as a mean so that it lies in [-1, 1]; 0 where one side has
@@ -178,21 +180,24 @@ def max_sim(query: npt.ArrayLike, passages: Sequence[npt.ArrayLike]) -> list[flo
     shape and order and with any number of threads, gives the same bits.
 
     Args:
-        query: Unit token vectors, shape (q, d).
+        queries: For each query its unit token vectors, shape (q, d).
         passages: For each passage its unit token vectors, shape (t, d).
 
     Returns:
-        One score a passage.
+        For each query one score a passage.
     """
-    left = np.asarray(query, dtype=np.float16).astype(np.float64)
     rights = [np.asarray(p, dtype=np.float16) for p in passages]
     held = [i for i, right in enumerate(rights) if right.size]
-    scores = [0.0] * len(rights)
-    if not left.size or not held:
-        return scores
+    found = [[0.0] * len(rights) for _ in queries]
+    if not held:
+        return found
     joined = np.concatenate([rights[i] for i in held]).astype(np.float64)
     starts = np.cumsum([0, *(len(rights[i]) for i in held[:-1])])
-    best = np.maximum.reduceat(joined @ left.T, starts, axis=0)
-    for i, row in zip(held, best, strict=True):
-        scores[i] = round(float(np.clip(row, -1.0, 1.0).mean()), DIGITS)
-    return scores
+    for query, scores in zip(queries, found, strict=True):
+        left = np.asarray(query, dtype=np.float16).astype(np.float64)
+        if not left.size:
+            continue
+        best = np.maximum.reduceat(joined @ left.T, starts, axis=0)
+        for i, row in zip(held, best, strict=True):
+            scores[i] = round(float(np.clip(row, -1.0, 1.0).mean()), DIGITS)
+    return found

@@ -8,6 +8,7 @@ embedded in even windows, and the mean of their vectors, normalised, is its vect
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ from ragstream_core.errors import EmbeddingFailed
 if TYPE_CHECKING:
     from ragstream_core.ports import F16, F32, Progress
 
+RECENT = 10
+"""Queries whose last layer is held: retrieval embeds the pieces, then MaxSim reads their tokens."""
 _T = TypeVar("_T")
 
 
@@ -65,6 +68,7 @@ class OnnxEmbedder:
         self.workers = workers if workers > 0 else (os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="embed")
         self.truncated_inputs = 0
+        self._hidden = functools.lru_cache(maxsize=RECENT)(self._run)
 
     @property
     def fingerprint(self) -> str:
@@ -92,7 +96,7 @@ class OnnxEmbedder:
         Raises:
             EmbeddingFailed: A vector is not finite or has no length.
         """
-        rows = self._each(self._vector, texts)
+        rows = self._each(functools.partial(self._vector, self._run), texts)
         if progress is not None:
             rows = throttled(rows, progress, total=len(texts))
         return stack_checked(rows, shape=(len(texts), self.dimension))
@@ -103,7 +107,8 @@ class OnnxEmbedder:
         Raises:
             EmbeddingFailed: A vector is not finite or has no length.
         """
-        return self.embed_documents(texts)
+        rows = self._each(functools.partial(self._vector, self._hidden), texts)
+        return stack_checked(rows, shape=(len(texts), self.dimension))
 
     def token_vectors(self, texts: Sequence[str]) -> list[F16]:
         """Return the last layer's token vectors, for late interaction.
@@ -122,14 +127,14 @@ class OnnxEmbedder:
             return map(function, texts)
         return self._pool.map(function, texts)
 
-    def _windows(self, text: str) -> list[list[int]]:
+    def _windows(self, text: str) -> list[tuple[int, ...]]:
         ids = self._tokenizer.ids(text)
         windows = even_windows(ids, self.window)
         if sum(map(len, windows)) != len(ids) or max(map(len, windows)) > self.window:
             self.truncated_inputs += 1
-        return windows
+        return [tuple(window) for window in windows]
 
-    def _hidden(self, ids: list[int]) -> F32:
+    def _run(self, ids: tuple[int, ...]) -> F32:
         row = np.array([[self._cls, *ids, self._sep]], dtype=np.int64)
         feed = {
             "input_ids": row,
@@ -139,12 +144,12 @@ class OnnxEmbedder:
         hidden: F32 = self._session.run([onnx_export.OUTPUT_NAME], feed)[0][0]
         if hidden.shape != (row.shape[1], self.dimension):
             raise EmbeddingFailed(f"the encoder returned shape {hidden.shape} for {row.shape}")
+        hidden.flags.writeable = False  # the next caller gets the same array
         return hidden
 
-    def _vector(self, text: str) -> F32:
-        return mean_unit(
-            [mean_unit(self._hidden(ids)).astype(np.float64) for ids in self._windows(text)]
-        )
+    def _vector(self, hidden: Callable[[tuple[int, ...]], F32], text: str) -> F32:
+        parts = [mean_unit(hidden(ids)).astype(np.float64) for ids in self._windows(text)]
+        return mean_unit(parts)
 
     def _tokens_of(self, text: str) -> F16:
         parts = [self._hidden(ids)[1:-1] for ids in self._windows(text)]

@@ -38,7 +38,7 @@ class MaxSimScorer:
 
     def score(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
         """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
-        tokens = self.passages.token_vectors(list(passages))
-        rows = [max_sim(query, tokens) for query in self.queries.token_vectors(list(pieces))]
+        asked = self.queries.token_vectors(list(pieces))
+        rows = max_sim(asked, self.passages.token_vectors(list(passages)))
         joined = np.round(log_avg_exp(np.array(rows).T, self.tau), DIGITS)
         return [float(score) for score in joined]

@@ -122,11 +122,11 @@ def test_the_top_is_ordered_by_score_then_id_then_position(rows):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 40))
-def test_max_sim_gives_a_passage_the_same_score_alone_and_among_others(seed, q, t):
-    query = unit_rows(seed, q).astype(np.float16)
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 12), max_size=4), st.integers(1, 40))
+def test_max_sim_gives_a_pair_the_same_score_alone_and_among_others(seed, sizes, t):
+    queries = [unit_rows(seed + n, q).astype(np.float16) for n, q in enumerate(sizes)]
     passages = [unit_rows(seed + i, t + i).astype(np.float16) for i in range(1, 5)]
-    together = max_sim(query, passages)
-    assert together == [max_sim(query, [p])[0] for p in passages]
-    assert together[::-1] == max_sim(query, passages[::-1])
-    assert all(-1 <= score <= 1 for score in together)
+    together = max_sim(queries, passages)
+    assert together == [[max_sim([q], [p])[0][0] for p in passages] for q in queries]
+    assert [row[::-1] for row in together[::-1]] == max_sim(queries[::-1], passages[::-1])
+    assert all(-1 <= score <= 1 for row in together for score in row)

@@ -72,8 +72,9 @@ def test_reciprocal_rank_counts_only_lists_that_hold_the_candidate():
 
 def test_max_sim_is_the_mean_of_best_cosines():
     query = np.eye(3, dtype=np.float16)[:2]
-    assert max_sim(query, [np.eye(3)[:1], np.eye(3), np.zeros((0, 3))]) == [0.5, 1.0, 0.0]
-    assert max_sim(np.zeros((0, 3)), [query]) == [0.0]
+    passages = [np.eye(3)[:1], np.eye(3), np.zeros((0, 3))]
+    assert max_sim([query, np.zeros((0, 3))], passages) == [[0.5, 1.0, 0.0], [0.0] * 3]
+    assert max_sim([query], [np.zeros((0, 3))]) == [[0.0]]
 
 
 def test_exact_cosines_agree_with_float64_matrix_product():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.embedders import onnx_export
-from ragstream_core.embedders.onnx_minilm import OnnxEmbedder
+from ragstream_core.embedders.onnx_minilm import RECENT, OnnxEmbedder
 from ragstream_core.embedders.pooling import mean_unit, stack_checked, unit_rows_f16
 from ragstream_core.errors import EmbeddingFailed
 
@@ -47,6 +47,26 @@ def test_an_opened_model_needs_no_weights(models_dir, onnx_embedder, monkeypatch
     again = OnnxEmbedder(models_dir, workers=1)
     texts = ["same bits", "in another session"]
     assert np.array_equal(again.embed_documents(texts), onnx_embedder.embed_documents(texts))
+
+
+def test_the_tokens_of_a_query_need_no_second_pass(onnx_embedder, monkeypatch):
+    queries = ["one piece", "another piece", "a long piece " * 200]
+    alone = [rows.tobytes() for rows in onnx_embedder.token_vectors(queries)]
+    onnx_embedder.embed_queries([f"something else {n}" for n in range(RECENT)])
+    passes, session = [], onnx_embedder._session
+
+    class Counted:
+        def run(self, *given):
+            passes.append(given)
+            return session.run(*given)
+
+    monkeypatch.setattr(onnx_embedder, "_session", Counted())
+    vectors = onnx_embedder.embed_queries(queries)
+    needed = len(passes)
+    assert [rows.tobytes() for rows in onnx_embedder.token_vectors(queries)] == alone
+    assert needed == len(passes) >= len(queries)
+    assert np.array_equal(vectors, onnx_embedder.embed_documents(queries))
+    assert len(passes) == 2 * needed
 
 
 def test_meaning_is_there(onnx_embedder):
