@@ -14,7 +14,7 @@ by their numbers, and give way to ❖ FILES and to later turns; what differs is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ragstream_core.agents.asking import Ask
@@ -253,7 +253,7 @@ def _with_model(row: Decision, scored: Scored) -> Decision:
     if row.chunk_id not in scored.of:
         return row
     found = scored.of[row.chunk_id]
-    return replace(row, score=found, scores={**row.scores, scored.kind: found})
+    return row._replace(score=found, scores={**row.scores, scored.kind: found})
 
 
 def _row(

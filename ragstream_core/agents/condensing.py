@@ -159,8 +159,9 @@ class Passages:
             return []  # too long for a fact; its passage is attached
         rank = list(self.chunks).index(point.passage)
         heading = str(chunk.meta.get("heading") or "")[:60]
-        span, stems = (0, len(chunk.snippet)), tuple(self.terms(text))
-        return [Quote(chunk.id, chunk.source, rank, span, text, heading, stems, frozenset())]
+        span, stems, none = (0, len(chunk.snippet)), tuple(self.terms(text)), frozenset[str]()
+        parts = (span, text, heading, stems, frozenset(stems), none)
+        return [Quote(chunk.id, chunk.source, rank, *parts)]
 
 
 def _sentences_around(text: str, said: str) -> str:

@@ -63,7 +63,7 @@ class Weights:
     @classmethod
     def of(cls, quotes: Sequence[Quote]) -> Weights:
         """Count the sentences and their terms."""
-        return cls(len(quotes), Counter(chain.from_iterable(set(q.terms) for q in quotes)))
+        return cls(len(quotes), Counter(chain.from_iterable(q.held for q in quotes)))
 
     def __call__(self, term: str) -> float:
         """Return the weight of a term, > 0; a term that no sentence holds weighs most."""

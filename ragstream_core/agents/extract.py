@@ -69,17 +69,16 @@ def _form_factor(text: str) -> float:
 
 def relevance(piece: Piece, quote: Quote, weight: Callable[[str], float]) -> float:
     """Score one sentence for one piece, ≥ 0; 0 where it holds none of the piece's terms."""
-    held = set(quote.terms)
-    if not held.intersection(piece.terms):
+    if quote.held.isdisjoint(piece.terms):
         return 0.0
     prior = 0.7 + 0.3 / (1.0 + quote.rank / 5.0)
-    base = coverage(piece, held, quote.context, weight) * prior * _form_factor(quote.text)
+    base = coverage(piece, quote.held, quote.context, weight) * prior * _form_factor(quote.text)
     return round(base + _bonus(piece, quote), 6)
 
 
 def similarity(left: Quote, right: Quote) -> float:
     """Return the Jaccard similarity of two sentences' terms, in [0, 1]."""
-    a, b = set(left.terms), set(right.terms)
+    a, b = left.held, right.held
     return len(a & b) / len(a | b) if a | b else 0.0
 
 
@@ -109,7 +108,7 @@ class Choice:
     def __post_init__(self) -> None:
         """Read each sentence's terms once."""
         self._best = [max(row, default=0.0) for row in self.scores]
-        self._held = [sorted(self.asked.intersection(q.terms)) for q in self.quotes]
+        self._held = [sorted(self.asked & q.held) for q in self.quotes]
         self._nearest = [0.0] * len(self.quotes)
 
     def freshness(self, i: int) -> float:
@@ -131,7 +130,7 @@ class Choice:
         taken = self.quotes[i]
         self.chosen.append(i)
         self.used[taken.chunk_id] += 1
-        self.covered.update(set(taken.terms))
+        self.covered.update(taken.held)
         for j, best in enumerate(self._best):
             if best > 0:
                 near = similarity(self.quotes[j], taken)
@@ -157,7 +156,10 @@ def choose(
     raw = [[relevance(p, q, weight) for p in pieces] for q in quotes]
     best = [max((row[p] for row in raw), default=0.0) for p in range(len(pieces))]
     floors = [max(FLOOR, RELATIVE_FLOOR * top) for top in best]
-    ease = [CONSTRAINT_EASE if is_constraint(q.text) else 1.0 for q in quotes]
+    ease = [
+        CONSTRAINT_EASE if any(row) and is_constraint(q.text) else 1.0
+        for row, q in zip(raw, quotes, strict=True)
+    ]
     scores = [
         [s if s >= f * e else 0.0 for s, f in zip(row, floors, strict=True)]
         for row, e in zip(raw, ease, strict=True)

@@ -129,15 +129,16 @@ def _numbers(text: str) -> frozenset[str]:
     return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
 
 
-def _words(quote: Quote) -> set[str]:
-    return {term for term in quote.terms if any(c.isalpha() for c in term)}
+@functools.lru_cache(maxsize=20_000)
+def _words(terms: frozenset[str]) -> frozenset[str]:
+    return frozenset(term for term in terms if any(c.isalpha() for c in term))
 
 
 def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
     a, b = _numbers(left.text), _numbers(right.text)
-    if not a or not b or a & b or left.source == right.source:
+    if left.source == right.source or a & b:
         return False
-    mine, other = _words(left), _words(right)
+    mine, other = _words(left.held), _words(right.held)
     return len(mine & other) >= CONFLICT_SIMILARITY * max(1, len(mine | other))
 
 
@@ -153,9 +154,10 @@ def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[dict[str
     """
     seen: set[frozenset[str]] = set()
     issues = []
-    for left, right in product(chosen, quotes):
+    counted = [[q for q in said if _numbers(q.text)] for said in (chosen, quotes)]
+    for left, right in product(*counted):
         pair = frozenset((left.text, right.text))
-        if pair in seen or not _same_but_for_numbers(left, right):
+        if not _same_but_for_numbers(left, right) or pair in seen:
             continue
         seen.add(pair)
         text = f"Passages disagree: “{left.text}” against “{right.text}”"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragstream_core.agents.sentences import LINK, Block, blocks, sentence_spans
 from ragstream_core.prompting.remembering import remembered
@@ -19,7 +19,7 @@ MIN_WORDS = 5
 MAX_WORDS = 60
 MAX_ITEM_WORDS = 45
 MAX_HEADING = 60
-_Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str]]
+_Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str]]
 Terms = Callable[[str], Sequence[str]]
 
 _RULE_ROW = re.compile(r"[|\s:-]+$")
@@ -38,8 +38,7 @@ _BOILERPLATE = re.compile(
 _ENDS_WELL = re.compile(r"[.!:;)\]`\"”’*_|…]$")
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(NamedTuple):
     """One quotable sentence.
 
     Attributes:
@@ -50,6 +49,7 @@ class Quote:
         text: ``snippet[span]``, white space collapsed, links shown by their text.
         heading: The heading above it, cut at 60 characters.
         terms: Its stemmed terms in order.
+        held: The same, each once.
         context: Terms of the headings, the path and the sentence before.
     """
 
@@ -60,6 +60,7 @@ class Quote:
     text: str
     heading: str
     terms: tuple[str, ...]
+    held: frozenset[str]
     context: frozenset[str]
 
 
@@ -172,9 +173,11 @@ def _read(source: str, heading: str, text: str, terms: Terms) -> list[_Parts]:
             for span in spans:
                 said = _tidy(text[slice(*span)], block.kind)
                 stems = tuple(terms(said))
+                held = frozenset(stems)
                 if is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span):
-                    quotes.append((span, said, _last(heading), stems, around | local | before))
-                before = frozenset(stems)
+                    context = around | local | before
+                    quotes.append((span, said, _last(heading), stems, held, context))
+                before = held
         at += used
     return quotes
 

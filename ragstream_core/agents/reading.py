@@ -63,10 +63,14 @@ class Reading:
 
 
 def _evidence(chunk: Chunk, score: dict[str, Any], terms: Terms) -> Evidence:
-    named = f"{chunk.source.rsplit('.', 1)[0]} {chunk.meta.get('heading') or ''}"
     return Evidence(
         chunk.id,
-        frozenset(terms(f"{named}\n{chunk.snippet}")),
+        _words(chunk.source, str(chunk.meta.get("heading") or ""), chunk.snippet, terms),
         float(score.get("best_cosine", 0.0)),
         tuple(float(x) for x in score.get("piece_cosines", ())),
     )
+
+
+@functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
+def _words(source: str, heading: str, text: str, terms: Terms) -> frozenset[str]:
+    return frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}\n{text}"))

@@ -5,6 +5,7 @@ Prompts, `search`, the quality gate and the evaluation all search through here.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -56,10 +57,14 @@ def load(views: Sequence[IndexView], chunk_ids: Sequence[str]) -> list[Chunk]:
     """
     found: dict[str, Chunk] = {}
     for view in views:
-        live = set(view.chunk_ids)
-        wanted = [i for i in chunk_ids if i in live and i not in found]
+        wanted = [i for i in chunk_ids if i not in found and _holds(view.chunk_ids, i)]
         found.update({chunk.id: chunk for chunk in view.chunks(wanted)})
     return [found[i] for i in chunk_ids]
+
+
+def _holds(sorted_ids: Sequence[str], identifier: str) -> bool:
+    at = bisect_left(sorted_ids, identifier)
+    return at < len(sorted_ids) and sorted_ids[at] == identifier
 
 
 def retrieval_stage(

@@ -165,5 +165,5 @@ def _decode(data: bytes) -> F16 | None:
     if zlib.crc32(data[:-4]) != crc or len(data) - _TRAILER.size != rows * dimension * 2:
         return None
     flat = np.frombuffer(data, dtype="<f2", count=rows * dimension)
-    values: F16 = flat.astype(np.float16).reshape(rows, dimension)
+    values: F16 = flat.astype(np.float16, copy=False).reshape(rows, dimension)
     return values

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What one stage decided about one candidate.
 
     Attributes:
@@ -34,16 +32,12 @@ class Decision:
     reason: str
     tokens: int = 0
     pass_no: int = 1
-    scores: Mapping[str, float] = field(default_factory=dict)
-
-
-_FIELDS = Decision.__slots__
-_values = operator.attrgetter(*_FIELDS[:-1])
+    scores: Mapping[str, float] = MappingProxyType({})
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:
     """Return the JSON form of a ledger row."""
-    return dict(zip(_FIELDS, (*_values(decision), dict(decision.scores)), strict=True))
+    return {**decision._asdict(), "scores": dict(decision.scores)}
 
 
 def decision_from(row: Mapping[str, Any]) -> Decision:

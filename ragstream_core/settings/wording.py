@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Annotated
 
@@ -12,6 +13,7 @@ MAX_CHARS = 4_000
 _PLACES = re.compile(r"\{\w*\}")
 
 
+@functools.lru_cache(maxsize=64)  # settings are validated for every stage of a prompt
 def _wording(text: str) -> str:
     """Return a wording as it stands; the empty one stands for ours.
 
