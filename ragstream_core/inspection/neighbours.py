@@ -52,8 +52,8 @@ def neighbours(
     row_of = {rows.ids[row]: row for row in pool.tolist()}
     queries = rows.take(np.array([row_of[i] for i in anchors], dtype=np.int64))
     found: list[list[Neighbour]] = []
-    for anchor, near in zip(anchors, rows.products(queries), strict=True):
-        proposed = pool[propose(near[pool], min(k + 1, len(pool)))]
+    for anchor, near in zip(anchors, rows.products(queries, pool), strict=True):
+        proposed = pool[propose(near, min(k + 1, len(pool)))]
         ids = [rows.ids[row] for row in proposed.tolist()]
         query = queries[len(found)][None, :]
         scores = exact_cosines(rows.take(proposed), query)[:, 0]

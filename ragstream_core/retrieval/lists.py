@@ -118,7 +118,7 @@ def lexical_list(
     ids: Sequence[str],
     scores: F64,
     *,
-    pool: I64,
+    pool: npt.NDArray[np.bool_],
     depth: int,
     anchors: tuple[float, float] | None = None,
 ) -> SignalList:
@@ -127,21 +127,16 @@ def lexical_list(
     Args:
         ids: Ids of all rows; break ties.
         scores: Exact scores of all rows, ≥ 0; a row with 0 is no candidate.
-        pool: Rows that may be returned, ascending.
+        pool: Which rows may be returned, shape (rows,).
         depth: Length of the list.
         anchors: Those of the unfiltered list, where they are known already.
     """
-    held = scores > 0
-    if len(pool) < len(scores):
-        open_rows = np.zeros(len(scores), dtype=bool)
-        open_rows[pool] = True
-        held &= open_rows
-    rows, best = _best_of(ids, scores, np.flatnonzero(held), depth)
+    rows, best = _best_of(ids, scores, np.flatnonzero((scores > 0) & pool), depth)
     if len(rows) == 0:
         return SignalList(rows, best)
     if anchors is None:
-        widest, among = best, len(pool)
-        if len(pool) < min(depth, len(scores)):
+        widest, among = best, int(np.count_nonzero(pool))
+        if among < min(depth, len(scores)):
             among = len(scores)
             _, widest = _best_of(ids, scores, np.flatnonzero(scores > 0), depth)
         low = float(widest[-1]) if len(widest) == min(depth, among) else 0.0

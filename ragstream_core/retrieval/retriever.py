@@ -44,9 +44,6 @@ F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-GATHERED_SHARE = 0.25
-"""Pools smaller than this share are scored from a copy of their vectors, others in place."""
-
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
@@ -243,10 +240,10 @@ class _Signals:
         apart = len(queries) > 1 and not fusion.pure
         near = narrowed(retriever.proposer, rows, queries, pool=pool, depth=fusion.depth)
         proposed = _proposed(rows, queries, near, fusion=fusion, apart=apart)
-        on = pool if fusion.dense_weight < 1 else NO_ROWS
+        on = _held([pool] if fusion.dense_weight < 1 else [], len(rows.ids))
         lexical = [lexical_list(rows.ids, s, pool=on, depth=fusion.depth) for s in scored]
-        held = _union([p.rows for p in proposed] + [x.rows for x in lexical], len(rows.ids))
-        cosines = _Cosines.over(rows, held, queries)
+        held = _held([p.rows for p in proposed] + [x.rows for x in lexical], len(rows.ids))
+        cosines = _Cosines.over(rows, np.flatnonzero(held), queries)
         dense = [
             signal_list(rows.ids, p, exact, depth=fusion.depth)
             for p, exact in zip(proposed, _exact_scores(cosines, fusion.tau, apart), strict=True)
@@ -263,8 +260,9 @@ class _Signals:
             signal_list(rows.ids, Proposed(pool), exact, depth=fusion.depth, anchors=wide.anchors)
             for exact, wide in zip(exacts, wide_dense, strict=True)
         ]
+        on = _held([pool], len(rows.ids))
         lexical = [
-            lexical_list(rows.ids, s, pool=pool, depth=fusion.depth, anchors=wide.anchors)
+            lexical_list(rows.ids, s, pool=on, depth=fusion.depth, anchors=wide.anchors)
             for s, wide in zip(self.scored, wide_lexical, strict=True)
         ]
         pairs = list(zip(dense[1:], lexical[1:], strict=True))
@@ -273,15 +271,15 @@ class _Signals:
     def candidates(self) -> I64:
         """Return the rows in any list, ascending."""
         lists = [self.dense, self.lexical, *(x for pair in self.per_piece for x in pair)]
-        return _union([x.rows for x in lists], len(self.scored[0]))
+        return np.flatnonzero(_held([x.rows for x in lists], len(self.scored[0])))
 
 
-def _union(parts: Sequence[I64], total: int) -> I64:
-    """Return the rows, of ``total``, that are in any part, ascending."""
+def _held(parts: Sequence[I64], total: int) -> npt.NDArray[np.bool_]:
+    """Return which of ``total`` rows are in any part."""
     held = np.zeros(total, dtype=bool)
     for part in parts:
         held[part] = True
-    return np.flatnonzero(held)
+    return held
 
 
 def _proposed(
@@ -290,10 +288,10 @@ def _proposed(
     """Return what may belong to the dense list of the whole and, apart, of each piece."""
     if fusion.dense_weight == 0:
         return [Proposed(NO_ROWS)] * (1 + apart * len(queries))
-    few = fusion.depth <= len(pool) < len(rows.ids) * GATHERED_SHARE
-    near = (rows.take(pool) @ queries.T).T if few else rows.products(queries)
+    total = len(rows.ids)
+    near = rows.products(queries, pool if len(pool) >= fusion.depth else np.arange(total))
     signals = [approximate_log_avg_exp(near, fusion.tau), *(near if apart else ())]
-    return [proposal(s, pool=pool, total=len(rows.ids), depth=fusion.depth) for s in signals]
+    return [proposal(s, pool=pool, total=total, depth=fusion.depth) for s in signals]
 
 
 def _exact_scores(cosines: _Cosines, tau: float, apart: bool) -> list[Callable[[I64], F64]]:

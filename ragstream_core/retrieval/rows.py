@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,12 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 CACHED = 2
+BLOCK_WORK = 750_000
+"""Multiplications of a block: BLAS packs the matrices of a product of over a million first."""
+MAX_BLOCK = 2048
+"""Rows of a block, so that it stays in the cache."""
+GATHERED_SHARE = 0.75
+"""Where fewer of the rows between the first and the last of a block are wanted, they are copied."""
 _cache: OrderedDict[tuple[int, ...], Rows] = OrderedDict()
 _lock = threading.Lock()
 
@@ -34,7 +41,7 @@ class Rows:
         starts: First row of each view, and the number of rows.
         groups: Number of each row's id: rows of the same id in several views share it.
         codes: Number of each row's path.
-        numbers: For each view, the number of a path.
+        numbers: ``project/path`` → that number.
     """
 
     views: tuple[IndexView, ...]
@@ -42,7 +49,7 @@ class Rows:
     starts: I64
     groups: I64
     codes: npt.NDArray[np.int32]
-    numbers: tuple[dict[str, int], ...]
+    numbers: dict[str, int]
 
     def eligible(self, off: Collection[str]) -> I64:
         """Return the rows outside of the files ``off``, ascending; of one id the first of them.
@@ -50,12 +57,9 @@ class Rows:
         Args:
             off: ``project/path``; a file that is off in one project stays eligible in another.
         """
-        closed = np.zeros(sum(map(len, self.numbers)), dtype=bool)
-        for view, numbers in zip(self.views, self.numbers, strict=True):
-            prefix = f"{view.project}/"
-            paths = (name[len(prefix) :] for name in off if name.startswith(prefix))
-            closed[[numbers[path] for path in paths if path in numbers]] = True
-        rows = np.flatnonzero(~closed[self.codes]).astype(np.int64)
+        is_open, none = np.ones(len(self.numbers) + 1, dtype=bool), repeat(len(self.numbers))
+        is_open[np.fromiter(map(self.numbers.get, off, none), np.intp, len(off))] = False
+        rows = np.flatnonzero(is_open[self.codes]).astype(np.int64)
         if len(self.views) < 2:
             return rows
         _, at = np.unique(self.groups[rows], return_index=True)
@@ -73,11 +77,22 @@ class Rows:
             found[here] = view.vectors[rows[here] - self.starts[number]]
         return found
 
-    def products(self, queries: F32) -> F32:
-        """Return the approximate cosines of all rows, shape (queries, rows)."""
-        found = np.empty((len(queries), len(self.ids)), dtype=np.float32)
-        for view, start in zip(self.views, self.starts.tolist(), strict=False):
-            found[:, start : start + len(view.chunk_ids)] = (view.vectors @ queries.T).T
+    def products(self, queries: F32, rows: I64) -> F32:
+        """Return the approximate cosines of some rows, shape (queries, rows).
+
+        Args:
+            queries: Unit vectors, shape (queries, dimension).
+            rows: Ascending row numbers.
+        """
+        found = np.empty((len(queries), len(rows)), dtype=np.float32)
+        columns = np.ascontiguousarray(queries.T)
+        size = max(1, min(MAX_BLOCK, BLOCK_WORK // max(1, columns.size)))
+        bounds = np.searchsorted(rows, self.starts).tolist()
+        places = zip(self.views, self.starts.tolist(), bounds, bounds[1:], strict=False)
+        for view, first, low, high in places:
+            for at in range(low, high, size):
+                part = rows[at : min(at + size, high)] - first
+                found[:, at : at + len(part)] = _block(view.vectors, part, columns).T
         return found
 
 
@@ -98,16 +113,24 @@ def rows_of(views: Sequence[IndexView]) -> Rows:
     return made
 
 
+def _block(vectors: F32, rows: I64, columns: F32) -> F32:
+    """Return the products of some ascending rows, shape (rows, queries)."""
+    first, end = int(rows[0]), int(rows[-1]) + 1
+    if len(rows) >= (end - first) * GATHERED_SHARE:
+        near = vectors[first:end] @ columns
+        return near if len(rows) == end - first else near[rows - first]
+    return np.asarray(vectors.take(rows, axis=0) @ columns)
+
+
 def _joined(views: tuple[IndexView, ...]) -> Rows:
-    numbers: list[dict[str, int]] = []
+    numbers: dict[str, int] = {}
     codes: list[npt.NDArray[np.int32]] = []
-    before = 0
     for view in views:
         here: dict[str, int] = {}
+        before = len(numbers)
         found = (before + here.setdefault(path, len(here)) for path in view.paths)
         codes.append(np.fromiter(found, dtype=np.int32, count=len(view.paths)))
-        numbers.append({path: before + number for path, number in here.items()})
-        before += len(here)
+        numbers |= {f"{view.project}/{path}": before + number for path, number in here.items()}
     ids = views[0].chunk_ids if len(views) == 1 else [i for v in views for i in v.chunk_ids]
     return Rows(
         views,
@@ -115,7 +138,7 @@ def _joined(views: tuple[IndexView, ...]) -> Rows:
         np.cumsum([0, *(len(view.chunk_ids) for view in views)]),
         _groups(views, len(ids)),
         np.concatenate(codes) if codes else np.zeros(0, dtype=np.int32),
-        tuple(numbers),
+        numbers,
     )
 
 

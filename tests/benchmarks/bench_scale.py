@@ -125,9 +125,9 @@ def at(n: int) -> list[list[object]]:
     sixteen = unit(rng, 16)
     some_rows = np.sort(rng.choice(n, RESCORED, replace=False))
     distinct = sorted(set(paths))
-    few = {f"bench/{path}" for path in distinct[3:]}
-    some = {f"bench/{path}" for number, path in enumerate(distinct) if number % 100}
-    half = {f"bench/{path}" for path in distinct[::2]}
+    few = tuple(f"bench/{path}" for path in distinct[3:])
+    some = tuple(f"bench/{path}" for number, path in enumerate(distinct) if number % 100)
+    half = tuple(f"bench/{path}" for path in distinct[::2])
     found = median(
         7,
         lambda: vectors @ sixteen.T,

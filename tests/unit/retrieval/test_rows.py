@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ragstream_core.retrieval import retriever, rows
+from ragstream_core.retrieval import rows
 from ragstream_core.retrieval.lists import SignalList, lexical_list, proposal
-from tests.unit.retrieval.test_retriever import View, corpus, search
+from tests.unit.retrieval.test_retriever import EMBEDDER, View, corpus, search
 
 ALL = np.arange(6)
 
@@ -28,7 +30,7 @@ def test_an_id_of_two_projects_counts_once_where_it_is_not_off():
     texts = corpus(4)
     made = rows.rows_of([View("a", texts), View("b", texts)])
     assert made.eligible(()).tolist() == [0, 1, 2, 3]
-    off = {f"a/{path}" for path in list(made.numbers[0])[:1]}
+    off = [list(made.numbers)[0]]
     assert made.eligible(off).tolist() == [1, 2, 3, 4]
     assert np.array_equal(made.take(np.array([5, 1])), made.take(np.array([1, 5]))[::-1])
 
@@ -45,20 +47,43 @@ def test_rows_are_shared_while_the_views_are_the_same():
     assert len(rows._cache) <= rows.CACHED
 
 
+BLOCKS = [  # (multiplications, share): one row at a time, spans only, copies only
+    (1, 0.75), (20_000, 0.0), (20_000, 1.1), (10**9, 0.5)
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("kept", [1, 60, 140, 300])
-def test_a_gathered_pool_gives_the_bits_of_a_full_scan(monkeypatch, kept):
+def test_a_pool_gives_the_same_hits_however_its_rows_are_blocked(monkeypatch, kept):
     view = View("one", corpus(300))
-    off = {f"one/{path}" for path in view.paths[kept:]}
+    off = {f"one/{path}" for n, path in enumerate(view.paths) if n * 7 % 300 >= kept}
     pieces = ["catalog and replay", "budget of a prompt"]
     found = []
-    for share in (0.0, 1.1):
-        monkeypatch.setattr(retriever, "GATHERED_SHARE", share)
+    for work, share in BLOCKS:
+        monkeypatch.setattr(rows, "BLOCK_WORK", work)
+        monkeypatch.setattr(rows, "GATHERED_SHARE", share)
         found.append(search([view], "catalog and replay budget", pieces=pieces, off=off))
-    assert found[0] == found[1] and len(found[0]) <= kept
+    assert all(one == found[0] for one in found) and 0 < len(found[0]) <= kept
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=3), st.sampled_from(BLOCKS), st.data())
+def test_products_are_those_of_the_rows_asked_for(sizes, blocks, data):
+    views = [View(f"p{n}", {f"f{n}-{k}.md::{k}": f"w{n} {k}" for k in range(size)})
+             for n, size in enumerate([*sizes, 3])]  # fmt: skip
+    made = rows.rows_of(views)
+    wanted = np.array(sorted(data.draw(st.sets(st.integers(0, len(made.ids) - 1)))), dtype=int)
+    queries = EMBEDDER.embed_queries(["catalog", "w1 2"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "BLOCK_WORK", blocks[0])
+        patch.setattr(rows, "GATHERED_SHARE", blocks[1])
+        found = made.products(queries, wanted)
+    assert found.shape == (2, len(wanted))
+    assert np.allclose(found, queries @ made.take(wanted).T, atol=1e-6)
 
 
 def listed(scores, pool, depth=3):
-    return lexical_list("abcdef", np.array(scores, dtype=float), pool=np.array(pool), depth=depth)
+    is_open = np.isin(ALL, pool)
+    return lexical_list("abcdef", np.array(scores, dtype=float), pool=is_open, depth=depth)
 
 
 def test_a_lexical_list_holds_matches_only_and_zero_is_its_low_anchor():
@@ -67,7 +92,7 @@ def test_a_lexical_list_holds_matches_only_and_zero_is_its_low_anchor():
     full = listed([5, 4, 3, 2, 1, 0], ALL)
     assert (full.rows.tolist(), full.scaled.tolist()) == ([0, 1, 2], [1.0, 0.5, 0.0])
     assert listed([0] * 6, ALL).rows.tolist() == []
-    assert listed([1] * 6, np.array([], dtype=int)).rows.tolist() == []
+    assert listed([1] * 6, []).rows.tolist() == []
 
 
 def test_a_small_pool_is_scaled_with_the_anchors_of_everything():
