@@ -158,7 +158,12 @@ def print_trace(found: Mapping[str, Any]) -> None:
         heading = f", {printable(found['heading'])}" if found["heading"] else ""
         span = f"characters {found['span'][0]}–{found['span'][1]}"
         typer.echo(f"  chunk       {found['chunk_idx']}: {span}{page}{heading}")
-    typer.echo(f"  file        {printable(found['project'])}/{printable(found['path'])}: {state}")
+    path = f"{printable(found['project'])}/{printable(found['path'])}"
+    if found["kind"] == "diff":
+        typer.echo(f"  changes     of {path} since its last commit: {state}")
+    else:
+        injected = ", injected" if found["kind"] == "file" else ""
+        typer.echo(f"  file        {path}{injected}: {state}")
     typer.echo(f"  sha256      {found['sha256']}")
     if "generation" in found:
         _print_generation(found["generation"], found["indexed"])

@@ -34,6 +34,11 @@ def is_note(path: str) -> bool:
     return path.rsplit(".", 1)[-1].lower() in NOTES
 
 
+def is_glob(token: str) -> bool:
+    """Say whether a name is a pattern, which may mean several files."""
+    return "*" in token or "?" in token
+
+
 def candidates(token: str, names: Sequence[str]) -> list[str]:
     """Return the project files that a written name may mean.
 
@@ -46,7 +51,7 @@ def candidates(token: str, names: Sequence[str]) -> list[str]:
     """
     if token in names:
         return [token]
-    if "*" in token or "?" in token:
+    if is_glob(token):
         return [n for n in names if fnmatchcase(n, token) or fnmatchcase(n.split("/")[-1], token)]
     return [n for n in names if n.endswith(f"/{token}")]
 
@@ -62,13 +67,22 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
         UsageError: It fits no file, or several.
     """
     fits = candidates(token, names)
-    if not fits or (len(fits) > 1 and not ("*" in token or "?" in token)):
-        near = fits[:MAX_SHOWN] or get_close_matches(token, names, MAX_SHOWN, 0.5)
+    if len(fits) > 1 and not is_glob(token):
         raise UsageError(
-            f"no single file of the project is called {token!r}",
-            hint=f"one of: {', '.join(near)}" if near else "see `ragstream status`",
+            f"{token!r} may mean {len(fits)} files", hint=f"name one by its path: {_listed(fits)}"
+        )
+    if not fits:
+        near = get_close_matches(token, names, MAX_SHOWN, 0.5)
+        raise UsageError(
+            f"no file of the project is called {token!r}",
+            hint=f"one of: {_listed(near)}" if near else "ragstream status --skipped says what "
+            "is left out and why",
         )
     return fits
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:MAX_SHOWN]) + (" …" if len(paths) > MAX_SHOWN else "")
 
 
 @dataclass
@@ -82,10 +96,11 @@ class _Found:
     def token(self, token: str, names: Sequence[str], off: Sequence[str]) -> None:
         """Take what a word of the prompt means, or say why it is not taken."""
         fits = candidates(token, names)
-        globbed = "*" in token or "?" in token
-        if len(fits) > 1 and not globbed:
-            shown = ", ".join(fits[:MAX_SHOWN]) + (" …" if len(fits) > MAX_SHOWN else "")
-            self.warnings.append(f"{token!r} may mean {len(fits)} files, none injected: {shown}")
+        if len(fits) > 1 and not is_glob(token):
+            self.warnings.append(
+                f"which {token!r}? {len(fits)} files are called so and none is injected; "
+                f"write the path of the one you mean: {_listed(fits)}"
+            )
             return
         for path in fits[:MAX_GLOB]:
             if path in off:

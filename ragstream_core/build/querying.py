@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         names=_names(workspace, request, projects),
         off=tuple(
             sorted(
-                {_qualified(workspace, path, pins) for path in request.off}
+                _switched_off(workspace, request.off, pins)
                 | filtering.closed(workspace, filters, pins, now)
             )
         ),
@@ -228,29 +228,41 @@ def _names(
     return tuple(sorted(found))
 
 
-def _qualified(workspace: Workspace, path: str, pins: Sequence[Pin]) -> str:
-    """Return a file that is switched off as ``project/path``; a file of that name comes first.
+def _switched_off(workspace: Workspace, paths: Sequence[str], pins: Sequence[Pin]) -> set[str]:
+    """Return the files that are switched off as ``project/path``.
 
     Raises:
         UsageError: No such file, or a path that does not say which of several projects it means.
     """
-    known = [
+    if not paths:
+        return set()
+    known = {
         f"{pin.project}/{name}"
         for pin in pins
         for name in {
             *view(workspace, pin.project, pin.generation).paths,
             *injectable(workspace, pin.project),
         }
-    ]
+    }
+    return {_qualified(path, known, pins) for path in paths}
+
+
+def _qualified(path: str, known: Collection[str], pins: Sequence[Pin]) -> str:
+    """Return a file as ``project/path``; in the only project a file of that name comes first.
+
+    Raises:
+        UsageError: No such file, or a path that does not say which of several projects it means.
+    """
     wanted = [f"{pins[0].project}/{path}", path] if len(pins) == 1 else [path]
     for name in wanted:
         if name in known:
             return name
-    near = [name for name in known if name.endswith(f"/{path}")]
-    near = near or get_close_matches(path, known, 3, 0.5)
+    near = sorted(name for name in known if name.endswith(f"/{path}"))
+    what = "give its whole path" if near else "no such file"
+    near = near or get_close_matches(path, sorted(known), 3, 0.5)
     raise UsageError(
-        f"--off {path}: no such file" if len(pins) == 1 else f"--off {path}: say which project",
-        hint=f"one of: {', '.join(sorted(near)[:3])}" if near else "see `ragstream status`",
+        f"--off {path}: {what}",
+        hint=f"one of: {', '.join(near[:3])}" if near else "its path below the project's folder",
     )
 
 

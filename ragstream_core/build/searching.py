@@ -91,7 +91,7 @@ def retrieval_stage(
     def search(whole: str, pieces: Sequence[str], off: Collection[str]) -> list[Hit]:
         opened = views()
         alone = opened[0].project if len(opened) == 1 else ""
-        closed = {f"{alone}/{path}" if alone else path for path in off}
+        closed = [f"{alone}/{path}" for path in off] if alone else off
         found = retriever(workspace, settings, embedder=embedder)
         past = memory.past() if memory else None
         hits = found.search(opened, whole, pieces=pieces, off=closed, past=past)

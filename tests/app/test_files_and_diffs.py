@@ -43,6 +43,17 @@ def test_the_json_form_lists_them_without_their_text(page, run):
     assert "| +A line that came later." in json.loads(out)["super_prompt"]
 
 
+def test_a_citation_of_changes_and_of_a_file_says_which_it_is(page, run):
+    wanted = ("--file", PAGE, "--diff", PAGE, "--stale", "ok", "--json")
+    found = json.loads(run("prompt", QUESTION, "-p", "manual", *wanted)[1])
+    ways = {}
+    for row in found["files"]:
+        code, ways[row["mode"]], err = run("trace", row["id"], found["prompt_key"])
+        assert (code, err) == (0, "")
+    assert f"changes     of manual/{PAGE} since its last commit: current" in ways["DIFF"]
+    assert f"file        manual/{PAGE}, injected: current" in ways["FULL"]
+
+
 def test_a_file_that_cannot_be_compared_is_wrong_usage(indexed, run, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(indexed))
     code, out, err = run("prompt", QUESTION, "-p", "manual", "--diff", PAGE)

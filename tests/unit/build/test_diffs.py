@@ -93,7 +93,7 @@ def test_a_long_diff_is_packed_with_its_hunks(space, tmp_path):
 
 @pytest.mark.parametrize("name", ["nothing.md", "*.rs"])
 def test_only_files_of_the_project_can_be_named(space, name):
-    with pytest.raises(UsageError, match="no single file"):
+    with pytest.raises(UsageError, match="no file of the project"):
         ask(space, diffs=(name,))
 
 

@@ -5,6 +5,8 @@ import sqlite3
 
 import pytest
 
+from ragstream_core.build import querying
+from ragstream_core.build.file_sources import injectable
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.embedders.registry import (
@@ -103,16 +105,41 @@ def test_a_long_file_is_packed_and_a_changed_one_is_said(space, tmp_path):
     assert "changed since ingestion" in messages(prompt)
 
 
+def test_the_folder_is_read_as_often_however_many_files_are_off(space, monkeypatch):
+    names, read = sorted(set(space.view("demo", 0).paths)), []
+
+    def counted(*args):
+        read.append(args)
+        return injectable(*args)
+
+    monkeypatch.setattr(querying, "injectable", counted)
+    for count in range(1, len(names) + 1):
+        read.clear()
+        request = PromptRequest(text="What is it?", projects=("demo",), off=tuple(names[:count]))
+        assert space.pin(request).off == tuple(f"demo/{name}" for name in names[:count])
+        assert len(read) == 1
+
+
+def test_a_file_to_switch_off_is_named_by_its_whole_path(space):
+    with pytest.raises(UsageError, match=r"off limits\.txt: give its whole path") as found:
+        ask(space, off=("limits.txt",))
+    assert "demo/notes/limits.txt" in str(found.value.hint)
+    with pytest.raises(UsageError, match="no such file") as found:
+        ask(space, off=("qqq",))
+    assert found.value.hint
+
+
 def test_an_ambiguous_name_is_asked_back(space, tmp_path):
     for folder in ("a", "b"):
         (tmp_path / "doc_raw" / "demo" / folder).mkdir()
         (tmp_path / "doc_raw" / "demo" / folder / "conf.json").write_text("{}")
     prompt = ask(space, "What is in conf.json?")
     assert prompt.extras["files"] == []
-    assert "may mean 2 files" in messages(prompt)
-    with pytest.raises(UsageError, match="no single file"):
+    assert "which 'conf.json'? 2 files" in messages(prompt)
+    assert "a/conf.json, b/conf.json" in messages(prompt)
+    with pytest.raises(UsageError, match="may mean 2 files"):
         ask(space, files=("conf.json",))
-    with pytest.raises(UsageError, match="no single file"):
+    with pytest.raises(UsageError, match="no file of the project"):
         ask(space, files=("nope.py",))
 
 
