@@ -30,6 +30,7 @@ from ragstream_core.agents.trail import (
     put_notes,
 )
 from ragstream_core.prompting.compose import is_locked
+from ragstream_core.prompting.pack import shows
 from ragstream_core.records import Chunk, Decision, SuperPrompt
 
 STAGE = "a3"
@@ -38,18 +39,23 @@ Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
 """(query pieces, passages) → the best probability of entailment of each passage."""
 
 
-def injected_whole(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> str:
-    """Return the injected file that a document's chunk belongs to, or an empty text (C-55).
+def held_by(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> Verdict | None:
+    """Return why an injected file makes a chunk of its own superfluous, or None (C-55).
+
+    Lines that a PACK leaves out are not in the prompt: their chunks stay.
 
     Args:
-        chunk: The candidate.
+        chunk: The candidate, of a document.
         files: ``extras["files"]``.
     """
     for row in files:
         project, path = row.get("home") or (chunk.meta.get("project"), row["path"])
         if chunk.source == path and chunk.meta.get("project", project) == project:
-            return str(row["path"])
-    return ""
+            name, packed = str(row["path"]), row.get("mode") == "PACK"
+            why = "holds every line of it" if packed else "is injected as a whole"
+            if not packed or shows(row["text"], chunk.snippet):
+                return Verdict("duplicates_files", f"{name} {why}", name, conflict=False)
+    return None
 
 
 class Near(NamedTuple):
@@ -173,12 +179,7 @@ class NliGate:
         files = prompt.extras.get("files", [])
         found = superseded(chunks, stemmed_terms)
         for chunk in chunks:
-            verdict = against_files(chunk, files) if is_past(chunk) else None
-            owner = "" if is_past(chunk) else injected_whole(chunk, files)
-            if owner:
-                verdict = Verdict(
-                    "duplicates_files", f"{owner} is injected as a whole", owner, conflict=False
-                )
+            verdict = (against_files if is_past(chunk) else held_by)(chunk, files)
             if verdict:
                 found[chunk.id] = verdict
         return found

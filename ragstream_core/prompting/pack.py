@@ -13,6 +13,7 @@ TAIL_LINES = 15
 MAX_SIGNATURES = 160
 MAX_LINE_CHARS = 240
 
+_NUMBER = re.compile(r"^ *\d+  ")
 _PYTHON = re.compile(r"\s*(?:async def|def|class) |@\w|[A-Z][A-Z0-9_]* ?[:=]|(?:from|import) ")
 _MARKDOWN = re.compile(r"#{1,6} ")
 _JSON = re.compile(r'\s{0,4}"[^"\n]{1,120}"\s{0,4}:')
@@ -33,6 +34,17 @@ def number_lines(text: str) -> str:
     lines = text.split("\n")
     width = len(str(len(lines)))
     return "\n".join(f"{n:>{width}}  {line}" for n, line in enumerate(lines, start=1))
+
+
+def bare(shown: str) -> str:
+    """Return a text as it was before its lines got numbers."""
+    return "\n".join(_NUMBER.sub("", line) for line in shown.split("\n"))
+
+
+def shows(shown: str, text: str) -> bool:
+    """Say whether a numbered text, whole or packed, has every line of another that is not blank."""
+    lines = {line.strip() for line in bare(shown).split("\n")}
+    return all(line.strip() in lines for line in text.split("\n") if line.strip())
 
 
 def signature_lines(lines: list[str], path: str) -> list[int]:

@@ -4,6 +4,7 @@ import pytest
 
 from ragstream_core.agents.a3_nli_gate import NliGate, nearness
 from ragstream_core.agents.reranker import RerankerStage
+from ragstream_core.prompting.pack import pack
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 
 SPACE = {
@@ -58,6 +59,24 @@ def test_an_injected_file_suppresses_its_own_chunks_and_history_that_repeats_it(
     done = NliGate(-1.0)(prompt)
     assert letters(done.views_by_stage["a3"]) == "bcde"
     assert rules(done, "a3")["a"] == rules(done, "a3")["h"] == "duplicates_files"
+
+
+def test_a_packed_file_suppresses_only_the_chunks_whose_lines_it_shows():
+    lines = [f"value_{n} = {n}" for n in range(200)]
+    row = {"home": ["demo", "big.txt"], "path": "big.txt", "mode": "PACK", "numbered": True}
+    row["text"] = pack("\n".join(lines), "big.txt")
+    parts = {"head": lines[:9], "middle": lines[60:70], "edge": lines[25:35], "tail": lines[190:]}
+    chunks = [
+        Chunk(f"{name}::{'0' * 64}::0", "big.txt", "\n".join(part), (0, 9), {"project": "demo"})
+        for name, part in parts.items()
+    ]
+    prompt = candidates(files=[row])
+    prompt.base_context_chunks = chunks
+    prompt.views_by_stage = {"retrieval": [chunk.id for chunk in chunks]}
+    done = NliGate(-1.0)(prompt)
+    assert [i.split("::")[0] for i in done.views_by_stage["a3"]] == ["middle", "edge"]
+    reasons = [d["reason"] for d in done.extras["decisions"] if not d["kept"]]
+    assert reasons == ["big.txt holds every line of it"] * 2
 
 
 def test_the_same_path_in_another_project_stays():
