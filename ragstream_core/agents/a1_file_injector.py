@@ -75,8 +75,9 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
         near = get_close_matches(token, names, MAX_SHOWN, 0.5)
         raise UsageError(
             f"no file of the project is called {token!r}",
-            hint=f"one of: {_listed(near)}" if near else "ragstream status --skipped says what "
-            "is left out and why",
+            hint=f"one of: {_listed(near)}"
+            if near
+            else "ragstream status --skipped says what is left out and why",
         )
     return fits
 
@@ -135,7 +136,7 @@ class FileInjector:
         off: Paths that are not eligible for retrieval.
         lock: Exact File Lock: only ❖ FILES go into the prompt.
         full_max_tokens: A longer file is packed.
-        line_numbers: Whether lines carry their numbers.
+        line_numbers: Whether the lines of a whole file carry their numbers; those of a PACK do.
         manifest: File name as above → sha256 at ingestion.
         enabled: Off: nothing is injected; pool and lock still hold.
         diffs: (project, path) → its `git diff`, empty where nothing changed.
@@ -242,6 +243,7 @@ class FileInjector:
             "home": list(home),
             "sha256": digest,
             "mode": "FULL" if full else "PACK",
+            "numbered": self.line_numbers or not full,
             "tokens": self.counter.count(shown),
             "lines": text.count("\n") + 1,
             "chars": len(text),

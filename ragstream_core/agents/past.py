@@ -14,6 +14,7 @@ from typing import Any
 
 from ragstream_core.agents.quotable import Terms
 from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.prompting.pack import bare
 from ragstream_core.prompting.remembering import remembered
 from ragstream_core.records import Chunk
 
@@ -58,13 +59,14 @@ def against_files(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> Verdict |
 
     Args:
         chunk: A fragment of the conversation.
-        files: ``extras["files"]``: ``path``, ``text``, ``sha256``, perhaps ``home``.
+        files: ``extras["files"]``: ``path``, ``text``, ``sha256``, perhaps ``home``, ``numbered``.
     """
     text = fold(chunk.snippet)
     for row in files:
-        path, held = str(row["path"]), fold(str(row["text"]))
+        shown = str(row["text"])
+        path, held = str(row["path"]), fold(bare(shown) if row.get("numbered") else shown)
         if len(text) >= MIN_FRAGMENT and text in held:
-            return Verdict("duplicates_files", f"{path} is injected as a whole", path, False)
+            return Verdict("duplicates_files", f"{path} holds every line of it", path, False)
         names = {path, str((row.get("home") or ["", path])[1])}
         for version in chunk.meta.get("versions", ()):
             then, now = str(version.get("sha256", "")), str(row.get("sha256", ""))

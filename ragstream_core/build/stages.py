@@ -120,6 +120,7 @@ def _injector(
         off=inputs.off if len(projects) > 1 else [_bare(path) for path in inputs.off],
         lock=inputs.lock,
         full_max_tokens=settings.files.full_max_tokens,
+        line_numbers=settings.files.line_numbers,
         manifest=_manifest(workspace, inputs),
         enabled=settings.agents.a1,
         diffs=diffs_in(inputs.texts),

@@ -95,6 +95,9 @@ class FilesConfig(Section):
     full_max_tokens: int = Field(
         1_500, ge=50, description="A longer file is injected as PACK: signatures, head, tail."
     )
+    line_numbers: bool = Field(
+        False, description="Number the lines of whole files too; those of a PACK always are."
+    )
 
 
 class PromptConfig(Section):

@@ -7,6 +7,7 @@ from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.past import against_files, superseded
 from ragstream_core.agents.reading import stemmed_terms
+from ragstream_core.prompting.pack import number_lines
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk, SuperPrompt
 
@@ -49,6 +50,13 @@ def test_a_fragment_that_shows_a_file_in_another_version_gives_way_and_is_a_conf
     (conflict,) = done.extras["conflicts"]
     assert (conflict["winner"], conflict["loser"]) == ("retry.py", old.id)
     assert any("retry.py wins over" in row["message"] for row in done.extras["events"])
+
+
+def test_the_numbers_of_a_files_lines_hide_nothing_from_the_comparison():
+    said = Chunk("history::chat::1-1::0", "log", CODE, (0, 9), {"turn_id_end": 1})
+    numbered = {**FILE, "text": number_lines(CODE), "numbered": True}
+    assert against_files(said, [FILE]) == against_files(said, [numbered])
+    assert against_files(said, [FILE]).rule == "duplicates_files"
 
 
 def test_the_same_version_of_a_file_is_no_conflict():

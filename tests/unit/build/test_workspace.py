@@ -143,6 +143,14 @@ def test_an_ambiguous_name_is_asked_back(space, tmp_path):
         ask(space, files=("nope.py",))
 
 
+def test_whole_files_carry_line_numbers_where_that_is_wished(space):
+    wanted = {"files.line_numbers": True}
+    for settings, first in (({}, "| retrieval:"), (wanted, "| 1  retrieval:")):
+        prompt = ask(space, "What is in settings.yaml?", settings=settings)
+        assert prompt.extras["files"][0]["mode"] == "FULL"
+        assert f"\n{first}\n" in prompt.extras["super_prompt"]
+
+
 def test_the_lock_shows_only_files_and_searches_nothing(space):
     prompt = ask(space, "What is in settings.yaml?", lock=True)
     assert [r["path"] for r in prompt.extras["files"]] == ["settings.yaml"]
