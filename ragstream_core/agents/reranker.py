@@ -28,6 +28,8 @@ Score = Callable[[str, Sequence[str], Sequence[str]], list[float]]
 def fused(retrieval: Sequence[float], closer: Sequence[float], weight: float) -> list[float]:
     """Fuse two score lists of the same candidates, both min–max scaled; rounded to 6 digits.
 
+    A single candidate has nothing to be scaled against and keeps its score of retrieval.
+
     Args:
         retrieval: Scores of retrieval.
         closer: Scores of the reranker.
@@ -37,6 +39,8 @@ def fused(retrieval: Sequence[float], closer: Sequence[float], weight: float) ->
 
     from ragstream_core.scoring import convex, min_max
 
+    if len(retrieval) == 1:
+        return [round(float(retrieval[0]), DIGITS)]
     mixed = convex(min_max(np.array(closer)), min_max(np.array(retrieval)), weight)
     return [round(float(x), DIGITS) for x in mixed]
 

@@ -1,9 +1,11 @@
 """A3 and the reranker: one decision a candidate, files first, orders and fusions."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.agents.a3_nli_gate import NliGate, nearness
-from ragstream_core.agents.reranker import RerankerStage
+from ragstream_core.agents.reranker import RerankerStage, fused
 from ragstream_core.prompting.pack import pack
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 
@@ -33,6 +35,9 @@ def candidates(**extras):
 
 def letters(ids):
     return "".join(i[0] for i in ids)
+
+
+UNIT = st.floats(0, 1)
 
 
 def rules(prompt, stage):
@@ -119,6 +124,20 @@ def test_maxsim_is_fused_half_and_half():
     assert scores["b"] == pytest.approx(0.5 * 0.25 + 0.5 * (0.6 - 0.1) / 0.8)
     ranked = [d["score"] for d in prompt.extras["decisions"]]
     assert ranked == sorted(ranked, reverse=True)
+
+
+@given(st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=9), UNIT)
+def test_fusion_follows_the_side_that_weighs_and_leaves_a_single_candidate_alone(rows, weight):
+    retrieval, closer = (list(side) for side in zip(*rows, strict=True))
+    mixed = fused(retrieval, closer, weight)
+    assert all(0 <= score <= 1 for score in mixed)
+    if len(rows) == 1:
+        assert mixed == [round(retrieval[0], 6)]
+        return
+    for side, share in ((retrieval, 0.0), (closer, 1.0)):
+        pure = fused(retrieval, closer, share)
+        assert all(pure[i] <= pure[j] + 1e-6 for i, a in enumerate(side)
+                   for j, b in enumerate(side) if a <= b)  # fmt: skip
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
