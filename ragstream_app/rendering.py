@@ -185,15 +185,21 @@ def answer_facts(answer: Answer) -> list[str]:
     return [*parts, f"go on with --session {answer.session}"] if answer.session else parts
 
 
-def print_search(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the hits, best first: where each is, its scores, and its first words."""
+def print_search(rows: Sequence[Mapping[str, Any]], least: float) -> None:
+    """Print the hits, best first: where each is, its scores, and its first words.
+
+    Args:
+        rows: The hits.
+        least: The least cosine of a hit.
+    """
     for rank, row in enumerate(rows, start=1):
         where = printable(short_id(row["chunk_id"]))
         scores = f"dense {row['dense']:.3f} · lexical {row['lexical']:.2f}"
         typer.echo(f"{rank:>3}  {row['score']:.3f}  {where}  ({scores})")
         typer.echo(f"     {printable(' '.join(str(row['snippet']).split()))[:SNIPPET_CHARS]}")
     if not rows:
-        note("nothing found; `ragstream status` shows what is indexed")
+        below = f" with a cosine of {least:g} or more (retrieval.min_score)" if least > -1 else ""
+        note(f"nothing found{below}; `ragstream status` shows what is indexed")
 
 
 def print_checks(checks: Sequence[Check]) -> None:

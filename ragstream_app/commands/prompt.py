@@ -123,4 +123,4 @@ def search(
         return
     from ragstream_app.rendering import print_search
 
-    print_search(rows)
+    print_search(rows, workspace.config.settings.retrieval.min_score)

@@ -171,9 +171,11 @@ def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list
     views = [view(workspace, project, 0) for project in projects]
     retriever = searching.retriever(workspace, settings)
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))
-    found, now = filtering.filters_of(text), dt.datetime.now().astimezone()
-    off = filtering.closed(workspace, found, views, now)
-    hits = retriever.search(views, " ".join(pieces), pieces=pieces, off=off)[:k]
+    filters, now = filtering.filters_of(text), dt.datetime.now().astimezone()
+    off = filtering.closed(workspace, filters, views, now)
+    least = settings.retrieval.min_score
+    found = retriever.search(views, " ".join(pieces), pieces=pieces, off=off)
+    hits = [hit for hit in found if hit.cosine >= least][:k]
     chunks = {c.id: c for c in searching.load(views, [hit.chunk_id for hit in hits])}
     return [
         {

@@ -121,6 +121,8 @@ def test_search_ranks(indexed, run):
     assert len(rows) == 2
     assert set(rows[0]) == {"chunk_id", "source", "score", "dense", "lexical", "snippet"}
     assert rows[0]["source"] == "guide/locks.md" and rows[0]["score"] >= rows[1]["score"]
+    code, out, err = run("search", "lock", "-p", "manual", "--set", "retrieval.min_score=1")
+    assert (code, out) == (0, "") and "cosine of 1 or more (retrieval.min_score)" in err
     code, out, _ = run("search", "exact file lock", "-p", "manual")
     assert code == 0 and "guide/locks.md" in out
 

@@ -151,6 +151,15 @@ def test_whole_files_carry_line_numbers_where_that_is_wished(space):
         assert f"\n{first}\n" in prompt.extras["super_prompt"]
 
 
+def test_a_search_obeys_the_least_cosine(space, tmp_path):
+    rows = space.search("Who may write to the catalog?", ["demo"], k=50)
+    for least in (-1.0, rows[1]["dense"], 1.0):
+        asked = {"embeddings.backend": "hashed", "retrieval.min_score": least}
+        narrow = open_workspace(tmp_path, explicit=asked)
+        found = narrow.search("Who may write to the catalog?", ["demo"], k=50)
+        assert found == [row for row in rows if row["dense"] >= least]
+
+
 def test_the_lock_shows_only_files_and_searches_nothing(space):
     prompt = ask(space, "What is in settings.yaml?", lock=True)
     assert [r["path"] for r in prompt.extras["files"]] == ["settings.yaml"]
