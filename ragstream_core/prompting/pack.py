@@ -61,8 +61,11 @@ def _short(line: str) -> str:
 def _kept(lines: list[str], path: str) -> list[int]:
     last = len(lines)
     ends = {*range(min(HEAD_LINES, last)), *range(max(0, last - TAIL_LINES), last)}
-    between = [i for i in signature_lines(lines, path) if i not in ends][:MAX_SIGNATURES]
-    return sorted(ends.union(between))
+    between = [i for i in signature_lines(lines, path) if i not in ends]
+    between.sort(key=lambda i: len(lines[i]) - len(lines[i].lstrip()))  # the outer ones first
+    kept = ends.union(between[:MAX_SIGNATURES])
+    # a mark is no shorter than the one line that it would stand for
+    return [i for i in range(last) if i in kept or {i - 1, i + 1} <= kept]
 
 
 def pack(text: str, path: str, *, line_numbers: bool = True) -> str:
@@ -84,8 +87,7 @@ def pack(text: str, path: str, *, line_numbers: bool = True) -> str:
     for i in [*_kept(lines, path), len(lines)]:
         if i - before > 1:
             gap = i - before - 1
-            noun = "line" if gap == 1 else "lines"
-            result.append(f"… {gap} {noun} omitted ({before + 2}-{i}) …")
+            result.append(f"… {gap} lines omitted ({before + 2}-{i}) …")
         if i < len(lines):
             number = f"{i + 1:>{width}}  " if line_numbers else ""
             result.append(number + _short(lines[i]))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ragstream_core.prompting.pack import (
     HEAD_LINES,
     MAX_LINE_CHARS,
+    MAX_SIGNATURES,
     TAIL_LINES,
     bare,
     number_lines,
@@ -16,7 +17,7 @@ from ragstream_core.prompting.pack import (
     signature_lines,
 )
 
-GAP = re.compile(r"… (\d+) lines? omitted \((\d+)-(\d+)\) …")
+GAP = re.compile(r"… (\d+) lines omitted \((\d+)-(\d+)\) …")
 LINES = st.one_of(
     st.text(st.characters(blacklist_characters="\n"), max_size=20),
     st.sampled_from(["", "def f():", "  x = 1", "… 3 lines omitted (1-3) …", "  7  seven", "k: v"]),
@@ -32,7 +33,7 @@ def test_each_line_is_shown_under_its_number_or_counted_as_omitted(text, path):
     for shown in pack(text, path).split("\n"):
         if gap := GAP.fullmatch(shown):  # a kept line begins with its number
             count, first, last = map(int, gap.groups())
-            assert (first, count) == (at + 1, last - at) and count > 0
+            assert (first, count) == (at + 1, last - at) and count > 1
             at = last
             continue
         number, _, words = shown.lstrip(" ").partition("  ")
@@ -43,7 +44,21 @@ def test_each_line_is_shown_under_its_number_or_counted_as_omitted(text, path):
         at += 1
     assert at == len(lines)
     ends = {*range(min(HEAD_LINES, at)), *range(max(0, at - TAIL_LINES), at)}
-    assert set(kept) == ends | set(signature_lines(lines, path))
+    wanted = ends | set(signature_lines(lines, path))
+    assert wanted <= set(kept)
+    assert all({i - 1, i + 1} <= wanted for i in set(kept) - wanted)
+
+
+@given(st.lists(st.integers(0, 3), min_size=MAX_SIGNATURES + 50, max_size=400))
+def test_where_there_are_too_many_signatures_the_outer_ones_stay(depths):
+    lines = [f"{' ' * depth}def name_{n}():" for n, depth in enumerate(depths)]
+    packed = bare(pack("\n".join(lines), "a.py")).split("\n")
+    inner = range(HEAD_LINES, len(lines) - TAIL_LINES)
+    shown = [depths[i] for i in inner if lines[i] in packed]
+    left = [depths[i] for i in inner if lines[i] not in packed]
+    assert len(shown) >= min(MAX_SIGNATURES, len(inner))
+    most = sorted(depths[i] for i in inner)[:MAX_SIGNATURES][-1]
+    assert all(depth >= most for depth in left)
 
 
 @given(TEXTS)
