@@ -9,7 +9,7 @@ that fits several files is reported, never guessed. Notes stay with retrieval un
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -94,7 +94,7 @@ class _Found:
     events: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def token(self, token: str, names: Sequence[str], off: Sequence[str]) -> None:
+    def token(self, token: str, names: Sequence[str], off: Collection[str]) -> None:
         """Take what a word of the prompt means, or say why it is not taken."""
         fits = candidates(token, names)
         if len(fits) > 1 and not is_glob(token):
@@ -103,17 +103,18 @@ class _Found:
                 f"write the path of the one you mean: {_listed(fits)}"
             )
             return
-        for path in fits[:MAX_GLOB]:
-            if path in off:
-                self.warnings.append(
-                    f"{path} is OFF or filtered out; name it with --file to inject it"
-                )
-            elif is_note(path):
-                self.events.append(f"{path} is a note and stays with retrieval (--file forces it)")
-            else:
-                self.paths[path] = None
-        if len(fits) > MAX_GLOB:
-            self.warnings.append(f"{token!r} fits {len(fits)} files, the first {MAX_GLOB} are in")
+        closed = [path for path in fits if path in off]
+        notes = [path for path in fits if path not in off and is_note(path)]
+        wanted = [path for path in fits if path not in off and not is_note(path)]
+        if closed:
+            self.warnings.append(
+                f"OFF or filtered out: {_listed(closed)}; name what to inject with --file"
+            )
+        if notes:
+            self.events.append(f"notes stay with retrieval (--file forces them): {_listed(notes)}")
+        if len(wanted) > MAX_GLOB:
+            self.warnings.append(f"{token!r} fits {len(wanted)} files, the first {MAX_GLOB} are in")
+        self.paths.update(dict.fromkeys(wanted[:MAX_GLOB]))
 
     def forced(self, token: str, names: Sequence[str]) -> None:
         """Take what a forced name means.
@@ -165,7 +166,8 @@ class FileInjector:
         if self.enabled:
             self._look_up(prompt, found)
         else:
-            found.events.append("switched off: no file is injected")
+            asked = self.named or self.diffs
+            (found.warnings if asked else found.events).append("switched off: no file is injected")
         homes = self._homes() if found.paths else {}
         rows = [row for p in found.paths if (row := self._row(p, homes[p], found)) is not None]
         result.extras["files"] = rows
@@ -180,13 +182,13 @@ class FileInjector:
         return result
 
     def _look_up(self, prompt: SuperPrompt, found: _Found) -> None:
-        names = list(self._homes())
+        names, off = list(self._homes()), frozenset(self.off)
         for token in self.named:
             found.forced(token.replace("\\", "/").removeprefix("./"), names)
         words = f"{prompt.body.get('task', '')}\n{prompt.body.get('text', '')}"
         for token in path_tokens(words):
             if not set(candidates(token, names)) <= found.paths.keys():
-                found.token(token, names, self.off)
+                found.token(token, names, off)
 
     def _homes(self) -> dict[str, tuple[str, str]]:
         several = len(self.projects) > 1

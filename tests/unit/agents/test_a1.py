@@ -3,7 +3,10 @@
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ragstream_core.agents import a1_file_injector
 from ragstream_core.agents.a1_file_injector import FileInjector
 from ragstream_core.errors import UsageError
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
@@ -16,6 +19,7 @@ FILES = {
     "conf/b/settings.yml": b"b: 1\n",
     "conf/only.json": b"{}",
     "notes.md": b"# Notes",
+    "docs/more.md": b"# More",
     "raw.bin.json": b"\xff\xfe",
 }
 
@@ -74,6 +78,20 @@ def test_off_files_are_not_injected_unless_forced():
     assert paths(a1("Explain", off=["src/app.py"], named=["src/app.py"])) == ["src/app.py"]
 
 
+@given(st.sets(st.sampled_from(sorted(FILES))), st.integers(1, 6))
+def test_a_glob_takes_what_is_neither_off_nor_a_note_and_says_what_it_leaves(off, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(a1_file_injector, "MAX_GLOB", most)
+        prompt = a1("Explain */* please", off=sorted(off))
+    fits = [name for name in sorted(FILES) if "/" in name]
+    wanted = [name for name in fits if name not in off and not name.endswith(".md")]
+    assert paths(prompt) == wanted[:most]
+    assert ("are in" in warned(prompt)) == (len(wanted) > most)
+    assert all(name in warned(prompt) for name in sorted(off & set(fits))[:5])
+    said = " ".join(row["message"] for row in prompt.extras["events"])
+    assert ("docs/more.md" in said) == ("docs/more.md" not in off)
+
+
 @pytest.mark.parametrize("name", ["nope.py", "settings.yml", "*.rs"])
 def test_a_forced_name_that_fits_no_single_file_is_wrong_usage(name):
     with pytest.raises(UsageError):
@@ -121,6 +139,8 @@ def test_a_lock_without_a_file_warns_and_off_keeps_the_pool():
     off = a1("see app.py", enabled=False, lock=True)
     assert paths(off) == []
     assert off.extras["pool"]["lock"] is True
+    assert "switched off" in warned(a1("see it", enabled=False, named=["notes.md"]))
+    assert "switched off" not in warned(a1("see app.py", enabled=False))
 
 
 def test_several_projects_name_files_with_their_project():

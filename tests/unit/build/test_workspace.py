@@ -90,7 +90,9 @@ def test_a_named_code_file_is_injected_with_its_receipt_and_notes_are_not(space,
     (row,) = prompt.extras["files"]
     assert (row["path"], row["mode"], row["text"]) == ("writer.py", "FULL", code.rstrip())
     assert space.store.blob(row["sha256"]) == code.encode()
-    assert "catalog.md is a note" in messages(prompt, "events")
+    assert "notes stay with retrieval (--file forces them): catalog.md" in messages(
+        prompt, "events"
+    )
     forced = ask(space, files=("catalog.md",))
     assert [r["path"] for r in forced.extras["files"]] == ["catalog.md"]
     assert not any(i.startswith("catalog.md::") for i in forced.final_selection_ids)

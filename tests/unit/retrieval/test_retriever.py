@@ -108,6 +108,19 @@ def test_rrf_ranks_what_both_lists_like_first():
     assert best.bm25 > 0
 
 
+@pytest.mark.parametrize("k", [1, 60])
+def test_rrf_adds_one_over_k_and_the_rank_in_each_list(k):
+    fused = search([View("p", corpus(80))], "catalog replay", fusion=Fusion(method="rrf", rrf_k=k))
+    ranks = []
+    for name in ("cosine", "bm25"):
+        listed = sorted(fused, key=lambda hit: (-getattr(hit, name), hit.chunk_id))
+        listed = [hit for hit in listed if name == "cosine" or hit.bm25 > 0]
+        ranks.append({hit.chunk_id: n for n, hit in enumerate(listed, start=1)})
+    for hit in fused:
+        places = [rank[hit.chunk_id] for rank in ranks if hit.chunk_id in rank]
+        assert hit.score == pytest.approx(sum(1 / (k + place) for place in places), abs=1e-6)
+
+
 def test_a_store_of_another_model_is_refused_with_the_command():
     view = View("p", corpus(3), embed_fp="f" * 64)
     with pytest.raises(ModelMismatch, match="rebuild"):
