@@ -269,8 +269,9 @@ def _qualified(path: str, known: Collection[str], pins: Sequence[Pin]) -> str:
 
 
 def _texts(data_dir: Path, projects: Sequence[str]) -> dict[str, str]:
+    rules = _project_text(data_dir, projects, "hard_rules.md")
     return {
-        "hard_rules": _project_text(data_dir, projects, "hard_rules.md") or DEFAULT_HARD_RULES,
+        "hard_rules": rules if rules.strip() else DEFAULT_HARD_RULES,
         "project_memory": _project_text(data_dir, projects, "project_memory.md"),
         "aliases": default_alias_text(),
     }
@@ -280,9 +281,14 @@ def _project_text(data_dir: Path, projects: Sequence[str], name: str) -> str:
     parts = []
     for project in projects:
         path = data_dir / "projects" / project / name
-        if path.is_file():
-            try:
-                parts.append(path.read_text(encoding="utf-8"))
-            except UnicodeDecodeError as error:
-                raise IntegrityError(f"{path} is not UTF-8: {error}") from None
+        if not (path.exists() or path.is_symlink()):
+            continue
+        try:
+            parts.append(path.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, OSError) as error:
+            why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
+            raise IntegrityError(
+                f"{path} cannot be read: {why}",
+                hint="every prompt of the project holds it: save it as UTF-8 text, or remove it",
+            ) from None
     return "\n".join(parts)

@@ -7,6 +7,7 @@ import pytest
 
 from ragstream_core.build import querying
 from ragstream_core.build.file_sources import injectable
+from ragstream_core.build.querying import DEFAULT_HARD_RULES
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.embedders.registry import (
@@ -309,6 +310,32 @@ def test_hard_rules_stand_first_and_verbatim(space, tmp_path):
         )
     ]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("name", ["hard_rules.md", "project_memory.md"])
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda path: path.write_bytes(b"Never \xff guess."), lambda path: path.mkdir(),
+     lambda path: path.symlink_to("gone.md")],
+    ids=["not UTF-8", "a folder", "a dead link"],
+)  # fmt: skip
+def test_rules_that_cannot_be_read_are_never_left_out(space, tmp_path, name, spoil):
+    path = tmp_path / "projects" / "demo" / name
+    path.parent.mkdir(parents=True)
+    spoil(path)
+    with pytest.raises(IntegrityError, match="cannot be read") as caught:
+        ask(space)
+    assert str(path) in caught.value.message and "UTF-8" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", [None, "", " \n\n"])
+def test_without_rules_of_its_own_a_project_has_the_default_ones(space, tmp_path, text):
+    path = tmp_path / "projects" / "demo" / "hard_rules.md"
+    path.parent.mkdir(parents=True)
+    if text is not None:
+        path.write_text(text)
+    made = ask(space).extras["super_prompt"]
+    assert made.split("\n", 1)[1].startswith(DEFAULT_HARD_RULES)
 
 
 def test_the_request_is_frozen():
