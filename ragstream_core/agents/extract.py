@@ -26,10 +26,14 @@ FADING = 0.6
 LEANING = 0.75
 
 _CONSTRAINT = re.compile(
-    r"\b(?:must|mustn't|never|only|requires?|required|requirement|cannot|can't|can not|may not"
-    r"|shall|at most|at least|no more than|limits?|limited|maximum|minimum|not supported"
-    r"|unsupported|does(?:n't| not) support|deprecated|forbidden|not allowed|mandatory"
-    r"|have to|has to|refused?|should not|do not|don't)\b",
+    r"\b(?:must(?:n't)?|cannot|can't|can not|may not|shall|should not|have to|has to|mandatory"
+    r"|requires?|requirement|(?:is|are|be) (?:required|limited|refused)|refuses|limited to"
+    r"|limits? (?:is|are|of|the)|at most|at least|no more than|maximum|minimum|not supported"
+    r"|unsupported|does(?:n't| not) support|deprecated|forbidden|not allowed"
+    r"|(?<!was )(?<!were )(?<!had )(?<!although )never"
+    # "the only", "not only", "only a few" and "only 26" say how many there are
+    r"|(?<!the )(?<!not )(?<!was )(?<!were )only(?! (?:an?|one|the|few|small|in|for) )(?! [\d(]))\b"
+    r"|(?:^|[.:;|] )(?:do(?: not|n't)|only(?! in \d))\b",
     re.IGNORECASE,
 )
 _LEANS = re.compile(

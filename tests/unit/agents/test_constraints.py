@@ -1,0 +1,47 @@
+"""Which sentences limit or demand something, and which only hold a word that often does."""
+
+import pytest
+
+from ragstream_core.agents.extract import is_constraint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The lock must not be combined with search.",
+        "Only one ingest at a time writes the index.",
+        "Legislative acts may only be adopted on a proposal.",
+        "It is only possible if the writer is gone.",
+        "X.25 requires a handshake before any packet.",
+        "A key is required.",
+        "The window is limited to 256 tokens.",
+        "Chunks have at most 400 tokens.",
+        "EX-1 | Only the owner may read it",
+        "Do not remove the system block.",
+        "Stop the server: do not kill it.",
+        "The table is never read while it is written.",
+        "`restore` refuses to replace what is there.",
+        "Python 2 is not supported.",
+    ],
+)
+def test_what_limits_or_demands(text):
+    assert is_constraint(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It was the only opposition group that could field candidates.",
+        "They feared that not only would it weaken the state.",
+        "In 1945 there were only 420,000.",
+        "Huguenots remained in only one region of France.",
+        "It was never affiliated with a denomination.",
+        "The time required by a machine is its number of steps.",
+        "A limited number of locomotives was built.",
+        "The city limits cover 516 square kilometres.",
+        "Kong Zhu refused and gave up the title.",
+        "Some classes have definitions that do not fit into this framework.",
+    ],
+)
+def test_what_merely_holds_such_a_word(text):
+    assert not is_constraint(text)
