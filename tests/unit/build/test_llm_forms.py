@@ -622,6 +622,19 @@ def test_a_stage_that_no_longer_asks_has_no_usage(root, meet):
         assert set(prompt.extras[name]) - set(again.extras[name]) == gone
 
 
+@pytest.mark.parametrize("form", ["llm", "deterministic"])
+def test_a_fallback_is_said_no_longer_where_the_stage_ran_again_without_one(root, meet, form):
+    space = opened(root)
+    meet(Thinking(Condensed=lambda found: {"facts": 7}))
+    prompt = made(space)
+    assert prompt.extras["fallback"] == SAF_A1
+    meet(Thinking())
+    changed = change_settings(prompt, "a4_condenser", {"agents.a4_form": form})
+    again = space.stage("a4_condenser", changed)(changed)
+    assert "fallback" not in again.extras
+    assert not any("SAF-A1" in warning["message"] for warning in again.extras["warnings"])
+
+
 def test_a_cost_that_nobody_knows_is_no_sum():
     known, unknown = ChatUsage(10, 2, cost_usd=0.5), ChatUsage(1, 1, reported=False)
     assert total_usage([known, known]) == ChatUsage(20, 4, cost_usd=1.0)
