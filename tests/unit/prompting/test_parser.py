@@ -58,3 +58,22 @@ def test_a_frame_left_open_is_refused():
     lines = [text for text, _ in GOOD][:9]
     with pytest.raises(FenceBroken):
         verify("\n".join(lines), N, [owner for _, owner in GOOD][:9])
+
+
+@pytest.mark.parametrize(
+    ("at", "line", "owner"),
+    [
+        (0, "hello", "nobody"), (6, f"## [{N}] NEWS", "unknown heading"),
+        (3, HEAD, "misplaced frame"), (11, HEAD, "misplaced frame"), (12, HEAD, "misplaced frame"),
+        (7, HEAD.replace("DOC 1", "DOC 2"), "misplaced frame"),
+        (8, f"| {N}", "unprefixed line"), (8, "# heading", "unprefixed line"),
+        (10, f"<<END DOC 2 {N}>>", "unclosed frame"), (10, "| more", "unclosed frame"),
+        (12, f"see {N.upper()}", "forged mark"),
+        (7, HEAD.replace("DOC 1", f"DOC {'9' * 5000}"), "forged mark"),
+        (7, HEAD.replace("=2", f"={'9' * 5000}"), "forged mark"),
+    ],
+)  # fmt: skip
+def test_a_line_that_does_not_belong_there_gets_the_owner_that_says_so(at, line, owner):
+    lines = [text for text, _ in GOOD]
+    lines[at] = line
+    assert owners("\n".join(lines), N)[at] == owner
