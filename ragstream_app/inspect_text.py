@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ragstream_app.console import console as _console
-from ragstream_app.rendering import printable, short_id
+from ragstream_app.rendering import printable
 from ragstream_app.session import emit_json, note
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _bars(rows: Sequence[tuple[str, int]]) -> Table:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    return printable(f"{row['source']}#{short_id(row['chunk_id']).rpartition('#')[2]}")
+    return printable(f"{row['source']}#{row['chunk_id'].rpartition('::')[2]}")
 
 
 def _words(row: Mapping[str, Any]) -> str:

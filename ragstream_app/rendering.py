@@ -17,6 +17,7 @@ from ragstream_app.session import note, pending_paths
 from ragstream_app.spent_text import call_text, usage_from, usage_text
 from ragstream_app.stage_text import stage_text
 from ragstream_core.ingestion.stats import FILE_KEYS
+from ragstream_core.records.identity import shown_name
 from ragstream_core.stores.pending import UNREADABLE
 
 if TYPE_CHECKING:
@@ -37,12 +38,6 @@ _LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 def printable(text: str) -> str:
     """Return a text without control characters, so that it cannot steer a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else REPLACEMENT for c in text)
-
-
-def short_id(chunk_id: str) -> str:
-    """Return ``path#chunk_idx`` of a chunk id, for people."""
-    path, _, rest = chunk_id.partition("::")
-    return f"{path}#{rest.rpartition('::')[2]}"
 
 
 def print_ingest(stats: IngestionStats, run_id: str) -> None:
@@ -193,7 +188,7 @@ def print_search(rows: Sequence[Mapping[str, Any]], least: float) -> None:
         least: The least cosine of a hit.
     """
     for rank, row in enumerate(rows, start=1):
-        where = printable(short_id(row["chunk_id"]))
+        where = printable(shown_name(row["chunk_id"]))
         scores = f"dense {row['dense']:.3f} · lexical {row['lexical']:.2f}"
         typer.echo(f"{rank:>3}  {row['score']:.3f}  {where}  ({scores})")
         typer.echo(f"     {printable(' '.join(str(row['snippet']).split()))[:SNIPPET_CHARS]}")

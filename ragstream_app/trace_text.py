@@ -12,10 +12,10 @@ from ragstream_app.rendering import (
     MAX_SHOWN,
     NAME_WIDTH,
     printable,
-    short_id,
 )
 from ragstream_app.session import note
 from ragstream_core.prompting.reparse import SUPER_PROMPT
+from ragstream_core.records.identity import shown_name
 
 if TYPE_CHECKING:
     from ragstream_core.orchestration.prompt_store import PromptRecord
@@ -56,7 +56,7 @@ def print_explained(
     left_out = [way["chunk_id"] for way in ways if not way["kept"]]
     unshown = set(left_out[most_out:]) if most_out is not None else set()
     ways = [way for way in ways if way["chunk_id"] not in unshown]
-    names = [printable(short_id(way["chunk_id"])) for way in ways]
+    names = [printable(shown_name(way["chunk_id"])) for way in ways]
     width = min(max(map(len, names), default=0), NAME_WIDTH)
     if ways:
         heads = "".join(f"{name:>8}" for name in _COLUMNS)
@@ -134,7 +134,7 @@ def print_diff(found: Mapping[str, Any]) -> None:
 def _print_output(output: Mapping[str, Any]) -> None:
     selection = output["selection"]
     for sign, side in (("+", "added"), ("-", "removed")):
-        _indented([f"{sign} chunk {short_id(i)}" for i in selection[side]])
+        _indented([f"{sign} chunk {shown_name(i)}" for i in selection[side]])
         for name in _ITEMS:
             label = name.removesuffix("s").replace("_", " ")
             _indented([f"{sign} {label}: {text}" for text in output[name][side]])
@@ -185,7 +185,7 @@ def print_why_not(found: Mapping[str, Any]) -> None:
     if found["note"]:
         note(f"warning: {printable(found['note'])}")
     for verdict in found["verdicts"][:MAX_SHOWN]:
-        name = short_id(verdict["chunk_id"]) if verdict["chunk_id"] else verdict["path"]
+        name = shown_name(verdict["chunk_id"]) if verdict["chunk_id"] else verdict["path"]
         where = "is in the prompt" if verdict["kept"] else f"ended at {verdict['stage']}"
         why = f"{verdict['rule']}: {printable(verdict['reason'])}"
         typer.echo(f"{printable(name)} {where}  {why}")

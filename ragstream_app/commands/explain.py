@@ -55,7 +55,8 @@ def explain(
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     from ragstream_core.build.asking import recorded_usage
-    from ragstream_core.orchestration.explain import ways
+    from ragstream_core.orchestration.explain import named, ways
+    from ragstream_core.records.identity import shown_name
 
     workspace = session_of(ctx).workspace()
     full_key = workspace.store.find(key)
@@ -63,7 +64,11 @@ def explain(
     record = workspace.store.record(full_key)
     locked = bool(record.inputs["lock"])
     usage = recorded_usage(workspace, record.exchanges)
-    found = [way for way in ways(decisions) if not chunk or _is_meant(way["chunk_id"], chunk)]
+    found = ways(decisions)
+    if chunk:
+        known = [way["chunk_id"] for way in found]
+        meant = named(known, chunk) or [i for i in known if chunk in shown_name(i)]
+        found = [way for way in found if way["chunk_id"] in meant]
     if chunk and not found:
         raise UsageError(
             f"no candidate {chunk!r} in prompt {full_key[:12]}",
@@ -230,14 +235,6 @@ def _told(edit: Edit) -> dict[str, str]:
     if edit.target != SUPER_PROMPT:
         return asdict(edit)
     return {**asdict(edit), "value": f"sha256:{sha256_hex(edit.value)}"}
-
-
-def _is_meant(chunk_id: str, wanted: str) -> bool:
-    from ragstream_core.records.identity import sha256_hex
-
-    return wanted in chunk_id or (
-        len(wanted) >= 8 and sha256_hex(chunk_id).startswith(wanted.lower())
-    )
 
 
 def _values(config: AppConfig) -> list[tuple[str, Any, str]]:

@@ -1,13 +1,40 @@
-"""Why a chunk is in a prompt or is not: each candidate's way through the stages."""
+"""Why a chunk is in a prompt or is not: each candidate's way through the stages, and its names."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragstream_core.prompting.citations import parse_markers
 from ragstream_core.records import Decision, decision_from
+from ragstream_core.records.identity import sha256_hex, shown_name
+
+MIN_DIGITS = 6
+"""So many digits of a citation id name a candidate."""
+
+
+def named(known: Iterable[str], wanted: str) -> list[str]:
+    """Return the candidates that a person means, in their order; of several ways the exact one.
+
+    Args:
+        known: Chunk ids, or ids of injected files.
+        wanted: A citation marker, a chunk id, a name as of `shown_name`, or the first digits of a
+            citation id, at least `MIN_DIGITS`.
+    """
+    markers = parse_markers(wanted)
+    text = markers[0].id if markers else wanted
+    digits = text.strip().lower()
+    if len(digits) < MIN_DIGITS:
+        digits = "none"
+    ways_to_name: tuple[Callable[[str], bool], ...] = (
+        lambda i: i == text,
+        lambda i: shown_name(i) == text,
+        lambda i: sha256_hex(i).startswith(digits),
+    )
+    ids = list(dict.fromkeys(known))
+    return next(filter(None, ([i for i in ids if means(i)] for means in ways_to_name)), [])
 
 
 def load_decisions(folder: Path) -> list[Decision] | None:

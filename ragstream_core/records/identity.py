@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _CHUNK_ID = re.compile(r"^(?P<path>.*)::(?P<sha>[0-9a-f]{64})::(?P<idx>\d+)$", re.DOTALL)
+_TURN_ID = re.compile(r"history::(?P<session>.+)::(?P<seq>\d+)-\d+::(?P<idx>\d+)")
 SHORT_ID_DIGITS = 8
 
 
@@ -56,6 +57,19 @@ def parse_chunk_id(identifier: str) -> tuple[str, str, int]:
     if match is None:
         raise ValueError(f"not a document chunk id: {identifier!r}")
     return match["path"], match["sha"], int(match["idx"])
+
+
+def shown_name(identifier: str) -> str:
+    """Return what people call a chunk: ``path#chunk_idx``, of a turn ``history/session/turn#idx``.
+
+    Args:
+        identifier: A chunk id; anything else is its own name.
+    """
+    turn = _TURN_ID.fullmatch(identifier)
+    if turn:
+        return f"history/{turn['session']}/{turn['seq']}#{turn['idx']}"
+    match = _CHUNK_ID.match(identifier)
+    return f"{match['path']}#{match['idx']}" if match else identifier
 
 
 def short_ids(identifiers: list[str]) -> dict[str, str]:

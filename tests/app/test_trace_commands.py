@@ -55,6 +55,16 @@ def test_a_fallback_is_said_by_the_prompt_and_by_its_explanation(
     assert f"not taken ({call['reason']}): SAF-A1" in out + err
 
 
+def test_what_explain_shows_can_be_asked_about(key, run):
+    shown = as_json(run, "explain", key)["candidates"]
+    for line, way in zip(run("explain", key)[1].splitlines()[2:], shown, strict=True):
+        name = line.split()[1]
+        assert [as_json(run, "explain", key, "--chunk", name)["candidates"][0]] == [way]
+        assert as_json(run, "trace", name, key)["id"] == way["chunk_id"]
+        (verdict,) = as_json(run, "why-not", name, key)["verdicts"]
+        assert (verdict["chunk_id"], verdict["kept"]) == (way["chunk_id"], way["kept"])
+
+
 def test_explain_says_that_a_prompt_is_locked(indexed, run):
     locked = made(run, "--file", "settings.yaml", "--lock")["prompt_key"]
     code, out, _ = run("explain", locked)
@@ -121,6 +131,11 @@ def test_trace_goes_from_a_marker_to_the_ingest(key, run):
     assert code == 0 and "manual/guide/" in out and "generation  1" in out and "current" in out
     found = as_json(run, "trace", marker, key)
     assert found["issued"] and found["kind"] == "chunk" and found["generation"]["kept"]
+    short = found["short_id"]
+    for name in (marker, short, short[:6]):
+        assert as_json(run, "explain", key, "--chunk", name)["candidates"][0]["chunk_id"] == (
+            found["id"]
+        )
     code, _, err = run("trace", "nothing", key)
     assert code == 2 and "ragstream explain" in err
 

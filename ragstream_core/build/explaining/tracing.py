@@ -15,10 +15,10 @@ from ragstream_core.build.explaining.receipts import (
 )
 from ragstream_core.build.history.answers import issued_ids
 from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
+from ragstream_core.orchestration.explain import named
 from ragstream_core.orchestration.inputs import inputs_from
-from ragstream_core.prompting.citations import parse_markers
 from ragstream_core.prompting.compose import HISTORY_PREFIX
-from ragstream_core.records.identity import parse_chunk_id, sha256_hex
+from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 CHUNK, FILE, TURN = "chunk", "file", "turn"
 FILE_PREFIX, DIFF_PREFIX = "files/", "diff/"
-MIN_DIGITS = 6
 
 
 def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
@@ -34,7 +33,7 @@ def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
 
     Args:
         workspace: The data root.
-        citation: A marker ``[source: …, chunk: …]``, a short id, or a chunk id.
+        citation: A marker ``[source: …, chunk: …]``, a short id, ``path#index``, or a chunk id.
         key: The prompt's key or its first digits.
 
     Returns:
@@ -51,13 +50,14 @@ def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     record = workspace.store.record(key)
-    short, identifier = _resolved(workspace, record, citation)
-    issued = issued_ids(workspace, record.prompt_key)
+    identifier = _resolved(workspace, record, citation)
+    digits = sha256_hex(identifier)
+    issued = [i for i in issued_ids(workspace, record.prompt_key) if digits.startswith(i)]
     found = {
         "prompt_key": record.prompt_key,
-        "short_id": short,
+        "short_id": issued[0] if issued else digits[:SHORT_ID_DIGITS],
         "id": identifier,
-        "issued": any(sha256_hex(identifier).startswith(i) for i in issued),
+        "issued": bool(issued),
     }
     if identifier.startswith(HISTORY_PREFIX):
         return {**found, **_turn(workspace, record, identifier)}
@@ -90,22 +90,15 @@ def injected_ids(record: PromptRecord) -> list[str]:
     return [*files, *diffs]
 
 
-def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> tuple[str, str]:
-    """Return short id and id of what a citation means.
+def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
+    """Return the id of what a citation means.
 
     Raises:
         UsageError: Nothing of the prompt, or several things.
     """
-    markers = parse_markers(citation)
-    wanted = markers[0].id if markers else citation.strip()
-    known = citable(workspace, record)
-    if wanted in known:
-        return sha256_hex(wanted)[:8], wanted
-    digits = wanted.lower()
-    long_enough = len(digits) >= MIN_DIGITS
-    fits = [i for i in known if long_enough and sha256_hex(i).startswith(digits)]
+    fits = named(citable(workspace, record), citation)
     if len(fits) == 1:
-        return digits, fits[0]
+        return fits[0]
     key = record.prompt_key[:12]
     what = f"{len(fits)} things" if fits else "nothing"
     raise UsageError(

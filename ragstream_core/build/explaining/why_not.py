@@ -18,10 +18,9 @@ from ragstream_core.build.file_sources import RecordedAnswers
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.history.records import HISTORY
-from ragstream_core.orchestration.explain import ways
+from ragstream_core.orchestration.explain import named, ways
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
 from ragstream_core.records import Decision, decision_from
-from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
 
 POOL, RETRIEVAL = "pool", "retrieval"
-MIN_DIGITS = 6
 
 
 def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
@@ -38,7 +36,7 @@ def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
 
     Args:
         workspace: The data root.
-        target: A chunk id, a short id, ``path#index``, ``path`` or ``project/path``.
+        target: A chunk id, a marker, a short id, ``path#index``, ``path`` or ``project/path``.
         key: The prompt's key or its first digits.
 
     Returns:
@@ -116,23 +114,16 @@ def _resolved(case: _Case, target: str) -> tuple[str, list[tuple[str, str]]]:
     rows = list(case.known())
     held = {row[2] for row in rows}
     rows += [("", _path(i), i) for i in case.ways if i not in held]
-    chunk = [(project, i) for project, path, i in rows if _is_chunk(i, path, target)]
+    chunk = named((row[2] for row in rows), target)[:1]
     if chunk:
-        return "", chunk[:1]
-    names = {(project, path) for project, path, _ in rows}
-    exact = {n for n in names if target in (n[1], f"{n[0]}/{n[1]}")}
-    near = exact or {n for n in names if n[1].endswith(f"/{target}")}
+        return "", [(project, i) for project, _, i in rows if i == chunk[0]][:1]
+    homes = {(project, path) for project, path, _ in rows}
+    exact = {n for n in homes if target in (n[1], f"{n[0]}/{n[1]}".removeprefix("~"))}
+    near = exact or {n for n in homes if n[1].endswith(f"/{target}")}
     if len(near) > 1:
         shown = ", ".join(sorted(f"{project}/{path}" for project, path in near)[:5])
         raise UsageError(f"{target!r} may mean {len(near)} files", hint=f"one of: {shown}")
     return target, [(project, i) for project, path, i in rows if (project, path) in near]
-
-
-def _is_chunk(identifier: str, path: str, target: str) -> bool:
-    digits = target.lower()
-    return target in (identifier, f"{path}#{identifier.rpartition('::')[2]}") or (
-        len(digits) >= MIN_DIGITS and sha256_hex(identifier).startswith(digits)
-    )
 
 
 def _path(identifier: str) -> str:

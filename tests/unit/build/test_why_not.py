@@ -11,7 +11,7 @@ from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.history.records import Turn
 from ragstream_core.orchestration.inputs import PromptRequest, inputs_of
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.identity import sha256_hex, shown_name
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = (
@@ -183,3 +183,7 @@ def test_older_turns_are_questioned_like_documents(space):
     assert set(rules.values()) == {"not_listed", "not_eligible"}
     shown = [i for i, rule in rules.items() if rule == "not_eligible"]
     assert len(shown) == prompt.recentConversation["pairs_count"]
+    for identifier in view.chunk_ids:
+        name = shown_name(identifier)
+        for meant in (name, name.partition("#")[0]):
+            assert only(why_not(space, meant, key))["chunk_id"] == identifier
