@@ -14,6 +14,7 @@ from ragstream_app.rendering import (
     printable,
 )
 from ragstream_app.session import note
+from ragstream_core.build.explaining.distances import TOKENS
 from ragstream_core.prompting.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import shown_name
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
 _COLUMNS = ("dense", "lexical", "score", "rerank", "cosine")
 _RERANKERS = ("cross_encoder", "maxsim")
+PIECE_CHARS = 100
 _STATES = {"current": "green", "changed": "yellow"}
 _ITEMS = ("facts", "constraints", "open_issues", "files")
 
@@ -181,31 +183,44 @@ def _print_generation(generation: Mapping[str, Any], indexed: str) -> None:
 
 
 def print_why_not(found: Mapping[str, Any]) -> None:
-    """Print where each chunk ended, and its places where no list held it."""
+    """Print where each chunk ended, what it lacks, and its places in the lists of retrieval."""
     if found["note"]:
         note(f"warning: {printable(found['note'])}")
-    for verdict in found["verdicts"][:MAX_SHOWN]:
+    shown = found["verdicts"][:MAX_SHOWN]
+    for verdict in shown:
         name = shown_name(verdict["chunk_id"]) if verdict["chunk_id"] else verdict["path"]
         where = "is in the prompt" if verdict["kept"] else f"ended at {verdict['stage']}"
         why = f"{verdict['rule']}: {printable(verdict['reason'])}"
         typer.echo(f"{printable(name)} {where}  {why}")
         if verdict["distance"] is not None:
-            typer.echo(f"  it lacks {verdict['distance']:.6f}")
+            typer.echo(f"  {_lacking(verdict)}")
         for place in verdict["places"]:
             typer.echo(f"  {_place(place)}")
     more = len(found["verdicts"]) - MAX_SHOWN
     if more > 0:
         note(f"{more:,} more chunks (--json lists all)")
+    if any(verdict["places"] for verdict in shown):
+        note("dense: cosine with the question; lexical: BM25, its words")
+        pieces = found["pieces"] if len(found["pieces"]) > 1 else []
+        for n, piece in enumerate(pieces, start=1):
+            note(f"q{n}: {printable(' '.join(piece.split()))[:PIECE_CHARS]}")
+
+
+def _lacking(verdict: Mapping[str, Any]) -> str:
+    distance, measure = verdict["distance"], verdict["measure"]
+    if measure == TOKENS:
+        return f"it lacks {distance:,} tokens of budget, those left out before it included"
+    return f"it lacks {distance:.6f} ({measure})"
 
 
 def _place(place: Mapping[str, Any]) -> str:
     if not place["rank"]:
         return f"{place['signal']:<12} no word of the question"
-    edge = f"rank {place['depth']} has {place['last']:.3f}"
-    return (
-        f"{place['signal']:<12} rank {place['rank']:,} of {place['of']:,}  {place['score']:.3f}  "
-        f"{edge}, {place['distance']:.6f} away"
-    )
+    at = f"{place['signal']:<12} rank {place['rank']:,} of {place['of']:,}  {place['score']:.3f}"
+    depth = min(place["depth"], place["of"])
+    if place["rank"] <= depth:
+        return f"{at}  within the first {depth}"
+    return f"{at}  rank {depth} has {place['last']:.3f}, {place['distance']:.6f} away"
 
 
 def print_receipts(found: Mapping[str, Any]) -> None:

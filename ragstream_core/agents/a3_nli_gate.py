@@ -158,7 +158,7 @@ class NliGate:
                 decided = self._by_model(chunk, rank, scored)
             else:
                 decided = self._decide(prompt, chunk, rank, near=near.get(chunk_id, Near()))
-            row = _row(prompt, chunk_id, rank, decided=decided)
+            row = _row(prompt, chunk_id, rank, decided=decided, near=near.get(chunk_id))
             rows.append(_with_model(row, scored))
         result.extras["conflicts"] = [
             {"winner": v.winner, "loser": i, "rule": v.rule, "reason": v.reason}
@@ -258,11 +258,17 @@ def _with_model(row: Decision, scored: Scored) -> Decision:
 
 
 def _row(
-    prompt: SuperPrompt, chunk_id: str, rank: int, *, decided: tuple[bool, str, str]
+    prompt: SuperPrompt,
+    chunk_id: str,
+    rank: int,
+    *,
+    decided: tuple[bool, str, str],
+    near: Near | None,
 ) -> Decision:
     cosine = round(_best_cosine(prompt, chunk_id), 6)
     kept, rule, reason = decided
+    parts = {name: round(value, 6) for name, value in near._asdict().items()} if near else {}
     return Decision(
         STAGE, chunk_id, rank, cosine, kept, rule, reason,
-        pass_no=pass_number(prompt), scores={"best_cosine": cosine},
+        pass_no=pass_number(prompt), scores={"best_cosine": cosine, **parts},
     )  # fmt: skip

@@ -146,6 +146,7 @@ def test_why_not_tells_stage_rule_and_distance(indexed, run):
     assert code == 0 and "not_listed" in out and "rank 1 has" in out
     (verdict,) = as_json(run, "why-not", "settings.yaml", key)["verdicts"]
     assert verdict["stage"] == "retrieval" and verdict["places"][0]["rank"] > 1
+    assert f"({verdict['measure']})" in out and "is in the prompt" not in out
     assert "is in the prompt" in run("why-not", "guide/locks.md#0", key)[1]
     code, _, err = run("why-not", "guide/lock.md", key)
     assert code == 2 and "guide/locks.md" in err

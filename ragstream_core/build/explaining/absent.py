@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build.explaining.distances import lacks
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.ingestion.parsers.engines import untagged
 
@@ -41,7 +42,7 @@ def absent_file(workspace: Workspace, inputs: PromptInputs, target: str) -> dict
                 "stage": INGESTION,
                 "rule": rule,
                 "reason": reason,
-                "distance": None,
+                **lacks(None),
             }
     known = [path for pin in inputs.pins for path in _manifest(workspace, pin.project, 0)]
     near = get_close_matches(target, known, 3, 0.5)

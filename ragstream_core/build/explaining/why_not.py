@@ -6,14 +6,21 @@ against the pinned generations. Where the inputs are gone, the recorded ledger a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.agents.trail import pieces_of
-from ragstream_core.build import querying, searching
+from ragstream_core.build import querying, searching, stages
 from ragstream_core.build.explaining.absent import absent_file
 from ragstream_core.build.explaining.asked import recorded_queries
+from ragstream_core.build.explaining.distances import (
+    OVER_BUDGET,
+    Lack,
+    lacks,
+    missing,
+    tokens_short,
+)
 from ragstream_core.build.file_sources import RecordedAnswers
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.errors import RagstreamError, UsageError
@@ -40,10 +47,12 @@ def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
         key: The prompt's key or its first digits.
 
     Returns:
-        ``prompt_key``, ``target``, ``note`` (what could not be recomputed, or ""), and
-        ``verdicts``: a list of ``chunk_id`` ("" for a whole file), ``project``, ``path``, ``kept``,
-        ``stage``, ``rule``, ``reason``, ``distance`` (what is missing to go on; null where no
-        number decides) and ``places`` (``signal, rank, of, score, last, depth, distance``).
+        ``prompt_key``, ``target``, ``note`` (what could not be recomputed, or ""), ``pieces`` (the
+        texts of the query pieces, q1 first), and ``verdicts``: a list of ``chunk_id`` ("" for a
+        whole file), ``project``, ``path``, ``kept``, ``stage``, ``rule``, ``reason``, ``distance``
+        (what is missing to go on; null where no number decides), ``measure`` (of what: see
+        `ragstream_core.build.explaining.distances`, a signal's name, or "") and ``places``
+        (``signal, rank, of, score, last, depth, distance``).
 
     Raises:
         UnknownPrompt: No prompt under that key.
@@ -61,6 +70,7 @@ def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
         "prompt_key": record.prompt_key,
         "target": target,
         "note": case.note,
+        "pieces": pieces_of(case.prompt) if case.prompt is not None else [],
         "verdicts": _with_places(case, verdicts),
     }
 
@@ -132,12 +142,12 @@ def _path(identifier: str) -> str:
 
 def _verdict(case: _Case, project: str, identifier: str) -> dict[str, Any]:
     path = _path(identifier)
-    base = {"chunk_id": identifier, "project": project, "path": path, "distance": None}
+    base = {"chunk_id": identifier, "project": project, "path": path, **lacks(None)}
     way = case.ways.get(identifier)
     if way is not None:
         step = way["steps"][-1]
         told = {name: step[name] for name in ("kept", "stage", "rule", "reason")}
-        return {**base, **told, "distance": None if step["kept"] else _missing(case, step)}
+        return {**base, **told, **lacks(None if step["kept"] else _missing(case, way))}
     out = {**base, "kept": False, "stage": POOL}
     if f"{project}/{path}" in case.inputs.receipts:
         told = {"stage": "a1_file_injector", "rule": "injected"}
@@ -153,21 +163,13 @@ def _verdict(case: _Case, project: str, identifier: str) -> dict[str, Any]:
     return {**out, "stage": RETRIEVAL, "rule": "not_listed", "reason": reason}
 
 
-def _missing(case: _Case, step: dict[str, Any]) -> float | None:
+def _missing(case: _Case, way: Mapping[str, Any]) -> Lack | None:
     """Return what a candidate lacks to go on, where one number decides."""
-    settings = case.workspace.settings_for(case.inputs, "a3_nli_gate")
-    if step["rule"] == "top_k":
-        steps = [s for way in case.ways.values() for s in way["steps"]]
-        kept = [s["score"] for s in steps if s["stage"] == step["stage"] and s["kept"]
-                and s["pass"] == step["pass"]]  # fmt: skip
-        return round(min(kept) - step["score"], 6) if kept else None
-    if step["rule"] == "min_score":
-        return round(float(settings.retrieval.min_score - step["scores"]["cosine"]), 6)
-    if step["rule"] == "similarity_gate":
-        return round(float(settings.gate.theta - step["score"]), 6)
-    if step["rule"] == "nli_gate":
-        return round(float(settings.gate.nli_theta - step["score"]), 6)
-    return None
+    gate = case.workspace.settings_for(case.inputs, "a3_nli_gate")
+    found = missing(gate, way["steps"][-1], list(case.ways.values()))
+    if found is None and way["steps"][-1]["rule"] == OVER_BUDGET and case.prompt is not None:
+        return tokens_short(case.prompt, way["chunk_id"], stages.COUNTER)
+    return found
 
 
 def _with_places(case: _Case, verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -189,7 +191,8 @@ def _placed(verdict: dict[str, Any], places: list[dict[str, Any]]) -> dict[str, 
     first = min(places, key=lambda place: (place["rank"] == 0, place["rank"]))
     where = f"{first['signal']} rank {first['rank']} of {first['of']:,}"
     reason = f"{where}; the list ends at {first['depth']} with {first['last']:.3f}"
-    return {"places": places, "distance": first["distance"], "reason": reason}
+    told = {"places": places, "reason": reason}
+    return {**told, "distance": first["distance"], "measure": first["signal"]}
 
 
 def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:

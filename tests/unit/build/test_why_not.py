@@ -79,6 +79,46 @@ def test_what_is_behind_top_k_says_how_far(space):
         assert verdict["distance"] == pytest.approx(last - row["score"], abs=1e-6)
 
 
+GATES = {
+    "similarity_gate": ("gate.theta", {"gate.theta": 0.9, "gate.relative": 0, "gate.words": 1}),
+    "relative_score": ("gate.relative", {"gate.theta": -1, "gate.relative": 0.99}),
+    "min_score": ("retrieval.min_score", {"retrieval.min_score": 0.9}),
+}
+
+
+@pytest.mark.parametrize("rule", GATES)
+def test_a_threshold_lower_by_the_distance_lets_it_through(space, rule):
+    setting, given = GATES[rule]
+    given = {"gate.keep_top": 0, "retrieval.top_k": 40, "retrieval.depth": 40, **given}
+    prompt, key = made(space, settings=given)
+    dropped = [r for r in prompt.extras["decisions"] if r["rule"] == rule and not r["kept"]]
+    assert len(dropped) > 3
+    for row in dropped[::7]:
+        verdict = only(why_not(space, row["chunk_id"], key))
+        assert verdict["distance"] > 0 and verdict["measure"]
+        for share, passes in ((1.001, True), (0.98, False)):
+            lower = {**given, setting: given[setting] - verdict["distance"] * share}
+            again = made(space, settings=lower)[0]
+            steps = [r for r in again.extras["decisions"] if r["chunk_id"] == row["chunk_id"]]
+            stage = next(r for r in steps if r["stage"] == row["stage"])
+            assert stage["kept"] is passes, (stage["reason"], verdict)
+
+
+def test_a_budget_larger_by_the_distance_takes_it_in(space):
+    given = {"agents.a3": False, "agents.a4": False, "retrieval.top_k": 12}
+    small = {**given, "retrieval.depth": 40, "retrieval.max_context_tokens": 300}
+    prompt, key = made(space, settings=small)
+    rows = [r for r in prompt.extras["decisions"] if r["rule"] == "over_budget"]
+    assert len(rows) > 2
+    before = 0.0
+    for row in rows:
+        verdict = only(why_not(space, row["chunk_id"], key))
+        assert verdict["measure"] == "tokens" and verdict["distance"] > before
+        before = verdict["distance"]
+        more = {**small, "retrieval.max_context_tokens": 300 + before}
+        assert row["chunk_id"] in made(space, settings=more)[0].final_selection_ids
+
+
 def test_a_chunk_and_a_file_can_be_named_in_several_ways(space):
     _, key = made(space)
     identifier = next(i for i in space.view("demo").chunk_ids if i.startswith("rows/r07.md"))
