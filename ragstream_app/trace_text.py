@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ragstream_app.rendering import (
 from ragstream_app.session import note
 from ragstream_core.build.explaining.distances import TOKENS
 from ragstream_core.prompting.reparse import SUPER_PROMPT
+from ragstream_core.records import STAGES
 from ragstream_core.records.identity import shown_name
 
 if TYPE_CHECKING:
@@ -23,9 +25,18 @@ if TYPE_CHECKING:
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
 _COLUMNS = ("dense", "lexical", "score", "rerank", "cosine")
-_RERANKERS = ("cross_encoder", "maxsim")
+LEGEND = (
+    "dense and lexical: meaning and words, 0 to 1 within this prompt; score: both together; "
+    "rerank: what the reranker says; cosine: to the nearest piece of the question; "
+    "ranks: retrieval→reranked→a3→a4"
+)
 PIECE_CHARS = 100
 _STATES = {"current": "green", "changed": "yellow"}
+_INDEXED = {
+    "current": "holds this version of the file",
+    "changed": "holds another version of the file",
+    "no longer": "does not hold the file any more",
+}
 _ITEMS = ("facts", "constraints", "open_issues", "files")
 
 
@@ -53,8 +64,7 @@ def print_explained(
         for way in ways:
             _print_steps(way)
         return
-    kept = sum(bool(way["kept"]) for way in ways)
-    typer.echo(f"prompt {key[:KEY_DIGITS]}: {kept} of {len(ways)} candidates are in it")
+    typer.echo(f"prompt {key[:KEY_DIGITS]}: {_summed_up(ways)}")
     left_out = [way["chunk_id"] for way in ways if not way["kept"]]
     unshown = set(left_out[most_out:]) if most_out is not None else set()
     ways = [way for way in ways if way["chunk_id"] not in unshown]
@@ -67,12 +77,14 @@ def print_explained(
         last = way["steps"][-1]
         mark = "in " if way["kept"] else "out"
         numbers = "".join(_cell(value) for value in _scores(way["steps"]))
-        ranks = "→".join(str(step["rank"]) for step in way["steps"][:4])
+        ranked = [step for step in way["steps"] if step["pass"] == last["pass"]]
+        ranks = "→".join(str(step["rank"]) for step in ranked[:4])
         end = f"{last['stage']}  {last['rule']}: {printable(last['reason'])}"
         typer.echo(f"{mark}  {name:<{width}}{numbers}  {ranks:<14}  {end}")
     if unshown:
         note(f"and {len(unshown)} more that are not in it")
     if ways:
+        note(LEGEND)
         note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
 
 
@@ -82,6 +94,21 @@ def print_notes(record: PromptRecord) -> None:
         again = f" (pass {row['pass_no']})" if row["pass_no"] > 1 else ""
         warning = "warning: " if row["kind"] == "warning" else ""
         note(f"{row['stage']}{again}  {warning}{printable(row['message'])}")
+
+
+def _summed_up(ways: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many candidates are in a prompt, and at which stages the others ended."""
+    kept = sum(bool(way["kept"]) for way in ways)
+    ends = Counter(way["steps"][-1]["stage"] for way in ways if not way["kept"])
+    told = ", ".join(f"{ends[stage]} ended at {stage}" for stage in STAGES if ends[stage])
+    return f"{kept} of {len(ways)} candidates are in it" + (f"; {told}" if told else "")
+
+
+def print_injected(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the files, and the changes of files, that a prompt injected, by their citation ids."""
+    for row in rows:
+        name = printable(f"{row['project']}/{row['path']}")
+        typer.echo(f"in   {row['short_id']}  ❖ {row['kind']} {name}  sha256 {row['sha256'][:12]}")
 
 
 def print_edits(record: PromptRecord) -> None:
@@ -98,7 +125,7 @@ def _scores(steps: Sequence[Mapping[str, Any]]) -> list[float | None]:
     last = {step["stage"]: step for step in steps if step["pass"] == steps[-1]["pass"]}
     found = last.get("retrieval", {}).get("scores", {})
     closer = last.get("reranked", {}).get("scores", {})
-    reranked = next((closer[name] for name in _RERANKERS if name in closer), None)
+    reranked = next((number for name, number in closer.items() if name != "retrieval"), None)
     row = [found.get(name) for name in ("dense", "lexical", "score")]
     return [*row, reranked, found.get("best_cosine")]
 
@@ -151,6 +178,10 @@ def print_trace(found: Mapping[str, Any]) -> None:
     state = typer.style(found["now"], fg=_STATES.get(found["now"], "red"))
     issued = "" if found["issued"] else "  (a candidate; the prompt does not show it)"
     typer.echo(f"{found['short_id']}  {printable(found['id'])}{issued}")
+    if found["kind"] == "conversation":
+        session = printable(found["session_id"]) or "all conversations"
+        typer.echo(f"  turns       {session}, records {'–'.join(map(str, found['seqs']))}: {state}")
+        return
     if found["kind"] == "turn":
         session = printable(str(found.get("session_id", found["source"])))
         typer.echo(f"  turn        {session}, record {found.get('seq', '–')}: {state}")
@@ -161,6 +192,8 @@ def print_trace(found: Mapping[str, Any]) -> None:
         span = f"characters {found['span'][0]}–{found['span'][1]}"
         typer.echo(f"  chunk       {found['chunk_idx']}: {span}{page}{heading}")
     path = f"{printable(found['project'])}/{printable(found['path'])}"
+    moved = printable(found.get("moved_to", ""))
+    state += f"; the same bytes are now {moved}" if moved else ""
     if found["kind"] == "diff":
         typer.echo(f"  changes     of {path} since its last commit: {state}")
     else:
@@ -172,14 +205,14 @@ def print_trace(found: Mapping[str, Any]) -> None:
 
 
 def _print_generation(generation: Mapping[str, Any], indexed: str) -> None:
-    kept = "" if generation["kept"] else "; no longer kept"
+    kept = "" if generation["kept"] else "; no longer kept as it was"
     typer.echo(f"  generation  {generation['n']} ({generation['digest'][:12]}){kept}")
     if "since" in generation:
         provenance = generation["provenance"]
         run = f", run {provenance['run_id']}" if provenance.get("run_id") else ""
         when = generation["created"] or "before the oldest kept generation"
         typer.echo(f"  ingested    generation {generation['since']}, {when}{run}")
-    typer.echo(f"  newest      the index holds the file: {indexed}")
+    typer.echo(f"  index now   {_INDEXED[indexed]}")
 
 
 def print_why_not(found: Mapping[str, Any]) -> None:

@@ -55,6 +55,7 @@ def explain(
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     from ragstream_core.build.asking import recorded_usage
+    from ragstream_core.build.explaining.tracing import injected_rows
     from ragstream_core.orchestration.explain import named, ways
     from ragstream_core.records.identity import shown_name
 
@@ -64,6 +65,7 @@ def explain(
     record = workspace.store.record(full_key)
     locked = bool(record.inputs["lock"])
     usage = recorded_usage(workspace, record.exchanges)
+    files = injected_rows(record)
     found = ways(decisions)
     if chunk:
         known = [way["chunk_id"] for way in found]
@@ -76,16 +78,23 @@ def explain(
         )
     if as_json:
         edits = {"edits": [_told(edit) for edit in record.edits], "parent": record.parent}
-        said = {"notes": record.notes, "llm": usage}
+        said = {"notes": record.notes, "files": files, "llm": usage}
         emit_json({"prompt_key": full_key, "locked": locked, **edits, **said, "candidates": found})
         return
     from ragstream_app.rendering import print_usage
-    from ragstream_app.trace_text import print_edits, print_explained, print_notes
+    from ragstream_app.trace_text import (
+        print_edits,
+        print_explained,
+        print_injected,
+        print_notes,
+    )
 
     print_edits(record)
     if not chunk:
         print_notes(record)
     print_explained(full_key, found, locked=locked, detailed=bool(chunk))
+    if not chunk:
+        print_injected(files)
     print_usage(usage)
 
 

@@ -85,7 +85,12 @@ def facts_of(found: Mapping[str, Any]) -> list[str]:
     """Return what a trace says, as lines for people."""
     if found["kind"] == "turn":
         return [f"a turn of the conversation, {found['source']}: {found['now']}"]
-    lines = [f"{found['project']}/{found['path']}: {found['now']} · sha256 {found['sha256'][:12]}"]
+    if found["kind"] == "conversation":
+        first, last = found["seqs"]
+        return [f"the conversation, records {first}–{last}: {found['now']}"]
+    moved = f", its bytes are now {found['moved_to']}" if found.get("moved_to") else ""
+    state = f"{found['now']}{moved} · sha256 {found['sha256'][:12]}"
+    lines = [f"{found['project']}/{found['path']}: {state}"]
     if "span" in found:
         page = f" · page {found['page']}" if found["page"] else ""
         heading = f" · {found['heading']}" if found["heading"] else ""

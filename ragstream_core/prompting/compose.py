@@ -19,6 +19,8 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 
 HISTORY_PREFIX = "history::"
+RECENT, MEMORY_DIGEST = "recent", "digest"
+"""The ids under which a prompt shows its newest turns, and their rolling digest."""
 Texts = list[tuple[Source, str]]
 
 
@@ -128,7 +130,7 @@ def history_texts(prompt: SuperPrompt) -> Texts:
     """Return the recent conversation, its digest, and the selected excerpts of older turns."""
     body = str(prompt.recentConversation.get("body", ""))
     recent = (
-        [(Source("recent", "conversation", (0, len(body)), sha256_hex(body)), body)]
+        [(Source(RECENT, "conversation", (0, len(body)), sha256_hex(body)), body)]
         if body.strip()
         else []
     )
@@ -139,7 +141,7 @@ def history_texts(prompt: SuperPrompt) -> Texts:
 
 def digest_source(digest: str) -> Source:
     """Return under which name the rolling digest of the conversation is shown."""
-    return Source("digest", "conversation-digest", (0, len(digest)), sha256_hex(digest))
+    return Source(MEMORY_DIGEST, "conversation-digest", (0, len(digest)), sha256_hex(digest))
 
 
 def digest_tokens(digest: str, count: Callable[[str], int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -72,6 +73,21 @@ def test_explain_says_that_a_prompt_is_locked(indexed, run):
     shown = as_json(run, "explain", locked)
     assert (shown["prompt_key"], shown["locked"], shown["candidates"]) == (locked, True, [])
     assert (shown["edits"], shown["parent"]) == ([], "")
+    (file,) = shown["files"]
+    assert file["short_id"] in out and "manual/settings.yaml" in out
+    assert as_json(run, "trace", file["short_id"], locked)["sha256"] == file["sha256"]
+
+
+def test_explain_says_where_candidates_ended_and_what_its_numbers_are(indexed, run):
+    strict = ("--set", "gate.theta=1", "--set", "gate.keep_top=1", "--set", "retrieval.top_k=2")
+    key = made(run, *strict, "--set", "rerank.backend=reembed")["prompt_key"]
+    code, out, err = run("explain", key)
+    head, _, *lines = out.splitlines()
+    ends = Counter(way["steps"][-1]["stage"] for way in as_json(run, "explain", key)["candidates"])
+    for stage in ("retrieval", "a3"):
+        assert f"{ends[stage]} ended at {stage}" in head
+    assert "–" not in lines[0], "no column is empty for a candidate that was reranked"
+    assert all(word in err for word in ("dense", "rerank", "ranks"))
 
 
 def test_explain_says_what_every_stage_reported(indexed, run):
@@ -133,8 +149,9 @@ def test_trace_goes_from_a_marker_to_the_ingest(key, run):
     assert found["issued"] and found["kind"] == "chunk" and found["generation"]["kept"]
     short = found["short_id"]
     for name in (marker, short, short[:6]):
-        assert as_json(run, "explain", key, "--chunk", name)["candidates"][0]["chunk_id"] == (
-            found["id"]
+        assert (
+            as_json(run, "explain", key, "--chunk", name)["candidates"][0]["chunk_id"]
+            == (found["id"])
         )
     code, _, err = run("trace", "nothing", key)
     assert code == 2 and "ragstream explain" in err

@@ -8,6 +8,7 @@ from ragstream_core.build.explaining.diffs import diffs_in
 from ragstream_core.build.explaining.receipts import (
     CHANGED,
     CURRENT,
+    DELETED,
     DIFF,
     diff_now,
     homes_of,
@@ -17,14 +18,15 @@ from ragstream_core.build.history.answers import issued_ids
 from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
 from ragstream_core.orchestration.explain import named
 from ragstream_core.orchestration.inputs import inputs_from
-from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.prompting.citations import parse_markers
+from ragstream_core.prompting.compose import HISTORY_PREFIX, MEMORY_DIGEST, RECENT
 from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.prompt_store import PromptRecord
 
-CHUNK, FILE, TURN = "chunk", "file", "turn"
+CHUNK, FILE, TURN, TALK = "chunk", "file", "turn", "conversation"
 FILE_PREFIX, DIFF_PREFIX = "files/", "diff/"
 
 
@@ -37,11 +39,14 @@ def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
         key: The prompt's key or its first digits.
 
     Returns:
-        ``prompt_key``, ``short_id``, ``id``, ``kind`` (``chunk``, ``file``, ``diff``, ``turn``),
-        ``issued`` (whether the prompt shows it under that id), ``source``, ``now``. Of all but a
-        turn also ``project, path, sha256``; of a chunk ``chunk_idx, span, page, heading,
-        indexed`` (what the newest generation holds of the file), ``generation`` (``n, digest,
-        kept, since, created, provenance``); of a turn ``session_id, turn_id, seq``.
+        ``prompt_key``, ``short_id``, ``id``, ``kind`` (``chunk``, ``file``, ``diff``, ``turn``,
+        ``conversation``: the newest turns as a whole, or their digest), ``issued`` (whether the
+        prompt shows it under that id), ``source``, ``now``. Of documents also ``project, path,
+        sha256`` and, but for a diff, ``moved_to`` (where its bytes lie in the newest generation
+        if the file is deleted, or ""); of a chunk ``chunk_idx, span, page, heading, indexed``
+        (what the newest generation holds of the file), ``generation`` (``n, digest, kept, since,
+        created, provenance``); of a turn ``session_id, turn_id, seq``; of a conversation
+        ``session_id, seqs`` (its first and last record).
 
     Raises:
         UnknownPrompt: No prompt under that key.
@@ -50,9 +55,14 @@ def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     record = workspace.store.record(key)
+    given_out = issued_ids(workspace, record.prompt_key)
+    whole = next((m.id for m in parse_markers(citation)), citation)
+    if whole in given_out & {RECENT, MEMORY_DIGEST}:
+        told = {"short_id": whole, "id": whole, "issued": True}
+        return {"prompt_key": record.prompt_key, **told, **_talk(workspace, record, whole)}
     identifier = _resolved(workspace, record, citation)
     digits = sha256_hex(identifier)
-    issued = [i for i in issued_ids(workspace, record.prompt_key) if digits.startswith(i)]
+    issued = [i for i in given_out if digits.startswith(i)]
     found = {
         "prompt_key": record.prompt_key,
         "short_id": issued[0] if issued else digits[:SHORT_ID_DIGITS],
@@ -74,6 +84,16 @@ def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
     """
     chunks = dict.fromkeys(row.chunk_id for row in workspace.decisions(record.prompt_key))
     return [*chunks, *injected_ids(record)]
+
+
+def injected_rows(record: PromptRecord) -> list[dict[str, str]]:
+    """Return the files and changes of files that a prompt injected.
+
+    Returns:
+        For each ``short_id, id, kind, source, project, path, sha256``.
+    """
+    rows = [{"id": identifier, **_home(record, identifier)} for identifier in injected_ids(record)]
+    return [{"short_id": sha256_hex(row["id"])[:SHORT_ID_DIGITS], **row} for row in rows]
 
 
 def injected_ids(record: PromptRecord) -> list[str]:
@@ -107,21 +127,22 @@ def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
     )
 
 
-def _file(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
+def _home(record: PromptRecord, identifier: str) -> dict[str, str]:
+    """Return where an injected file, or change of a file, lies, and what its bytes were."""
     several = len(record.inputs["pins"]) > 1
-    is_diff = identifier.startswith(DIFF_PREFIX)
+    kind = DIFF if identifier.startswith(DIFF_PREFIX) else FILE
     shown, _, sha256 = identifier.partition("/")[2].rpartition("@")
     alone = str(record.inputs["pins"][0]["project"])
     project, path = shown.partition("/")[::2] if several else (alone, shown)
-    state = (diff_now if is_diff else state_now)(workspace, project, path, sha256)
-    return {
-        "kind": DIFF if is_diff else FILE,
-        "source": shown,
-        "project": project,
-        "path": path,
-        "sha256": sha256,
-        "now": state,
-    }
+    return {"kind": kind, "source": shown, "project": project, "path": path, "sha256": sha256}
+
+
+def _file(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
+    home = _home(record, identifier)
+    where = home["project"], home["path"], home["sha256"]
+    if home["kind"] == DIFF:
+        return {**home, "now": diff_now(workspace, *where)}
+    return {**home, **_now(workspace, *where)}
 
 
 def _chunk(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
@@ -136,7 +157,7 @@ def _chunk(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[
         "path": path,
         "sha256": sha256,
         "chunk_idx": idx,
-        "now": state_now(workspace, home, path, sha256),
+        **_now(workspace, home, path, sha256),
         "indexed": _indexed(workspace, home, path, sha256),
         **_origin(workspace, pin, identifier),
     }
@@ -178,6 +199,41 @@ def _indexed(workspace: Workspace, project: str, path: str, sha256: str) -> str:
     if entry is None or entry.decision != "ingested":
         return "no longer"
     return CURRENT if entry.sha256 == sha256 else CHANGED
+
+
+def _now(workspace: Workspace, project: str, path: str, sha256: str) -> dict[str, str]:
+    """Return what has become of a file, and where its bytes went if it is deleted."""
+    now = state_now(workspace, project, path, sha256)
+    return {"now": now, "moved_to": _moved_to(workspace, project, sha256) if now == DELETED else ""}
+
+
+def _moved_to(workspace: Workspace, project: str, sha256: str) -> str:
+    """Return where the newest generation has a file with the same bytes that is still there."""
+    from ragstream_core.stores.origin import manifest_of
+
+    try:
+        entries = manifest_of(workspace.index_dir(project)).values()
+    except GenerationGone:
+        return ""
+    same = (entry.path for entry in entries if entry.sha256 == sha256)
+    there = (path for path in same if state_now(workspace, project, path, sha256) == CURRENT)
+    return next(there, "")
+
+
+def _talk(workspace: Workspace, record: PromptRecord, name: str) -> dict[str, Any]:
+    """Return which turns the prompt shows as its newest ones, or tells in their digest."""
+    from ragstream_core.build.history.memory import ConversationMemory
+
+    memory = ConversationMemory(workspace, inputs_from(record.inputs))
+    session, last = memory.pin.session, memory.pin.seq
+    told = {"kind": TALK, "source": name, "session_id": session, "seqs": [1, last]}
+    try:
+        memory.require()
+    except RagstreamError:
+        return {**told, "now": "no longer there"}
+    if name == RECENT:
+        told["seqs"] = list(memory.rendered()[0]["range"])
+    return {**told, "now": CURRENT}
 
 
 def _turn(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:

@@ -5,9 +5,13 @@ import subprocess
 import pytest
 
 from ragstream_core.build.explaining.receipts import verify_key, verify_text
-from ragstream_core.build.explaining.tracing import trace
+from ragstream_core.build.explaining.tracing import injected_rows, trace
+from ragstream_core.build.history.answers import issued_ids
+from ragstream_core.build.history.embedding import embed
+from ragstream_core.build.history.turns import append_turn
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
+from ragstream_core.history.records import Turn
 from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.prompting.citations import parse_markers
 from ragstream_core.records.identity import sha256_hex
@@ -17,6 +21,8 @@ QUESTION = (
     "The catalog is a SQLite database: must other writers wait for the project lock, and what does "
     "settings.yaml say?"
 )
+
+WHEN = "2026-10-01T10:00:00+00:00"
 
 
 @pytest.fixture
@@ -65,6 +71,51 @@ def test_a_file_that_changed_moved_on_or_went_away_is_said_to_have(space, tmp_pa
     space.ingest("demo")
     found = trace(space, one, key)
     assert (found["now"], found["indexed"]) == ("deleted", "no longer")
+
+
+def test_a_file_that_was_renamed_is_found_under_its_new_name(space, tmp_path):
+    prompt, key = made(space, files=("settings.yaml",))
+    (one,) = {i for i in prompt.final_selection_ids if i.startswith("catalog.md")}
+    (file,) = injected_rows(space.store.record(key))
+    folder = tmp_path / "doc_raw" / "demo"
+    for name in ("catalog.md", "settings.yaml"):
+        (folder / name).rename(folder / f"new-{name}")
+    asked = {"catalog.md": one, "settings.yaml": file["short_id"]}
+    for ingested in (False, True):
+        if ingested:
+            space.ingest("demo")
+        for name, citation in asked.items():
+            found = trace(space, citation, key)
+            assert (found["now"], found["moved_to"]) == ("deleted", f"new-{name}" * ingested)
+    (folder / "new-catalog.md").unlink()
+    assert trace(space, one, key)["moved_to"] == ""
+
+
+def test_every_id_that_a_prompt_gives_out_can_be_followed(space, tmp_path):
+    for n in range(7):
+        append_turn(space, Turn("", "talk", WHEN, f"Who waits for the lock {n}?", f"Writer {n}."))
+    embed(space)
+    given = {"memory.enabled": True, "history.recency_k": 2}
+    text = f"Who waits for the lock 1? Is it writer 1? {QUESTION}"
+    key = made(space, text, session="talk", files=("settings.yaml",), settings=given)[1]
+    ids = issued_ids(space, key)
+    assert {"recent", "digest"} < ids
+    kinds = set()
+    for identifier in ids:
+        found = trace(space, f"As said [source: a.md, chunk: {identifier}].", key)
+        assert (found["short_id"], found["issued"], found["now"]) == (identifier, True, "current")
+        kinds.add(found["kind"])
+    assert kinds == {"chunk", "file", "turn", "conversation"}
+    assert trace(space, "recent", key)["seqs"] == [6, 7]
+    assert trace(space, "digest", key)["seqs"] == [1, 7]
+    alone = made(space, text, settings={"prompt.recent_history": False})[1]
+    for name in ("recent", "digest"):
+        with pytest.raises(UsageError, match="means nothing"):
+            trace(space, name, alone)
+    log = tmp_path / "history" / "logs" / "conversation.log"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    again = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    assert trace(again, "recent", key)["now"] == "no longer there"
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(space, tmp_path):
