@@ -155,8 +155,10 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
         found = view(workspace, pinned.project, pinned.generation)
         if found.digest != pinned.digest:
             raise GenerationGone(
-                f"generation {pinned.generation} of {pinned.project} is another one now "
-                f"(digest {found.digest[:12]}, the prompt needs {pinned.digest[:12]})"
+                f"generation {pinned.generation} of {pinned.project} is another one now: a file "
+                f"was forgotten since, or the index made anew (digest {found.digest[:12]}, the "
+                f"prompt needs {pinned.digest[:12]})",
+                hint="ragstream replay --bundle FILE, where there is a bundle of it",
             )
     models.require_replayable(workspace.config)
     memory.ConversationMemory(workspace, inputs).require()
@@ -198,6 +200,12 @@ def _configured(workspace: Workspace, request: PromptRequest) -> AppConfig:
 
 
 def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> Pin:
+    newest = view(workspace, project, 0).generation if as_of else 0
+    if as_of > newest:
+        raise UsageError(
+            f"project {project} has no generation {as_of}; its newest is {newest}",
+            hint=f"ragstream index generations {project}",
+        )
     found = view(workspace, project, as_of)
     embeddings = config.settings.embeddings
     mine = models.fingerprint(config)

@@ -168,8 +168,14 @@ class CatalogView:
 
 
 def _gone(project: str, n: int | None) -> GenerationGone:
-    what = "has no generation yet" if n is None else f"no longer keeps generation {n}"
-    return GenerationGone(f"project {project} {what}", hint=f"ragstream ingest {project}")
+    if n is None:
+        return GenerationGone(
+            f"project {project} has no generation yet", hint=f"ragstream ingest {project}"
+        )
+    return GenerationGone(
+        f"project {project} no longer keeps generation {n}",
+        hint=f"ragstream index generations {project}",
+    )
 
 
 def open_view(

@@ -15,7 +15,6 @@ from ragstream_core.embedders.registry import (
     unregister_embedding_backend,
 )
 from ragstream_core.errors import (
-    GenerationGone,
     IntegrityError,
     InvalidName,
     ModelMismatch,
@@ -271,7 +270,7 @@ def test_as_of_reads_an_older_generation(space, tmp_path):
     assert any("One writer holds" in c.snippet for c in old.base_context_chunks)
     new = ask(space)
     assert not any("One writer holds" in c.snippet for c in new.base_context_chunks)
-    with pytest.raises(GenerationGone, match="generation 9"):
+    with pytest.raises(UsageError, match="no generation 9; its newest is 2"):
         ask(space, as_of=9)
 
 
