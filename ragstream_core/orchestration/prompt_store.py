@@ -32,6 +32,11 @@ RECORD_NAME = "record.json"
 PARENT_PREFIX = "from-"
 """Empty file in a run's folder; the rest of its name is a run whose stage JSON was read."""
 MIN_PREFIX = 6
+_LAST = "`ragstream status` lists the last prompts"
+_GONE = (
+    "a prompt goes when words in it are forgotten or cleared, and after retention.prompt_days days "
+    "unless `ragstream keep` holds it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +212,18 @@ class PromptStore:
             data = json.loads(path.read_text(encoding="utf-8"))
             version = data.pop("version")
             record = PromptRecord(**{**data, "edits": edits_from(data.get("edits", ()))})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise IntegrityError(
                 f"{path} is damaged", hint="ragstream prompt … makes it again"
             ) from None
         expected = _key(record, record.edits, record.output_sha256)
-        if version != RECORD_VERSION or record.prompt_key != expected != "":
-            raise IntegrityError(f"{path} does not belong to the key {record.prompt_key[:12]}")
+        altered = len({record.prompt_key, path.parent.name, expected}) > 1
+        altered = altered or record.input_key != digest_of(record.inputs)
+        if version != RECORD_VERSION or altered:
+            raise IntegrityError(
+                f"{path} does not belong to its key {path.parent.name[:12]}: it was altered",
+                hint="take it from a backup (ragstream restore), or make the prompt again",
+            )
         return record
 
     def find(self, key: str) -> str:
@@ -222,13 +232,18 @@ class PromptStore:
         Raises:
             UnknownPrompt: No prompt, or several, under that key.
         """
-        known = self.keys()
-        found = [k for k in known if k.startswith(key)] if len(key) >= MIN_PREFIX else []
-        if len(found) != 1:
-            what = "several prompts have" if found else "no prompt has"
+        if len(key) < MIN_PREFIX:
             raise UnknownPrompt(
-                f"{what} the key {key!r}", hint="`ragstream status` lists the last prompts"
+                f"{key!r} is no key: give its first {MIN_PREFIX} digits, or more", hint=_LAST
             )
+        found = [known for known in self.keys() if known.startswith(key.lower())]
+        if len(found) > 1:
+            raise UnknownPrompt(
+                f"{len(found)} prompts have a key that begins with {key!r}",
+                hint=f"one of: {', '.join(sorted(found)[:3])}",
+            )
+        if not found:
+            raise UnknownPrompt(f"no prompt has the key {key!r}", hint=f"{_LAST}; {_GONE}")
         return found[0]
 
     def _put_once(self, path: Path, data: bytes) -> None:

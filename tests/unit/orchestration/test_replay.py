@@ -61,6 +61,71 @@ def test_replay_in_a_new_process(workspace, tmp_path, extra):
     assert "verdict='identical'" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"retrieval.top_k": 1, "retrieval.dense_weight": 1.0, "retrieval.depth": 3},
+        {"gate.theta": 0.99, "rerank.backend": "none", "agents.a3": False, "agents.a4": False},
+        {"prompt.budget_tokens": 900, "prompt.block_order": "classic", "history.enabled": False},
+    ],
+)
+def test_settings_of_today_do_not_reach_an_old_prompt(workspace, tmp_path, given):
+    from ragstream_core.build.workspace import open_workspace
+
+    _, record = made(workspace)
+    given = {"embeddings.backend": "hashed", **given}
+    today = open_workspace(tmp_path, explicit=given)
+    assert today.replay(record.prompt_key).verdict == "identical"
+    assert made(today)[1].output_sha256 != record.output_sha256
+
+
+def _leaves(value, way=()):
+    rows = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, inner in rows:
+        if isinstance(inner, (dict, list)) and inner:
+            yield from _leaves(inner, (*way, name))
+        else:
+            yield (*way, name)
+
+
+def _altered(data, way):
+    found = json.loads(json.dumps(data))
+    at = found
+    for name in way[:-1]:
+        at = at[name]
+    old = at[way[-1]]
+    at[way[-1]] = {str: f"{old}x", bool: old is False, int: 7, float: 0.125}.get(type(old), ["x"])
+    return found
+
+
+BESIDE = ("trail", "environment", "run_id", "timings_ms", "tokens")
+"""What a record tells beside the key: it may differ from machine to machine."""
+
+
+def test_no_altered_record_is_replayed_as_the_prompt_of_its_key(workspace):
+    _, record = made(workspace)
+    path = workspace.store.root / record.prompt_key / "record.json"
+    data = json.loads(path.read_text())
+    ways_in = list(_leaves(data))
+    assert {way[0] for way in ways_in} == set(data) and len(ways_in) > 80
+    for way in ways_in:
+        path.write_text(json.dumps(_altered(data, way)))
+        if way[0] in BESIDE:
+            assert workspace.store.record(record.prompt_key).inputs == data["inputs"], way
+            continue
+        with pytest.raises(IntegrityError, match="altered|damaged|not"):
+            workspace.store.record(record.prompt_key)
+    for name in data:
+        path.write_text(json.dumps({key: value for key, value in data.items() if key != name}))
+        if name not in ("exchanges", "edits"):  # a record of no such thing may leave them out
+            with pytest.raises(IntegrityError):
+                workspace.store.record(record.prompt_key)
+    for text in ("[]", "null", "{", '"', "\xff"):
+        path.write_bytes(text.encode("latin-1"))
+        with pytest.raises(IntegrityError, match="damaged"):
+            workspace.store.record(record.prompt_key)
+
+
 def test_a_missing_generation_and_missing_bytes_are_named(workspace, tmp_path):
     prompt, record = made(workspace)
     assert [f["path"] for f in prompt.extras["files"]] == ["settings.yaml"]
@@ -102,13 +167,20 @@ def test_other_bytes_are_a_defect_or_a_named_environment(workspace, monkeypatch)
 def test_keys_prefixes_and_damage(workspace):
     _, record = made(workspace)
     assert workspace.store.find(record.prompt_key[:6]) == record.prompt_key
-    for wrong in ("abc", "0" * 64, record.prompt_key[:5]):
-        with pytest.raises(UnknownPrompt):
+    assert workspace.store.find(record.prompt_key[:9].upper()) == record.prompt_key
+    for wrong, said in (("abc", "first 6"), (record.prompt_key[:5], "first 6"), ("0" * 64, "no ")):
+        with pytest.raises(UnknownPrompt, match=said):
             workspace.store.find(wrong)
+    twin = workspace.store.root / (record.prompt_key[:-1] + "x")
+    shutil.copytree(workspace.store.root / record.prompt_key, twin)
+    with pytest.raises(UnknownPrompt, match="2 prompts") as error:
+        workspace.store.find(record.prompt_key[:6])
+    assert twin.name in error.value.hint
+    shutil.rmtree(twin)
     path = workspace.store.root / record.prompt_key / "record.json"
     data = json.loads(path.read_text())
     path.write_text(json.dumps({**data, "output_sha256": "0" * 64}))
-    with pytest.raises(IntegrityError, match="does not belong"):
+    with pytest.raises(IntegrityError, match="was altered"):
         workspace.store.record(record.prompt_key)
     path.write_text("{")
     with pytest.raises(IntegrityError, match="damaged"):
