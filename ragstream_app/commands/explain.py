@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragstream_app.session import emit_json, session_of
+from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def replay(
     if bundle is not None:
         from ragstream_core.build.unbundling import replay_bundle
 
-        full_key, verdict = replay_bundle(workspace, bundle, key=key)
+        full_key, verdict = replay_bundle(workspace, bundle, key=key, live=live)
     elif key:
         full_key = workspace.store.find(key)
         verdict = workspace.replay(full_key, live=live)
@@ -139,6 +139,8 @@ def replay(
         first = f", first at {verdict.first_difference}" if verdict.first_difference else ""
         reason = f": {verdict.reason}{first}" if verdict.reason else ""
         typer.echo(f"{full_key[:12]} {verdict.verdict}{reason}", err=not identical)
+        if verdict.hint:
+            note(f"  next: {verdict.hint}")
     if not identical:
         raise typer.Exit(REFUSED)
 

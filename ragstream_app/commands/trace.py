@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ragstream_app.commands.index import size
 from ragstream_app.session import emit_json, note, session_of
 
 REFUSED = 3
@@ -82,7 +83,7 @@ def diff(
 def trace(
     ctx: typer.Context,
     citation: Annotated[
-        str, typer.Argument(metavar="CITATION", help="A marker, a short id or a chunk id.")
+        str, typer.Argument(metavar="CITATION", help="A marker, its id, PATH#INDEX, or a chunk id.")
     ],
     key: Key,
     as_json: Json = False,
@@ -213,7 +214,7 @@ def bundle(
     if as_json:
         emit_json(found)
         return
-    typer.echo(f"{found['path']}: {found['bytes'] / 1e6:,.1f} MB, {found['chunks']:,} chunks")
+    typer.echo(f"{found['path']}: {size(found['bytes'])}, {found['chunks']:,} chunks")
     if found["records"]:
         note(f"it holds {found['records']:,} records of your conversations")
     if found["secrets"]:

@@ -44,13 +44,16 @@ _HEAD = {"index_fp": str, "embed_fp": str, "dimension": int}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 
 
-def replay_bundle(workspace: Workspace, path: Path, *, key: str = "") -> tuple[str, Verdict]:
+def replay_bundle(
+    workspace: Workspace, path: Path, *, key: str = "", live: bool = False
+) -> tuple[str, Verdict]:
     """Make the prompt of a bundle again and compare; nothing of it stays on the disk.
 
     Args:
         workspace: Its models and its settings of models are used.
         path: The file.
         key: The prompt that it must be of, or its first digits; "": any.
+        live: Ask this workspace's language model again, and compare what it says as well.
 
     Returns:
         (its key, the verdict).
@@ -69,7 +72,7 @@ def replay_bundle(workspace: Workspace, path: Path, *, key: str = "") -> tuple[s
     with tempfile.TemporaryDirectory(prefix="ragstream-bundle-") as folder:
         try:
             space = put_down(workspace, Path(folder), bundle)
-            return bundle.prompt_key, space.replay(bundle.prompt_key)
+            return bundle.prompt_key, space.replay(bundle.prompt_key, live=live)
         except _NO_VALUE as error:
             form.broken(f"a value is not what it must be ({type(error).__name__})")
 

@@ -32,6 +32,7 @@ from ragstream_core.records.identity import sha256_hex
 Runner = Callable[[PromptInputs], SuperPrompt]
 """Runs the whole chain for pinned inputs, files read from the record."""
 
+REPORT = "please report it, with the output of `ragstream doctor`"
 LIBRARIES = (
     "numpy",
     "onnxruntime",
@@ -52,12 +53,14 @@ class Verdict:
         reason: What is missing or different, for people; empty when identical.
         first_difference: First op whose state differs, empty when none.
         output_sha256: sha256 of the bytes made now, empty when none were.
+        hint: What to do about it, for people; may be empty.
     """
 
     verdict: str
     reason: str
     first_difference: str
     output_sha256: str
+    hint: str = ""
 
 
 @functools.cache
@@ -92,22 +95,26 @@ def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -
     try:
         prompt = run(inputs)
     except (GenerationGone, InputUnavailable, UnknownPrompt, IntegrityError) as error:
-        return Verdict("input unavailable", error.message, "", "")
+        return Verdict("input unavailable", error.message, "", "", error.hint)
     except (ModelMismatch, WeightsMissing) as error:
         rows = [*_differences(record, inputs), error.message]
-        return Verdict("environment differs", "; ".join(rows), "", "")
+        hint = error.hint
+        if isinstance(error, ModelMismatch):  # its own advice would make another index
+            hint = f"the model was {inputs.models.get('embedder', '?')}: set embeddings.* back"
+        return Verdict("environment differs", "; ".join(rows), "", "", hint)
     except RagstreamError as error:
         differing = _differences(record, inputs)
-        kind = "environment differs" if differing else "defect"
-        return Verdict(kind, "; ".join([*differing, error.message]), "", "")
+        kind, hint = ("environment differs", error.hint) if differing else ("defect", REPORT)
+        return Verdict(kind, "; ".join([*differing, error.message]), "", "", hint)
     output = sha256_hex(prompt.extras["super_prompt"])
     first = _first_difference(record.trail, prompt.extras["trail"])
     same = inputs_of(prompt).receipts == inputs.receipts and edits_of(prompt) == record.edits
     if output == record.output_sha256 and same:
         return Verdict("identical", "", "", output)
     differing = [*_differences(record, inputs), *differences]
-    kind = "environment differs" if differing else "defect"
-    return Verdict(kind, "; ".join(differing) or "same inputs, other bytes", first, output)
+    if differing:
+        return Verdict("environment differs", "; ".join(differing), first, output)
+    return Verdict("defect", "same inputs, other bytes", first, output, REPORT)
 
 
 def _differences(record: PromptRecord, inputs: PromptInputs) -> list[str]:

@@ -373,6 +373,11 @@ def test_exchanges_travel_in_a_bundle(root, meet, tmp_path):
     meet(NEVER)
     key, verdict = replay_bundle(opened(tmp_path / "empty"), tmp_path / "prompt.bundle")
     assert (key, verdict.verdict) == (record.prompt_key, "identical")
+    asked = meet(Thinking(Condensed=lambda v: {**v, "facts": v["facts"][:1]}))
+    other = opened(tmp_path / "other")
+    key, verdict = replay_bundle(other, tmp_path / "prompt.bundle", live=True)
+    assert verdict.verdict == "environment differs" and len(asked.asked) == 4
+    assert "a4_condenser: another answer than then" in verdict.reason
 
 
 def test_what_a_model_quoted_is_forgotten_with_its_file(tmp_path, meet):
