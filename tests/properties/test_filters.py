@@ -21,7 +21,8 @@ FILTERS = ["file:*.md", "file:'a b.txt'", "type:md", "type:txt,md", "since:30d",
            "tag:GOLD", "tag:RED", "since:never", "files:x", 'file:"open']  # fmt: skip
 WORDS = st.sampled_from(
     [*FILTERS, "# Task", "## Log", "Context:", "```", "`", "\n", "\n\n", "why?", "The gate drops.",
-     '{"a": 1', "}", '"', "\\", "é😀", "\r\n", "- item", "Hello!"]
+     "\n\nTitle\n===\n", "\n\nTask\n---\n", "\n===\n", '{"a": 1', "}",
+     '"', "\\", "é😀", "\r\n", "- item", "Hello!"]
 )  # fmt: skip
 TEXTS = st.lists(st.one_of(WORDS, st.text(max_size=12)), max_size=14).map(" ".join)
 VALUES = st.lists(st.one_of(WORDS, st.text(max_size=8)), max_size=5).map(" ".join)
@@ -41,6 +42,8 @@ def test_section_spans_slice_the_raw_text(raw):
     for section in sections:
         if kind != "json" or not section.offsets:
             assert raw[slice(*section.span)] == section.text
+    edges = [offset for section in sections for offset in section.span]
+    assert edges == sorted(edges)
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,5 +1,6 @@
 """A0: formats, spans, aliases, the guaranteed task, query pieces."""
 
+import itertools
 import json
 import time
 
@@ -249,10 +250,55 @@ def test_a_rule_is_no_header(raw):
     assert "---" in a0(raw).body["task"] + a0(raw).body["text"]
 
 
+NAMES = {"Task": "task", "Context": "context", "Format": "format", "Tone": "tone", "Log": "",
+         "Steps": ""}  # fmt: skip
+FORMS = ["# {}\n{}\n", "{}\n===\n{}\n"]
+PARTS = st.tuples(st.sampled_from(sorted(NAMES)), st.sampled_from(["go.", "a b", "x\ny"]))
+
+
+@given(st.lists(PARTS, min_size=1, max_size=6), st.sampled_from(FORMS))
+def test_every_section_comes_to_its_place_and_none_is_lost(parts, form):
+    raw = "\n".join(form.format(*part) for part in parts)
+    prompt = a0(raw)
+    wanted = {key: [text for name, text in parts if NAMES[name] == key] for key in NAMES.values()}
+    for key in ("context", "format", "tone") if wanted["task"] else ("format", "tone"):
+        if wanted[key]:
+            assert prompt.body[key] == "\n\n".join(wanted[key])
+    if wanted["task"]:
+        assert prompt.body["task"] == "\n\n".join(wanted["task"])
+        unknown = [(name, text) for name, text in parts if not NAMES[name]]
+        assert [(h["name"], h["text"]) for h in prompt.extras["headers"]] == unknown
+    else:
+        assert prompt.body["task"] == raw.strip()
+    assert prompt.extras["format"] == "markdown"
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [("**Task:** go", "markdown"), ("go\n```\nx = 1\n```", "markdown"),
+     ("Goal\n====\ngo", "markdown"), ("a * b ** c", "plain"), ("#1 of them", "plain"),
+     ("{'task': 'go'}", "json")],
+)  # fmt: skip
+def test_the_format_is_named(raw, kind):
+    assert a0(raw).extras["format"] == kind
+
+
+def test_what_the_record_holds_already_is_no_default():
+    stage = Preprocessing(ALIASES, words, window_tokens=60)
+    body = stage(
+        SuperPrompt(body={"text": "# Task\nGo.\n# Depth\nlow", "tone": "dry", "depth": "x"})
+    )
+    assert (body.body["tone"], body.body["depth"], body.body["system"]) == (
+        "dry",
+        "low",
+        "consultant",
+    )
+
+
 WINDOW = 12
 SENTENCES = st.lists(
-    st.lists(st.sampled_from(["gate", "drops", "chunks", "lock", "wide"]), min_size=1, max_size=40),
-    min_size=1, max_size=40,
+    st.lists(st.sampled_from(["gate", "drops", "chunks", "lock", "wide"]), min_size=1, max_size=30),
+    min_size=1, max_size=12,
 ).map(lambda rows: [" ".join(row) + "." for row in rows])  # fmt: skip
 
 
@@ -267,6 +313,30 @@ def test_nothing_is_lost_while_it_fits_into_the_pieces(sentences, limit):
     assert words(shown) + lost == words(text)
     if words(text) <= limit * WINDOW:
         assert lost == 0 and shown == text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SENTENCES, min_size=1, max_size=6), st.integers(6, 10))
+def test_pieces_stay_in_their_segment_and_every_segment_has_one(segments, limit):
+    texts = [" ".join(sentences) for sentences in segments]
+    pieces, _ = cut_pieces(texts, limit=limit, count=words, window=WINDOW)
+    assert len(pieces) <= limit
+    assert {p.segment for p in pieces} == set(range(len(texts)))
+    places = [(p.segment, p.start, p.end) for p in pieces]
+    assert places == sorted(places)
+    for before, after in itertools.pairwise(places):
+        assert before[0] < after[0] or before[2] <= after[1]
+    assert all(0 <= p.start < p.end <= len(texts[p.segment]) for p in pieces)
+
+
+@pytest.mark.parametrize(
+    ("raw", "number"),
+    [("How are the chunks ranked, and what happens to equal scores?", 2),
+     ("How are the chunks ranked, and what happens to them later?", 1),
+     ("How are they ranked, and why so?", 1)],
+)  # fmt: skip
+def test_two_questions_in_a_sentence_part_unless_one_leans_on_the_other(raw, number):
+    assert len(a0(raw).extras["query_pieces"]) == number
 
 
 @settings(max_examples=200, deadline=None)
