@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragstream_core.prompting.pack import (
@@ -23,11 +23,17 @@ LINES = st.one_of(
     st.sampled_from(["", "def f():", "  x = 1", "… 3 lines omitted (1-3) …", "  7  seven", "k: v"]),
     st.integers(MAX_LINE_CHARS - 1, MAX_LINE_CHARS + 2).map("y".__mul__),
 )
-TEXTS = st.lists(LINES, min_size=1, max_size=120).map("\n".join)
+TEXTS = st.builds(  # long ones too, of few different lines
+    lambda lines, times: "\n".join(lines * times),
+    st.lists(LINES, min_size=1, max_size=20),
+    st.integers(1, 9),
+)
 PATHS = st.sampled_from(["a.py", "a.md", "a.json", "a.yaml", "a.go", "noext", "a.py.diff"])
 
 
 @given(TEXTS, PATHS)
+@example("\n".join(["def f():", "    x"] * 40), "a.py")
+@example("\n".join(["def f():", "    x", "    y"] * 40), "a.py")
 def test_each_line_is_shown_under_its_number_or_counted_as_omitted(text, path):
     lines, kept, at = text.split("\n"), [], 0
     for shown in pack(text, path).split("\n"):
@@ -49,16 +55,14 @@ def test_each_line_is_shown_under_its_number_or_counted_as_omitted(text, path):
     assert all({i - 1, i + 1} <= wanted for i in set(kept) - wanted)
 
 
-@given(st.lists(st.integers(0, 3), min_size=MAX_SIGNATURES + 50, max_size=400))
+@given(st.lists(st.integers(0, 3), min_size=MAX_SIGNATURES + 20, max_size=MAX_SIGNATURES + 60))
 def test_where_there_are_too_many_signatures_the_outer_ones_stay(depths):
+    body = ["# said of it", "# in two lines"]
     lines = [f"{' ' * depth}def name_{n}():" for n, depth in enumerate(depths)]
-    packed = bare(pack("\n".join(lines), "a.py")).split("\n")
-    inner = range(HEAD_LINES, len(lines) - TAIL_LINES)
-    shown = [depths[i] for i in inner if lines[i] in packed]
-    left = [depths[i] for i in inner if lines[i] not in packed]
-    assert len(shown) >= min(MAX_SIGNATURES, len(inner))
-    most = sorted(depths[i] for i in inner)[:MAX_SIGNATURES][-1]
-    assert all(depth >= most for depth in left)
+    text = "\n".join([*body * 20, *(part for line in lines for part in (line, *body)), *body * 10])
+    packed = bare(pack(text, "a.py")).split("\n")
+    shown = [depth for depth, line in zip(depths, lines, strict=True) if line in packed]
+    assert sorted(shown) == sorted(depths)[:MAX_SIGNATURES]
 
 
 @given(TEXTS)

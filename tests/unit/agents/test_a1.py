@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.agents import a1_file_injector
-from ragstream_core.agents.a1_file_injector import FileInjector
+from ragstream_core.agents.a1_file_injector import FileInjector, candidates
 from ragstream_core.errors import UsageError
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import SuperPrompt, to_json
@@ -78,6 +78,20 @@ def test_off_files_are_not_injected_unless_forced():
     assert paths(a1("Explain", off=["src/app.py"], named=["src/app.py"])) == ["src/app.py"]
 
 
+@given(st.sampled_from(sorted(FILES)), st.integers(0, 30))
+def test_an_end_of_a_path_means_it_only_from_a_folder_on(path, cut):
+    token = path[cut:]
+    fits = candidates(token, sorted(FILES)) if token else []
+    assert (path in fits) == (bool(token) and (cut == 0 or path[cut - 1] == "/"))
+
+
+def test_a_forced_file_that_is_mentioned_too_is_taken_once_and_without_a_word():
+    prompt = a1("see notes.md and app.py", named=["notes.md", "src/app.py"], off=["src/app.py"])
+    assert paths(prompt) == ["notes.md", "src/app.py"]
+    assert "OFF" not in warned(prompt)
+    assert not any("stay with" in row["message"] for row in prompt.extras["events"])
+
+
 @given(st.sets(st.sampled_from(sorted(FILES))), st.integers(1, 6))
 def test_a_glob_takes_what_is_neither_off_nor_a_note_and_says_what_it_leaves(off, most):
     with pytest.MonkeyPatch.context() as patch:
@@ -118,6 +132,7 @@ def test_the_threshold_flips_full_to_pack():
 
 def test_a_file_changed_since_ingestion_is_flagged():
     assert "changed since ingestion" in warned(a1("see app.py", manifest={"src/app.py": "0" * 64}))
+    assert warned(a1("see app.py", manifest={"src/other.py": "0" * 64})) == ""
 
 
 def test_a_file_that_is_no_text_is_left_out_with_a_warning():

@@ -176,6 +176,37 @@ def test_receipts_against_the_disk_by_key_by_file_and_without_a_record(space, tm
         verify_text(space, "Just a text.\n")
 
 
+def test_of_two_projects_with_one_path_the_one_that_was_quoted_is_meant(space, tmp_path):
+    other = {"catalog.md": "# Catalog\n\nA catalog of garden tools, spades and rakes.\n"}
+    write_docs(tmp_path, "alpha", other)
+    space.ingest("alpha")
+    prompt, key = made(space, projects=("alpha", "demo"))
+    homes = {
+        c.id: c.meta["project"] for c in prompt.base_context_chunks if c.source == "catalog.md"
+    }
+    assert set(homes.values()) == {"alpha", "demo"}
+    for chunk_id, project in homes.items():
+        assert trace(space, chunk_id, key)["project"] == project
+    quoted = {row["sha256"]: row for row in verify_key(space, key)["files"]}
+    for chunk_id, project in homes.items():
+        if chunk_id in prompt.final_selection_ids:
+            assert quoted[chunk_id.split("::")[1]]["project"] == project
+
+
+def test_of_the_same_file_in_two_projects_the_one_that_is_still_there_is_named(space, tmp_path):
+    for project in ("alpha", "zeta"):
+        write_docs(tmp_path, project)
+        space.ingest(project)
+    _, key = made(space, projects=("alpha", "demo", "zeta"))
+    for project, left in (("alpha", "demo"), ("demo", "zeta")):
+        (tmp_path / "doc_raw" / project / "catalog.md").write_text("Gone.\n")
+        rows = [r for r in verify_key(space, key)["files"] if r["path"] == "catalog.md"]
+        assert [(r["project"], r["state"]) for r in rows] == [(left, "current")]
+    (tmp_path / "doc_raw" / "zeta" / "catalog.md").unlink()
+    rows = [r for r in verify_key(space, key)["files"] if r["path"] == "catalog.md"]
+    assert [r["state"] for r in rows] == ["changed"]
+
+
 def test_a_diff_is_a_citation_of_its_own(space, tmp_path):
     docs = tmp_path / "doc_raw" / "demo"
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):

@@ -122,10 +122,13 @@ def test_the_folder_is_read_as_often_however_many_files_are_off(space, monkeypat
         assert len(read) == 1
 
 
-def test_a_file_to_switch_off_is_named_by_its_whole_path(space):
+def test_a_file_to_switch_off_is_named_by_its_whole_path(space, tmp_path):
     with pytest.raises(UsageError, match=r"off limits\.txt: give its whole path") as found:
         ask(space, off=("limits.txt",))
     assert "demo/notes/limits.txt" in str(found.value.hint)
+    write_docs(tmp_path, docs={"demo/catalog.md": "Another catalog."})
+    pinned = space.pin(PromptRequest("What is it?", ("demo",), off=("demo/catalog.md",)))
+    assert pinned.off == ("demo/demo/catalog.md",)  # inside of the project, before its own name
     with pytest.raises(UsageError, match="no such file") as found:
         ask(space, off=("qqq",))
     assert found.value.hint

@@ -196,6 +196,26 @@ def test_the_stage_asks_with_all_pieces_as_the_whole_and_gates_by_the_aggregate(
     assert done.extras["decisions"][0]["rule"] == "min_score"
 
 
+@given(st.integers(0, 9), st.integers(1, 9), st.floats(-1, 1))
+def test_what_goes_on_is_the_first_few_that_are_near_enough(count, top_k, least):
+    from ragstream_core.agents.retrieval import RetrievalStage
+    from ragstream_core.records import Chunk, Hit, SuperPrompt
+
+    near = [round(0.9 - n / 5, 6) for n in range(count)]
+    hits = [Hit(f"{n}::x::0", 1.0 - n / 10, cosine=c, best_cosine=c, bm25=0.0, scores={},
+                piece_cosines=(c,)) for n, c in enumerate(near)]  # fmt: skip
+    stage = RetrievalStage(lambda *_: hits, lambda ids: [Chunk(i, i, "", (0, 0), {}) for i in ids],
+                           top_k, least)  # fmt: skip
+    done = stage(SuperPrompt())
+    kept = [hit.chunk_id for hit in hits[:top_k] if hit.cosine >= least]
+    assert done.views_by_stage["retrieval"] == kept
+    assert [chunk.id for chunk in done.base_context_chunks] == kept == list(done.extras["scores"])
+    assert [row["kept"] for row in done.extras["decisions"]] == [h.chunk_id in kept for h in hits]
+    low = sum(hit.cosine < least for hit in hits[:top_k])
+    said = done.extras["events"][-1]["message"]
+    assert (f", {low} below retrieval.min_score" in said) == (low > 0)
+
+
 def test_a_file_off_in_one_project_stays_eligible_in_another():
     texts = {"same.md::1": "catalog vector file", "z.md::2": "gate ledger"}
     views = [View("a", texts), View("b", texts)]
