@@ -53,10 +53,12 @@ def test_a_fragment_that_shows_a_file_in_another_version_gives_way_and_is_a_conf
 
 
 def test_the_numbers_of_a_files_lines_hide_nothing_from_the_comparison():
-    said = Chunk("history::chat::1-1::0", "log", CODE, (0, 9), {"turn_id_end": 1})
-    numbered = {**FILE, "text": number_lines(CODE), "numbered": True}
-    assert against_files(said, [FILE]) == against_files(said, [numbered])
-    assert against_files(said, [FILE]).rule == "duplicates_files"
+    for text in (CODE, "The retries of the server are three,\nand no more.\n"):
+        said = Chunk("history::chat::1-1::0", "log", text, (0, 9), {"turn_id_end": 1})
+        plain = {**FILE, "text": text}
+        numbered = {**plain, "text": number_lines(text), "numbered": True}
+        assert against_files(said, [plain]) == against_files(said, [numbered])
+        assert against_files(said, [plain]).rule == "duplicates_files"
 
 
 def test_the_same_version_of_a_file_is_no_conflict():
