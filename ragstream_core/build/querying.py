@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.aliases import default_alias_text
@@ -239,7 +239,7 @@ def _names(
 
 
 def _switched_off(workspace: Workspace, paths: Sequence[str], pins: Sequence[Pin]) -> set[str]:
-    """Return the files that are switched off as ``project/path``.
+    """Return the files that are switched off as ``project/path``; folders are read if need be.
 
     Raises:
         UsageError: No such file, or a path that does not say which of several projects it means.
@@ -247,26 +247,27 @@ def _switched_off(workspace: Workspace, paths: Sequence[str], pins: Sequence[Pin
     if not paths:
         return set()
     known = {
-        f"{pin.project}/{name}"
+        f"{pin.project}/{path}"
         for pin in pins
-        for name in {
-            *view(workspace, pin.project, pin.generation).paths,
-            *injectable(workspace, pin.project),
-        }
+        for path in view(workspace, pin.project, pin.generation).paths
     }
-    return {_qualified(path, known, pins) for path in paths}
+    if any(_known_as(path, known, pins) is None for path in paths):
+        known |= {f"{p.project}/{path}" for p in pins for path in injectable(workspace, p.project)}
+    return {_known_as(path, known, pins) or _unknown(path, known) for path in paths}
 
 
-def _qualified(path: str, known: Collection[str], pins: Sequence[Pin]) -> str:
-    """Return a file as ``project/path``; in the only project a file of that name comes first.
+def _known_as(path: str, known: Collection[str], pins: Sequence[Pin]) -> str | None:
+    """Return a file as ``project/path``; in the only project a file of that name comes first."""
+    wanted = [f"{pins[0].project}/{path}", path] if len(pins) == 1 else [path]
+    return next((name for name in wanted if name in known), None)
+
+
+def _unknown(path: str, known: Collection[str]) -> NoReturn:
+    """Refuse a file that cannot be switched off.
 
     Raises:
-        UsageError: No such file, or a path that does not say which of several projects it means.
+        UsageError: Always; near names are said.
     """
-    wanted = [f"{pins[0].project}/{path}", path] if len(pins) == 1 else [path]
-    for name in wanted:
-        if name in known:
-            return name
     near = sorted(name for name in known if name.endswith(f"/{path}"))
     what = "give its whole path" if near else "no such file"
     near = near or get_close_matches(path, sorted(known), 3, 0.5)

@@ -107,7 +107,7 @@ def test_a_long_file_is_packed_and_a_changed_one_is_said(space, tmp_path):
     assert "changed since ingestion" in messages(prompt)
 
 
-def test_the_folder_is_read_as_often_however_many_files_are_off(space, monkeypatch):
+def test_the_folder_is_read_once_at_most_however_many_files_are_off(space, tmp_path, monkeypatch):
     names, read = sorted(set(space.view("demo", 0).paths)), []
 
     def counted(*args):
@@ -115,11 +115,14 @@ def test_the_folder_is_read_as_often_however_many_files_are_off(space, monkeypat
         return injectable(*args)
 
     monkeypatch.setattr(querying, "injectable", counted)
+    write_docs(tmp_path, docs={"fresh.md": "Not in the index yet."})
     for count in range(1, len(names) + 1):
-        read.clear()
-        request = PromptRequest(text="What is it?", projects=("demo",), off=tuple(names[:count]))
-        assert space.pin(request).off == tuple(f"demo/{name}" for name in names[:count])
-        assert len(read) == 1
+        for new in ((), ("fresh.md",)):
+            read.clear()
+            off = (*names[:count], *new)
+            pinned = space.pin(PromptRequest(text="What is it?", projects=("demo",), off=off))
+            assert pinned.off == tuple(sorted(f"demo/{name}" for name in off))
+            assert len(read) == len(new)  # for what the index does not know
 
 
 def test_a_file_to_switch_off_is_named_by_its_whole_path(space, tmp_path):
@@ -127,6 +130,7 @@ def test_a_file_to_switch_off_is_named_by_its_whole_path(space, tmp_path):
         ask(space, off=("limits.txt",))
     assert "demo/notes/limits.txt" in str(found.value.hint)
     write_docs(tmp_path, docs={"demo/catalog.md": "Another catalog."})
+    space.ingest("demo")
     pinned = space.pin(PromptRequest("What is it?", ("demo",), off=("demo/catalog.md",)))
     assert pinned.off == ("demo/demo/catalog.md",)  # inside of the project, before its own name
     with pytest.raises(UsageError, match="no such file") as found:
