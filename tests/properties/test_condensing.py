@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.agents.a4_condenser import STAGE
+from ragstream_core.agents.a4_condenser import STAGE, Condenser, empty_s_ctx
 from ragstream_core.agents.condensing import MAX_QUOTE_CHARS, Condensed, Passages
 from ragstream_core.agents.quotable import quotes_of, readable
 from ragstream_core.agents.reading import Reading, stemmed_terms
@@ -13,11 +13,13 @@ from ragstream_core.agents.selection import (
     select,
     sentence_ends,
 )
+from ragstream_core.prompting.compose import Layout, compose
 from ragstream_core.prompting.render import render_s_ctx_md
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
-from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.terms import terms
 from tests.properties.test_stages import CASES, condensed
+from tests.unit.agents.test_condense import GATE, kept
 
 COUNTER = HeuristicTokenCounter()
 PARTS = st.sampled_from(
@@ -162,3 +164,26 @@ def test_of_what_a_model_quotes_only_whole_sentences_are_shown(sentences, data):
     ends = [(i, j) for i in range(len(rows)) for j in range(i + 1, len(rows) + 1)]
     wholes = {" ".join(rows[i:j]) for i, j in ends}
     assert {quote.text for quote, _, _ in passages.sentences(answer.facts)} <= wholes
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(300, 3000), st.integers(1, 8), st.integers(1, 1500), st.booleans())
+def test_older_turns_take_their_share_and_no_more(budget, turns, most, first):
+    prompt = kept(*(f"# Gate\n{GATE}" * 3 for _ in range(4)))
+    past = [
+        Chunk(f"history::chat::{n}-{n}::0", "log", f"{n}. {GATE}", (0, 9), {"turn_id_end": n})
+        for n in range(turns)
+    ]
+    prompt.base_context_chunks += past
+    prompt.views_by_stage["a3"] = [c.id for c in [*past, *prompt.base_context_chunks[:4]]]
+    bare = evolve(prompt, final_selection_ids=[])
+    bare.extras |= {"s_ctx": empty_s_ctx(), "nothing_relevant": False, "short_ids": {}}
+    free = max(0, budget - COUNTER.count(compose(bare, Layout()).text))
+    done = Condenser(
+        COUNTER, budget_tokens=budget, token_overhead=0, history_tokens=most, history_first=first
+    )(prompt)
+    rows = [d for d in done.extras["decisions"] if d["chunk_id"].startswith("history::")]
+    taken = sum(d["tokens"] for d in rows)
+    share = min(most, free if first else free // 4)
+    assert taken <= share
+    assert taken or share < framed_tokens(past[0], COUNTER)

@@ -26,6 +26,7 @@ from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk, SuperPrompt, evolve, from_json, to_json
 
 COUNTER = HeuristicTokenCounter()
+OVERHEAD = 80
 ALIASES = parse_aliases(default_alias_text())
 SUBJECTS = ["gate", "index", "journal", "retriever", "cache", "Kafka", "fence", "token budget"]
 VERBS = ["drops", "writes", "must never exceed", "reads at most 20 of", "ranks", "requires"]
@@ -204,7 +205,8 @@ def condensed(case, budget, most, fillings):
         prompt = stage(prompt)
     condenser = Condenser(
         COUNTER, Layout("Never guess.", "Memory line."), budget_tokens=budget,
-        max_context_tokens=budget, token_overhead=80, max_facts=most, max_context_chars=100_000,
+        max_context_tokens=budget, token_overhead=OVERHEAD, max_facts=most,
+        max_context_chars=100_000,
     )  # fmt: skip
     prompt = retrieved(prompt, seed)
     with mock.patch.object(a4_condenser, "MOST_FILLINGS", fillings):
@@ -225,7 +227,8 @@ def test_what_facts_leave_of_their_reserve_goes_to_the_attachments(case, budget,
     assert tokens >= before and set(plain.final_selection_ids) <= set(picked)
     if tokens > before:
         layout = Layout("Never guess.", "Memory line.")
-        assert COUNTER.count(compose(prompt, layout).text) <= budget
+        bare = evolve(prompt, final_selection_ids=[])
+        assert COUNTER.count(compose(bare, layout).text) + tokens + OVERHEAD <= budget
 
 
 def test_what_is_given_back_is_used():
