@@ -154,8 +154,9 @@ def print_diff(found: Mapping[str, Any]) -> None:
         typer.echo(f"input {row['input']}: caused {row['effect']}")
         _indented(row["details"])
     for project, changes in found["documents"].items():
+        typer.echo(f"documents of {project} between the generations")
         for kind, paths in changes.items():
-            _indented([f"{project}/{path} {kind}" for path in paths])
+            _indented([f"{path} {kind}" for path in paths])
     for line in found["environment"]:
         typer.echo(f"environment: {printable(line)}")
 

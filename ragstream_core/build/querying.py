@@ -272,7 +272,7 @@ def _unknown(path: str, known: Collection[str]) -> NoReturn:
     what = "give its whole path" if near else "no such file"
     near = near or get_close_matches(path, sorted(known), 3, 0.5)
     raise UsageError(
-        f"--off {path}: {what}",
+        f"{path} is to be left out: {what}",
         hint=f"one of: {', '.join(near[:3])}" if near else "its path below the project's folder",
     )
 
