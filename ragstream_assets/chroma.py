@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.documents import GROUP, INDEX, projects
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.previews import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.build.collections import compare
@@ -41,9 +41,8 @@ def chroma_collection(
     if not space.config.settings.vector_store.collection:
         return dg.MaterializeResult(metadata={"made": "switched off: vector_store.collection"})
     with derived_errors():
-        report = space.sync_collection(
-            context.partition_key, rebuild=config.rebuild, verify_all=config.verify
-        )
+        (project,) = chosen(context)
+        report = space.sync_collection(project, rebuild=config.rebuild, verify_all=config.verify)
     version = dg.DataVersion(report.receipt.digest)
     return dg.MaterializeResult(metadata=collection_metadata(report), data_version=version)
 

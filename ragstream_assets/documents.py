@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.failures import short_errors
+from ragstream_assets.failures import chosen, short_errors
 from ragstream_assets.previews import (
     chunk_metadata,
     embedding_metadata,
@@ -82,8 +82,9 @@ def ingest(
     """Bring one project's index up to date: scan, chunk, embed what is new, commit."""
     space, left = workspace.open(), outcome(context.run_id)
     with short_errors(context.run_id):
+        (project,) = chosen(context)
         left.stats = stats = space.ingest(
-            context.partition_key,
+            project,
             verify=config.verify,
             rebuild=config.rebuild,
             progress=reporter(context.log.info, left.progress),

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.previews import Metadata, table
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
@@ -77,9 +77,9 @@ def sweep_thresholds(
 ) -> dg.MaterializeResult[None]:
     """Ask the gold questions under some thresholds, and keep a file of figures a pair."""
     space, made = workspace.open(), []
-    keys = {pair_of(key): key for key in context.partition_keys}
     progress = functools.partial(reporter(context.log.info, None), "sweep")
     with derived_errors():
+        keys = {pair_of(key): key for key in chosen(context, "pair of thresholds")}
         for project in _projects(space, config):
             for point in sweeping.sweep(space, project, [*keys], progress=progress):
                 write_point(sweeping.points_dir(space, project), point)

@@ -6,7 +6,36 @@ from collections.abc import Iterator
 import dagster as dg
 
 from ragstream_assets.recording.outcomes import outcome
-from ragstream_core.errors import RagstreamError
+from ragstream_core.errors import RagstreamError, UsageError
+
+
+def failure(said: str, next_: str = "") -> dg.Failure:
+    """Return what a step raises to say what is wrong and what to do next, in the first two lines.
+
+    Args:
+        said: What is wrong, and where.
+        next_: What to do; empty where nobody knows.
+    """
+    text = f"{said}\nnext: {next_}" if next_ else said
+    return dg.Failure(text, metadata={"next": next_ or "-"}, allow_retries=False)
+
+
+def chosen(context: dg.AssetExecutionContext, what: str = "project") -> list[str]:
+    """Return the partitions that a run works on; Dagster launches one without them as well.
+
+    Args:
+        context: Of the run.
+        what: What a partition is, for people.
+
+    Raises:
+        UsageError: None is chosen.
+    """
+    try:
+        return list(context.partition_keys)
+    except dg.DagsterInvariantViolationError:
+        raise UsageError(
+            f"no {what} is chosen", hint=f"launch it again with a {what} as its partition"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -23,15 +52,11 @@ def short_errors(run_id: str) -> Iterator[None]:
         yield
     except RagstreamError as error:
         outcome(run_id).error = error
-        raise dg.Failure(
-            error.message, metadata={"next": error.hint or "-"}, allow_retries=False
-        ) from None
+        raise failure(error.message, error.hint) from None
     except Exception as error:  # the boundary of everything
         outcome(run_id).error = error
-        raise dg.Failure(
-            f"{type(error).__name__}: unexpected; run it with --no-record --traceback to see it",
-            allow_retries=False,
-        ) from None
+        again = "run it with --no-record --traceback to see it"
+        raise failure(f"{type(error).__name__}: unexpected", again) from None
 
 
 @contextlib.contextmanager
@@ -46,8 +71,6 @@ def derived_errors() -> Iterator[None]:
     try:
         yield
     except RagstreamError as error:
-        raise dg.Failure(
-            error.message, metadata={"next": error.hint or "-"}, allow_retries=False
-        ) from None
+        raise failure(error.message, error.hint) from None
     except Exception as error:  # the boundary of everything
-        raise dg.Failure(f"{type(error).__name__}: unexpected", allow_retries=False) from None
+        raise failure(f"{type(error).__name__}: unexpected") from None

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ragstream_assets.charts import line
 from ragstream_assets.documents import projects
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.previews import ROWS, table
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
@@ -73,8 +73,9 @@ def judge_answers(
     context: dg.AssetExecutionContext, config: FaithfulnessConfig, workspace: WorkspaceResource
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Answer one project's gold questions, judge the answers, keep the figures."""
-    space, project = workspace.open(), context.partition_key
+    space = workspace.open()
     with derived_errors():
+        (project,) = chosen(context)
         report = evaluation.of_gold(
             space,
             project,

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.chroma import collection_metadata
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.history_previews import (
     log_metadata,
     month_metadata,
@@ -128,10 +128,10 @@ def embed_months(
     After a change of the model these months are embedded for the new one, which takes over when
     the last month is done.
     """
-    chosen = context.partition_keys
     with derived_errors():
-        done = history_upkeep.backfill(workspace.open(), chosen, **_given(context))
-    report_months(context, done, besides=chosen)
+        wanted = chosen(context, "month")
+        done = history_upkeep.backfill(workspace.open(), wanted, **_given(context))
+    report_months(context, done, besides=wanted)
     version = dg.DataVersion(done.stats.digest) if done.stats.digest else None
     return dg.MaterializeResult(metadata=run_metadata(done), data_version=version)
 

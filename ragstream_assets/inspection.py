@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ragstream_assets.charts import bars
 from ragstream_assets.documents import INDEX, projects
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.previews import Metadata, table
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
@@ -46,12 +46,12 @@ def draw_project_map(
     context: dg.AssetExecutionContext, config: MapConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """What lies together in a project's index, what is nearest to what, how long its chunks are."""
-    space, project = workspace.open(), context.partition_key
-    request = maps.MapRequest(
-        (project,), False, config.method, config.limit, config.seed, config.perplexity
-    )
-    progress = reporter(context.log.info, None)
+    space, progress = workspace.open(), reporter(context.log.info, None)
     with derived_errors():
+        (project,) = chosen(context)
+        request = maps.MapRequest(
+            (project,), False, config.method, config.limit, config.seed, config.perplexity
+        )
         version = maps.state(space, request)
         found = maps.draw(space, request, progress)
         near = neighbours.nearest(space, [project], anchors=ANCHORS, k=NEIGHBOURS, seed=config.seed)

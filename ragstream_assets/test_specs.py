@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.documents import INDEX, projects
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.previews import PREVIEW_CHARS, Metadata, table
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
@@ -44,15 +44,12 @@ def test_spec(
     context: dg.AssetExecutionContext, config: TestSpecConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Test cases with their sources, and which requirement has one: `data/specs/<project>`."""
-    request = SpecRequest(
-        context.partition_key,
-        tuple(config.requirements),
-        config.pattern,
-        form=config.form,
-        renew=True,
-    )
     progress = functools.partial(reporter(context.log.info, None), "requirements")
     with derived_errors():
+        (project,) = chosen(context)
+        request = SpecRequest(
+            project, tuple(config.requirements), config.pattern, form=config.form, renew=True
+        )
         kept = write_kept(workspace.open(), request, progress=progress)
     version = dg.DataVersion(sha256_hex(kept.markdown))
     return dg.MaterializeResult(metadata=spec_metadata(kept), data_version=version)

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
+import pytest
 import yaml
 
 from ragstream_assets.definitions import defs
+from ragstream_assets.resources import adopt
 from ragstream_core.orchestration.chain import CHAIN, RERUN
 
 ROOT = Path(__file__).parents[2]
@@ -118,3 +121,20 @@ def test_the_executor_is_in_process_everywhere():
 def test_workspace_yaml_names_the_location():
     entry = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"][0]["python_module"]
     assert entry == {"module_name": "ragstream_assets.definitions", "location_name": "ragstream"}
+
+
+PARTITIONED = {spec.key for spec in defs.resolve_all_asset_specs() if spec.partitions_def}
+
+
+@pytest.mark.parametrize("key", sorted(PARTITIONED), ids=dg.AssetKey.to_user_string)
+def test_a_run_without_a_partition_says_that_it_needs_one(space, home, key):
+    done = dg.materialize(
+        [defs.resolve_assets_def(key)],
+        instance=home,
+        run_config={"resources": {"workspace": {"config": adopt(space)}}},
+        raise_on_error=False,
+    )
+    (failed, *_) = [event for event in done.all_events if event.is_step_failure]
+    said = failed.step_failure_data.user_failure_data
+    assert said.description.startswith("no ") and " is chosen\nnext: launch" in said.description
+    assert "as its partition" in said.metadata["next"].value
