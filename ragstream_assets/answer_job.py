@@ -9,10 +9,11 @@ from pydantic import Field
 
 from ragstream_assets.failures import short_errors
 from ragstream_assets.previews import PREVIEW_CHARS, Metadata, table, usd
-from ragstream_assets.query_job import through_chain
+from ragstream_assets.query_job import IN, through_chain
 from ragstream_assets.recording.answer_record import ANSWERS
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
+from ragstream_assets.stage_settings import FROM_RUN_MEANS
 from ragstream_core.answering.answer import Answer
 from ragstream_core.build.answering import attempt, prepare
 from ragstream_core.orchestration.prompt_store import key_of
@@ -36,9 +37,10 @@ class AnswerConfig(dg.Config):
     allow_secrets: bool = Field(
         default=False, description="Send it although it seems to hold keys or passwords."
     )
+    from_run: str = Field(default="", description=FROM_RUN_MEANS)
 
 
-@dg.op(out=dg.Out(dg.Nothing))
+@dg.op(out=dg.Out(dg.Nothing), ins={"prompt": IN})
 def answer(
     context: dg.OpExecutionContext,
     config: AnswerConfig,

@@ -3,7 +3,8 @@
     <data>/prompts/runs/<run>/<step>.<output>.json.gz
     <data>/prompts/runs/<run>/from-<run>                where it read another run's files
 
-Derived: replay never reads it. A re-execution loads from the run that really produced an input.
+Derived: replay never reads it. A re-execution loads from the run that really produced an input; an
+op subset of the Launchpad from the run that its first step names.
 """
 
 import re
@@ -11,7 +12,11 @@ from pathlib import Path
 
 import dagster as dg
 
+from ragstream_assets.failures import failure
 from ragstream_assets.recording.outcomes import outcome
+from ragstream_assets.recording.steps import outputs_before
+from ragstream_assets.retention import PARENT_TAG
+from ragstream_assets.stage_settings import FROM_RUN
 from ragstream_core.atomic import replace_bytes
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.prompt_store import PARENT_PREFIX
@@ -21,6 +26,8 @@ from ragstream_core.records.identity import sha256_hex
 
 STAGE_JSON = "stage_json"
 STAGE_JSON_VERSION = 1
+ROOT_TAG = "dagster/root_run_id"
+_RUN = re.compile(r"[0-9a-f-]{8,36}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -48,36 +55,91 @@ class StageJsonIOManager(dg.IOManager):
             Failure: The file is gone or of another version; the message says where to start.
             OSError: Disk full, permission denied.
         """
-        upstream = context.upstream_output
+        run, upstream = context.step_context, context.upstream_output
+        key, named = run.step.key, str((run.op_config or {}).get(FROM_RUN, ""))
         if upstream is None:
-            raise dg.Failure("this input comes from no step", allow_retries=False)
-        self._note_parent(context, upstream)
-        made = outcome(context.step_context.run_id).read(upstream.step_key)
-        if made is not None:
-            return made
-        path = self._path(upstream)
-        try:
-            data = unpacked(path)
-            if data["version"] == STAGE_JSON_VERSION:
-                return from_json(data["prompt"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        raise dg.Failure(
-            f"the stage JSON {path.parent.name}/{path.name} is gone or cannot be read",
-            metadata={"next": "re-execute all steps of the run"},
-            allow_retries=False,
-        )
+            return self.taken_over(key, named, run.dagster_run, run.instance)
+        if named and upstream.run_id == run.run_id:
+            raise failure(
+                f"{FROM_RUN} is where an op subset begins", f"choose {key}* as the subset"
+            )
+        if upstream.run_id != run.run_id:
+            self._note_parent(run.run_id, str(upstream.run_id))
+        made = outcome(run.run_id).read(upstream.step_key)
+        return read_stage(self._path(upstream)) if made is None else made
 
-    def _note_parent(self, context: dg.InputContext, upstream: dg.OutputContext) -> None:
+    def taken_over(
+        self, step: str, named: str, run: dg.DagsterRun, instance: dg.DagsterInstance
+    ) -> SuperPrompt:
+        """Load what the first step of an op subset reads, and tag its run with where it is from.
+
+        Args:
+            step: Key of the step.
+            named: The run to go on from, or its first digits.
+            run: The run of the subset.
+            instance: Where it is recorded.
+
+        Raises:
+            Failure: No run is named, or its files are gone or of another version.
+            OSError: Disk full, permission denied.
+        """
+        parent, path = self._before(step, named)
+        prompt = read_stage(path)
+        self._note_parent(run.run_id, parent)
+        before = instance.get_run_by_id(parent)
+        if before is not None:
+            root = before.root_run_id or before.tags.get(ROOT_TAG, parent)
+            instance.add_run_tags(run.run_id, {PARENT_TAG: parent, ROOT_TAG: root})
+        return prompt
+
+    def _before(self, step: str, named: str) -> tuple[str, Path]:
+        """Return the run that is named, and the file that a step reads of it or of its parents.
+
+        Raises:
+            Failure: No run is named, or none that has such a file.
+        """
+        found = sorted(self._runs.glob(f"{named}*")) if _RUN.fullmatch(named) else []
+        if len(found) != 1:
+            said = f"no run {named!r} left stage JSON" if named else f"no step runs before {step}"
+            raise failure(said, f"name the run to go on from, or its first 8 digits, as {FROM_RUN}")
+        waiting = [found[0]]
+        for run in waiting:
+            for output in outputs_before(step):
+                if (path := run / f"{output}{SUFFIX}").is_file():
+                    return found[0].name, path
+            notes = (
+                note.name.removeprefix(PARENT_PREFIX) for note in run.glob(f"{PARENT_PREFIX}*")
+            )
+            waiting += [self._runs / name for name in notes if self._runs / name not in waiting]
+        said = f"the run {found[0].name[:8]} has nothing that {step} reads"
+        raise failure(said, "name a run that came that far, or begin the subset earlier")
+
+    def _note_parent(self, run_id: str, parent: str) -> None:
         """Note in a re-execution's folder which run it reads from: that run's files are needed."""
-        run_id = context.step_context.run_id
-        if run_id != upstream.run_id:
-            note = self._runs / run_id / f"{PARENT_PREFIX}{upstream.run_id}"
-            replace_bytes(note, b"", durable=False)
+        replace_bytes(self._runs / run_id / f"{PARENT_PREFIX}{parent}", b"", durable=False)
 
     def _path(self, context: dg.OutputContext) -> Path:
         name = _UNSAFE.sub("_", f"{context.step_key}.{context.name}{SUFFIX}")
         return self._runs / context.run_id / name
+
+
+def read_stage(path: Path) -> SuperPrompt:
+    """Return the prompt in a file.
+
+    Raises:
+        Failure: It is gone, damaged, or of another version.
+    """
+    try:
+        data = unpacked(path)
+        if data["version"] == STAGE_JSON_VERSION:
+            return from_json(data["prompt"])
+        what = f"is of version {data['version']!r}, and this is {STAGE_JSON_VERSION}"
+    except FileNotFoundError:
+        what = "is gone"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        what = "cannot be read"
+    where = f"the stage JSON {path.parent.name}/{path.name}"
+    raise failure(f"{where} {what}", "re-execute all steps of the run")
 
 
 @dg.io_manager(required_resource_keys={"workspace"})

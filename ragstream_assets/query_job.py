@@ -12,12 +12,12 @@ import dagster as dg
 
 from ragstream_assets.example import resolve
 from ragstream_assets.failures import short_errors
-from ragstream_assets.io_managers import STAGE_JSON
+from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
 from ragstream_assets.previews import Metadata, prompt_metadata, stage_metadata
 from ragstream_assets.recording.outcomes import outcome
 from ragstream_assets.recording.steps import AFTER_AUDIT, AGAIN, AUDIT
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.stage_settings import request_config, stage_config
+from ragstream_assets.stage_settings import FROM_RUN, request_config, stage_config
 from ragstream_core.build.editing import with_edits
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import Refused, UsageError
@@ -28,6 +28,8 @@ from ragstream_core.records import SuperPrompt
 JOB = "build_prompt"
 UNKEPT = "ragstream prompt … --no-persist runs it without a trace"
 OUT = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON)
+IN = dg.In(input_manager_key=STAGE_JSON)
+"""An op subset may begin here: then there is no step before it, and `from_run` names a run."""
 
 
 def moment(config: Mapping[str, str]) -> dt.datetime | None:
@@ -120,7 +122,10 @@ def _first_op(spec: StageSpec) -> dg.OpDefinition:
 
 
 def _stage_op(spec: StageSpec) -> dg.OpDefinition:
-    @dg.op(name=spec.op, description=spec.summary, out=OUT, config_schema=stage_config(spec.op))
+    @dg.op(
+        name=spec.op, description=spec.summary, ins={"prompt": IN}, out=OUT,
+        config_schema=stage_config(spec.op),
+    )  # fmt: skip
     def stage(
         context: dg.OpExecutionContext,
         workspace: WorkspaceResource,
@@ -136,7 +141,10 @@ def _audit_op(spec: StageSpec) -> dg.OpDefinition:
     way = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON, is_required=False)
     ways = {"settled": way, "rescoped": way}
 
-    @dg.op(name=spec.op, description=spec.summary, out=ways, config_schema=stage_config(spec.op))
+    @dg.op(
+        name=spec.op, description=spec.summary, ins={"prompt": IN}, out=ways,
+        config_schema=stage_config(spec.op),
+    )  # fmt: skip
     def audit(
         context: dg.OpExecutionContext,
         workspace: WorkspaceResource,
@@ -155,14 +163,23 @@ def _fan_in_op(spec: StageSpec) -> dg.OpDefinition:
         workspace: WorkspaceResource,
         prompts: list[SuperPrompt],
     ) -> dg.Output[SuperPrompt]:
-        result, metadata = staged(context, workspace.open(), op=spec.op, prompt=prompts[-1])
+        space, named = workspace.open(), context.op_config.get(FROM_RUN, "")
+        if not prompts:  # an op subset begins here
+            first = StageJsonIOManager(space).taken_over(
+                spec.op, named, context.run, context.instance
+            )
+            prompts = [first]
+        result, metadata = staged(context, space, op=spec.op, prompt=prompts[-1])
         return dg.Output(result, metadata=metadata)
 
     return fan_in
 
 
 def _last_op(spec: StageSpec) -> dg.OpDefinition:
-    @dg.op(name=spec.op, description=spec.summary, out=OUT, config_schema=stage_config(spec.op))
+    @dg.op(
+        name=spec.op, description=spec.summary, ins={"prompt": IN}, out=OUT,
+        config_schema=stage_config(spec.op),
+    )  # fmt: skip
     def last(
         context: dg.OpExecutionContext,
         workspace: WorkspaceResource,

@@ -33,6 +33,11 @@ OWN = {
     "prompt_builder": ("prompt.",),
 }
 """Op → how the names of the settings that it reads begin."""
+FROM_RUN = "from_run"
+FROM_RUN_MEANS = (
+    "Where an op subset begins here: the run, or its first 8 digits, whose stages before this one "
+    "are taken over."
+)
 
 
 def stage_config(op: str) -> dict[str, dg.Field]:
@@ -42,7 +47,8 @@ def stage_config(op: str) -> dict[str, dg.Field]:
         op: Name of an op of the chain.
     """
     named = "`sha256:…` of what a person changed by hand in what this stage reads."
-    return {"settings": settings_field(op), "edits": _text(named)}
+    fields = {"settings": settings_field(op), "edits": _text(named)}
+    return fields if op == OPS[0] else {**fields, FROM_RUN: _text(FROM_RUN_MEANS)}
 
 
 def request_config() -> dict[str, dg.Field]:

@@ -29,6 +29,17 @@ def upstream_of(op: str, passed: Container[str]) -> str:
     return OPS[position - 1] if position else ""
 
 
+def outputs_before(step: str) -> tuple[str, ...]:
+    """Return the names ``step.output`` of what a step of the job reads, of which a run has one."""
+    op = step.rpartition(".")[2]
+    before = OPS[OPS.index(op) - 1] if op in OPS else OPS[-1]
+    if step != op:
+        return (f"{AUDIT}.rescoped",) if op == RERUN[0] else (f"{AGAIN}.{before}.result",)
+    if op == AFTER_AUDIT:
+        return f"{AGAIN}.{RERUN[-1]}.result", f"{AUDIT}.settled"
+    return (f"{before}.result",)
+
+
 def is_before(step: str, op: str) -> bool:
     """Whether a step comes before an op in the chain."""
     at = AUDIT if step.startswith(f"{AGAIN}.") else step
