@@ -21,6 +21,7 @@ from ragstream_core.records import STAGES
 from ragstream_core.records.identity import shown_name
 
 if TYPE_CHECKING:
+    from ragstream_core.build.explaining.lines import Ancestor
     from ragstream_core.orchestration.prompt_store import PromptRecord
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
@@ -109,6 +110,16 @@ def print_injected(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         name = printable(f"{row['project']}/{row['path']}")
         typer.echo(f"in   {row['short_id']}  ❖ {row['kind']} {name}  sha256 {row['sha256'][:12]}")
+
+
+def print_line(line: Sequence[Ancestor]) -> None:
+    """Print which prompts a prompt goes on from, a line each; nothing where it began anew."""
+    for ancestor in line:
+        changes = [f"{name} = {printable(str(value))} from {op} on"
+                   for op, name, value in ancestor.changes]  # fmt: skip
+        gone = "" if ancestor.kept else ", which is not kept any more"
+        said = ", ".join(changes) or "the same settings"
+        typer.echo(f"goes on from {ancestor.prompt_key[:KEY_DIGITS]}{gone}: {said}")
 
 
 def print_edits(record: PromptRecord) -> None:

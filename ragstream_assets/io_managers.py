@@ -7,6 +7,7 @@ Derived: replay never reads it. A re-execution loads from the run that really pr
 op subset of the Launchpad from the run that its first step names.
 """
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from ragstream_assets.retention import PARENT_TAG
 from ragstream_assets.stage_settings import FROM_RUN
 from ragstream_core.atomic import replace_bytes
 from ragstream_core.build.workspace import Workspace
-from ragstream_core.orchestration.prompt_store import PARENT_PREFIX
+from ragstream_core.errors import RagstreamError
+from ragstream_core.orchestration.chain import OPS
+from ragstream_core.orchestration.prompt_store import PARENT_PREFIX, key_of
 from ragstream_core.orchestration.stage_files import SUFFIX, packed, unpacked
 from ragstream_core.records import SuperPrompt, from_json, to_json
 from ragstream_core.records.identity import sha256_hex
@@ -102,17 +105,32 @@ class StageJsonIOManager(dg.IOManager):
         if len(found) != 1:
             said = f"no run {named!r} left stage JSON" if named else f"no step runs before {step}"
             raise failure(said, f"name the run to go on from, or its first 8 digits, as {FROM_RUN}")
-        waiting = [found[0]]
-        for run in waiting:
+        for run in self._line(found[0].name):
             for output in outputs_before(step):
-                if (path := run / f"{output}{SUFFIX}").is_file():
+                if (path := self._runs / run / f"{output}{SUFFIX}").is_file():
                     return found[0].name, path
-            notes = (
-                note.name.removeprefix(PARENT_PREFIX) for note in run.glob(f"{PARENT_PREFIX}*")
-            )
-            waiting += [self._runs / name for name in notes if self._runs / name not in waiting]
         said = f"the run {found[0].name[:8]} has nothing that {step} reads"
         raise failure(said, "name a run that came that far, or begin the subset earlier")
+
+    def resumed(self, run_id: str) -> str:
+        """Return the key of the finished prompt that a run goes on from, empty for none.
+
+        Args:
+            run_id: A re-execution, or the run of an op subset.
+        """
+        for run in self._line(run_id)[1:]:
+            with contextlib.suppress(dg.Failure, RagstreamError):
+                return key_of(read_stage(self._runs / run / f"{OPS[-1]}.result{SUFFIX}"))
+        return ""
+
+    def _line(self, run_id: str) -> list[str]:
+        """Return a run and those whose files it reads, the nearest first."""
+        line = [run_id]
+        for run in line:
+            notes = (self._runs / run).glob(f"{PARENT_PREFIX}*")
+            parents = sorted(note.name.removeprefix(PARENT_PREFIX) for note in notes)
+            line += [parent for parent in parents if parent not in line]
+        return line
 
     def _note_parent(self, run_id: str, parent: str) -> None:
         """Note in a re-execution's folder which run it reads from: that run's files are needed."""

@@ -189,7 +189,10 @@ def _last_op(spec: StageSpec) -> dg.OpDefinition:
         result, metadata = staged(context, space, op=spec.op, prompt=prompt)
         with short_errors(context.run_id):
             record = left.record or space.finish(
-                result, run_id=context.run_id, timings_ms=left.timings_ms
+                result,
+                run_id=context.run_id,
+                resumed=StageJsonIOManager(space).resumed(context.run_id),
+                timings_ms=left.timings_ms,
             )
             metadata.update(prompt_metadata(result, record))
         return dg.Output(result, metadata=metadata)

@@ -140,6 +140,7 @@ def record_stage(
         timings_ms={},
         record=None,
         recording=None,
+        resumed=before.record.prompt_key if before.record else before.resumed,
     )
     if before.recording and is_on(workspace) and workspace.persists(inputs_of(given)):
         start = replace(start, recording=Recording())

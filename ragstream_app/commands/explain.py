@@ -55,6 +55,7 @@ def explain(
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     from ragstream_core.build.asking import recorded_usage
+    from ragstream_core.build.explaining.lines import line_of
     from ragstream_core.build.explaining.tracing import injected_rows
     from ragstream_core.orchestration.explain import named, ways
     from ragstream_core.records.identity import shown_name
@@ -64,7 +65,7 @@ def explain(
     decisions = workspace.decisions(full_key)
     record = workspace.store.record(full_key)
     locked = bool(record.inputs["lock"])
-    usage = recorded_usage(workspace, record.exchanges)
+    usage, line = recorded_usage(workspace, record.exchanges), line_of(workspace.store, record)
     files = injected_rows(record)
     found = ways(decisions)
     if chunk:
@@ -79,6 +80,7 @@ def explain(
     if as_json:
         edits = {"edits": [_told(edit) for edit in record.edits], "parent": record.parent}
         said = {"notes": record.notes, "files": files, "llm": usage}
+        said["goes_on_from"] = [asdict(ancestor) for ancestor in line]
         emit_json({"prompt_key": full_key, "locked": locked, **edits, **said, "candidates": found})
         return
     from ragstream_app.rendering import print_usage
@@ -86,9 +88,11 @@ def explain(
         print_edits,
         print_explained,
         print_injected,
+        print_line,
         print_notes,
     )
 
+    print_line(line)
     print_edits(record)
     if not chunk:
         print_notes(record)

@@ -70,7 +70,9 @@ def resume(
         recording = Recording()
         recording.run_id = then.run_id or recording.run_id
         recording.end()
-    before = RecordedPrompt(newest, _request(inputs), inputs, passed, recording=recording)
+    before = RecordedPrompt(
+        newest, _request(inputs), inputs, passed, recording=recording, resumed=then.prompt_key
+    )
     return record_stage(workspace, before, OPS[OPS.index(op) :], settings=settings)
 
 

@@ -34,6 +34,7 @@ class RecordedPrompt:
         timings_ms: Op → milliseconds, of the ops that ran now.
         record: What was kept; None where the chain did not run to its end.
         recording: The run; None where none is to be made.
+        resumed: Key of the finished prompt that this one goes on from; empty for none.
     """
 
     prompt: SuperPrompt
@@ -44,6 +45,7 @@ class RecordedPrompt:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     record: PromptRecord | None = None
     recording: Recording | None = None
+    resumed: str = ""
 
     @property
     def run_id(self) -> str:
@@ -119,7 +121,9 @@ class Walk:
         )
         if op == OPS[-1]:
             times = dict(after.timings_ms)
-            kept = self.workspace.finish(prompt, run_id=after.run_id, timings_ms=times)
+            kept = self.workspace.finish(
+                prompt, run_id=after.run_id, resumed=after.resumed, timings_ms=times
+            )
             after = replace(after, record=kept)
         self.now = after
         if self.observe is not None:

@@ -241,11 +241,22 @@ class Workspace:
         )
 
     def finish(
-        self, prompt: SuperPrompt, *, run_id: str = "", timings_ms: dict[str, float] | None = None
+        self,
+        prompt: SuperPrompt,
+        *,
+        run_id: str = "",
+        resumed: str = "",
+        timings_ms: dict[str, float] | None = None,
     ) -> PromptRecord:
         """Keep a prompt that went through the whole chain; return its record.
 
         Where nothing may be kept the record comes back without a key, and nothing is written.
+
+        Args:
+            prompt: Finished.
+            run_id: Its Dagster run, if any.
+            resumed: Key of the prompt that it goes on from, if any.
+            timings_ms: Op → milliseconds.
 
         Raises:
             UsageError: The prompt carries no inputs.
@@ -257,7 +268,11 @@ class Workspace:
         from ragstream_core.orchestration.replay import environment
 
         record = make_record(
-            prompt, environment=environment(), timings_ms=timings_ms or {}, run_id=run_id
+            prompt,
+            environment=environment(),
+            timings_ms=timings_ms or {},
+            run_id=run_id,
+            resumed=resumed,
         )
         inputs = inputs_of(prompt)
         if not self.persists(inputs):

@@ -57,6 +57,7 @@ class PromptRecord:
         exchanges: Digests of the exchanges with a language model, by name of the stage.
         edits: What a person changed by hand, text included; empty where nothing was.
         notes: What the stages reported and warned of, as `notes_of`; not part of a key.
+        resumed: Key of the prompt whose stages this one goes on from; empty for none.
     """
 
     prompt_key: str
@@ -71,6 +72,7 @@ class PromptRecord:
     exchanges: Sequence[str] = ()
     edits: tuple[Edit, ...] = ()
     notes: Sequence[Mapping[str, Any]] = ()
+    resumed: str = ""
 
     @property
     def parent(self) -> str:
@@ -92,6 +94,7 @@ def make_record(
     environment: Mapping[str, str],
     timings_ms: Mapping[str, float],
     run_id: str = "",
+    resumed: str = "",
 ) -> PromptRecord:
     """Make the record of a prompt that went through the whole chain.
 
@@ -115,7 +118,8 @@ def make_record(
         edits=edits_of(prompt),
         notes=notes_of(prompt),
     )
-    return replace(record, prompt_key=_key(record, record.edits, output))
+    key = _key(record, record.edits, output)
+    return replace(record, prompt_key=key, resumed=resumed if resumed != key else "")
 
 
 def key_of(prompt: SuperPrompt) -> str:

@@ -238,3 +238,21 @@ def test_rerun_begins_at_a_stage_with_another_setting(key, run):
     assert code == 0 and out.startswith("## [")
     for words in (("a9",), ("a3", "--set", "gate.nothing=1")):
         assert run("rerun", key, *words)[0] == 2
+
+
+def test_explain_shows_the_line_of_prompts_that_one_goes_on_from(key, run):
+    def again(of, *words):
+        return as_json(run, "rerun", of, *words)["prompt_key"]
+
+    first = again(key, "a3", "--set", "gate.theta=0.9")
+    second = again(first, "a5", "--set", "prompt.block_order=classic")
+    line = as_json(run, "explain", second)["goes_on_from"]
+    assert [row["prompt_key"] for row in line] == [first, key]
+    assert line[0]["changes"] == [["a5_format_enforcer", "prompt.block_order", "classic"]]
+    assert line[1]["changes"] == [["a3_nli_gate", "gate.theta", 0.9]]
+    _, out, _ = run("explain", second)
+    assert out.splitlines()[:2] == [
+        f"goes on from {first[:12]}: prompt.block_order = classic from a5_format_enforcer on",
+        f"goes on from {key[:12]}: gate.theta = 0.9 from a3_nli_gate on",
+    ]
+    assert as_json(run, "explain", key)["goes_on_from"] == []

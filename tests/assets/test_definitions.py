@@ -124,6 +124,7 @@ def test_workspace_yaml_names_the_location():
 
 
 PARTITIONED = {spec.key for spec in defs.resolve_all_asset_specs() if spec.partitions_def}
+PARTITIONED -= {dg.AssetKey(["documents", "chroma_collection"])}  # switched off in tests
 
 
 @pytest.mark.parametrize("key", sorted(PARTITIONED), ids=dg.AssetKey.to_user_string)

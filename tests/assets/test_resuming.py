@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 
 import dagster as dg
 import pytest
@@ -12,6 +13,7 @@ from ragstream_assets.io_managers import STAGE_JSON_VERSION, read_stage
 from ragstream_assets.recording.resuming import first_op, resume
 from ragstream_assets.recording.writer import writer
 from ragstream_assets.resources import adopt
+from ragstream_core.build.explaining.lines import line_of
 from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import inputs_from
@@ -119,6 +121,22 @@ def test_an_op_subset_goes_on_from_the_run_it_names(space, kept, home, op):
     same = resume(space, kept.record.prompt_key, op, settings=settings, record=False)
     assert record.prompt_key == same.record.prompt_key != kept.record.prompt_key
     assert space.replay(record.prompt_key).verdict == "identical"
+    assert (record.resumed, kept.record.resumed) == (kept.record.prompt_key, "")
+
+
+def test_a_line_of_prompts_ends_where_one_is_gone_or_came_before(space, kept):
+    def of(key, value):
+        return again(space, key, "a3", settings={"gate.theta": value}, record=False).record
+
+    first = of(kept.record.prompt_key, "0.9")
+    other = of(first.prompt_key, "0.8")
+    assert of(other.prompt_key, "0.9").prompt_key == first.prompt_key  # now it goes on from other
+    line = line_of(space.store, space.store.record(first.prompt_key))
+    assert [(a.prompt_key, a.kept) for a in line] == [(other.prompt_key, True)]
+    shutil.rmtree(space.store.root / first.prompt_key)
+    line = line_of(space.store, space.store.record(other.prompt_key))
+    assert [(a.prompt_key, a.kept) for a in line] == [(first.prompt_key, False)]
+    assert line[0].changes == (("a3_nli_gate", "gate.theta", 0.8),)
 
 
 def test_an_op_subset_goes_on_from_a_run_that_itself_goes_on_from_one(space, kept, home):
