@@ -8,31 +8,11 @@ values are checked where all settings are.
 import dagster as dg
 
 from ragstream_assets.example import EXAMPLE
+from ragstream_assets.recording.steps import OWN
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.setting_values import default_of, values_of
-from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, chain_keys
+from ragstream_core.settings import SECTIONS, chain_keys
 
-OWN = {
-    "a0_preprocessing": tuple(f"{section}." for section in CHAIN_SECTIONS),
-    "a2_prompt_shaper": ("agents.a2",),
-    "a1_file_injector": ("files.", "agents.a1"),
-    "retrieval": ("retrieval.", "history."),
-    "reranker": ("rerank.",),
-    "a3_nli_gate": ("gate.", "agents.a3"),
-    "a4_condenser": (
-        "prompt.",
-        "retrieval.",
-        "history.",
-        "memory.enabled",
-        "memory.max_tokens",
-        "memory.top_k",
-        "agents.a4",
-    ),
-    "a2_audit": ("agents.a2", "agents.audit"),
-    "a5_format_enforcer": ("prompt.",),
-    "prompt_builder": ("prompt.",),
-}
-"""Op → how the names of the settings that it reads begin."""
 FROM_RUN = "from_run"
 FROM_RUN_MEANS = (
     "Where an op subset begins here: the run, or its first 8 digits, whose stages before this one "

@@ -1,12 +1,38 @@
-"""The steps that stand for the chain's ops in a run: the audit's re-run is unrolled once."""
+"""The steps that stand for the chain's ops in a run, and the settings that each op reads.
+
+The audit's re-run is unrolled once.
+"""
 
 from collections.abc import Container
 
 from ragstream_core.orchestration.chain import OPS, RERUN
+from ragstream_core.settings import CHAIN_SECTIONS
 
 AGAIN = "rerun"
 AUDIT = "a2_audit"
 AFTER_AUDIT = OPS[OPS.index(AUDIT) + 1]
+
+OWN = {
+    "a0_preprocessing": tuple(f"{section}." for section in CHAIN_SECTIONS),
+    "a2_prompt_shaper": ("agents.a2",),
+    "a1_file_injector": ("files.", "agents.a1"),
+    "retrieval": ("retrieval.", "history."),
+    "reranker": ("rerank.",),
+    "a3_nli_gate": ("gate.", "agents.a3"),
+    "a4_condenser": (
+        "prompt.",
+        "retrieval.",
+        "history.",
+        "memory.enabled",
+        "memory.max_tokens",
+        "memory.top_k",
+        "agents.a4",
+    ),
+    "a2_audit": ("agents.a2", "agents.audit"),
+    "a5_format_enforcer": ("prompt.",),
+    "prompt_builder": ("prompt.",),
+}
+"""Op → how the names of the settings that it reads begin."""
 
 
 def steps_of(ops: tuple[str, ...]) -> list[str]:
@@ -44,3 +70,13 @@ def is_before(step: str, op: str) -> bool:
     """Whether a step comes before an op in the chain."""
     at = AUDIT if step.startswith(f"{AGAIN}.") else step
     return OPS.index(at) < OPS.index(op)
+
+
+def readers(name: str) -> list[str]:
+    """Return the ops that read a setting of the chain, in order.
+
+    Args:
+        name: Dotted. Where no later op offers it, it is read at the beginning alone.
+    """
+    later = [op for op in OPS[1:] if name.startswith(OWN[op])]
+    return later or [OPS[0]]

@@ -240,6 +240,31 @@ def test_rerun_begins_at_a_stage_with_another_setting(key, run):
         assert run("rerun", key, *words)[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("stage", "setting", "begin"),
+    [
+        ("a3", "rerank.top_k=7", "reranker"),
+        ("a4", "gate.theta=0.9", "a3_nli_gate"),
+        ("prompt_builder", "retrieval.tau=3", "retrieval"),
+        ("a5", "memory.cache=false", "a0_preprocessing"),
+        ("a4", "history.days=400", ""),
+    ],
+)
+def test_rerun_says_that_a_setting_made_no_difference_and_where_it_is_read(
+    key, run, stage, setting, begin
+):
+    (said,) = as_json(run, "rerun", key, stage, "--set", setting)["warnings"]
+    assert f"word for word the Super-Prompt of {key[:12]}" in said
+    name = setting.partition("=")[0]
+    there = f"{name} is read at {begin}: ragstream rerun {key[:12]} {begin}"
+    assert (there in said) if begin else ("is read at" not in said)
+
+
+def test_rerun_says_nothing_of_what_made_a_difference(key, run):
+    other = as_json(run, "rerun", key, "a5", "--set", "prompt.block_order=classic")
+    assert other["warnings"] == []
+
+
 def test_explain_shows_the_line_of_prompts_that_one_goes_on_from(key, run):
     def again(of, *words):
         return as_json(run, "rerun", of, *words)["prompt_key"]

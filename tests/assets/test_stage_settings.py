@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
+from ragstream_assets.recording.steps import OWN
 from ragstream_assets.resources import adopt
-from ragstream_assets.stage_settings import OWN
 from ragstream_core.config import overlay, typed
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.orchestration.chain import OPS
