@@ -164,9 +164,15 @@ def _progress() -> None:
 
 @st.fragment(run_every=WRITTEN_EVERY_S)  # type: ignore[untyped-decorator]
 def _writing() -> None:
-    """Follow the writing of the run; its link would lead to nothing before its end."""
+    """Follow the writing of the run; its link would lead to nothing before its end.
+
+    Only this place is drawn again: a list or a box that somebody has opened meanwhile stays open.
+    The whole page is where there is something to say of the run.
+    """
     last = desk().last
-    if last is None or last.is_written:
+    if last is None or last.notes:
         st.rerun()
-        return
-    st.text("recording …")
+    elif last.is_written:
+        run_link(last.run_id, key="run of prompt")
+    else:
+        st.text("recording …")

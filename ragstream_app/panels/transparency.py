@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CHOSEN_KEY = "candidate_chosen"
 HEIGHT = 300
+WRITTEN_EVERY_S = 2.0
 _WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
            "score": 60, "tokens": 60, "heading": 300}  # fmt: skip
 KEPT = {"all": ("in", "out"), "kept": ("in",), "dropped": ("out",)}
@@ -50,7 +51,8 @@ def show() -> None:
     with times:
         time_table(desk().steps)
     with runs:
-        run_table(desk().steps)
+        written = all(earlier.is_written for earlier in desk().steps.values())
+        st.fragment(_runs, run_every=None if written else WRITTEN_EVERY_S)()
 
 
 def decision_table(prompt: SuperPrompt) -> None:
@@ -208,6 +210,10 @@ def _told(prompt: SuperPrompt) -> dict[str, str]:
     for slot, row in sorted(prompt.extras.get(LLM_USAGE, {}).items()):
         calls.setdefault(slot.partition("#")[0], []).append(call_text(row))
     return {op: "; ".join(texts) for op, texts in calls.items()}
+
+
+def _runs() -> None:
+    run_table(desk().steps)
 
 
 def run_table(steps: Mapping[str, Step]) -> None:
