@@ -5,6 +5,7 @@ The fifth, the page, is in `test_page.py`; *Materialize* in `test_dagster_ui.py`
 
 from __future__ import annotations
 
+import json
 import shutil
 from urllib.parse import urlsplit
 
@@ -20,6 +21,13 @@ HANDBOOK = ROOT / "data" / "doc_raw" / "handbook"
 PAGES = ("durability-and-recovery.md", "stage-a1-files-and-lock.md", "quick-start.md")
 QUESTION = "How does the exact file lock restrict a prompt?"
 NOTE = "# Canary\n\nThe yellow canary of the control room sings at half past nine.\n"
+OTHER_SETTING = """ops:
+  prompt_builder:
+    config:
+      from_run: {}
+      settings:
+        prompt.block_order: classic
+"""
 TICKS = """{ sensorOrError(sensorSelector: {
   repositoryLocationName: "ragstream", repositoryName: "__repository__", sensorName: "folder_sensor"
 }) { ... on Sensor { sensorState { ticks(limit: 20) { timestamp runIds } } } } }"""
@@ -118,6 +126,36 @@ def test_a_run_of_the_page_is_executed_again_from_the_middle(desk, office: Site)
     ran = {row["stepKey"] for row in found["stepStats"] if row["status"] == "SUCCESS"}
     assert (found["parentRunId"], found["rootRunId"]) == (parent, parent)
     assert "retrieval" not in ran and {"a3_nli_gate", "prompt_builder"} <= ran
+
+
+def test_a_stage_is_launched_again_with_another_setting(desk, office: Site):
+    first = json.loads(office.ragstream("prompt", QUESTION, "-p", "handbook", "--json"))
+    before, parent = runs(office), first["run_id"]
+    desk.goto(f"{office.dagster}/runs/{parent}")
+    desk.get_by_text("RUN_SUCCESS").wait_for()
+    desk.get_by_text("Open in Launchpad").click()
+    desk.wait_for_url("**/playground")
+    desk.get_by_placeholder("Type an op subset").click()
+    desk.keyboard.press("Control+a")
+    desk.keyboard.type("prompt_builder*")
+    desk.get_by_text("1 matching ops").wait_for()
+    desk.keyboard.press("Enter")
+    desk.keyboard.press("Escape")
+    desk.locator(".CodeMirror").first.click()
+    desk.keyboard.press("Control+a")
+    desk.keyboard.insert_text(OTHER_SETTING.format(parent[:8]))
+    desk.get_by_text("No errors").wait_for()
+    shot(desk, "walkthrough-other-setting")
+    desk.get_by_role("button", name="Launch Run").click()
+    desk.wait_for_url("**/runs/*")
+    run = new_run(office, before, "build_prompt")
+    found = ask(office, f'{{ runOrError(runId: "{run}") {{ ... on Run {{ tags {{ key value }} '
+                        "stepStats { stepKey } } } }")["runOrError"]  # fmt: skip
+    tags = {row["key"]: row["value"] for row in found["tags"]}
+    assert tags["dagster/parent_run_id"] == tags["dagster/root_run_id"] == parent
+    assert [row["stepKey"] for row in found["stepStats"]] == ["prompt_builder"]
+    records = [json.loads(path.read_text()) for path in office.data.glob("prompts/*/record.json")]
+    assert [r["resumed"] for r in records if r["run_id"] == run] == [first["prompt_key"]]
 
 
 def test_a_month_of_history_is_filled_back(desk, office: Site):
