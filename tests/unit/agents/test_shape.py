@@ -121,6 +121,44 @@ def test_free_fields_are_filled_and_twice_is_once():
     assert to_json(PromptShaper()(once)) == to_json(once)
 
 
+def test_who_says_the_system_has_said_the_role():
+    body = {"task": "Fix it", "system": "a poet"}
+    assert shaped(body, {"explicit": ["system", "task"]}).body.get("role", "") == ""
+    assert shaped(body, {"explicit": ["task"]}).body["role"]
+
+
+@pytest.mark.parametrize("key", ["task", "text", "purpose"])
+def test_all_that_is_asked_says_what_is_meant(key):
+    body = {"task": "See below.", key: "Review src/gate.py, it is about bm25"}
+    shape = shaped(body).extras["shape"]
+    assert (shape["intent"], shape["domain"]) == ("review", "retrieval")
+    assert shape["artefacts"] == ["src/gate.py"]
+
+
+@pytest.mark.parametrize(
+    ("task", "memory", "said", "domain", "warned"),
+    [
+        ("why is it so?", "dagster and dagster", "frontend", "orchestration", True),
+        ("why is it so?", "dagster and dagster", "orchestration", "orchestration", False),
+        ("why is it so?", "dagster and dagster", "undetermined", "orchestration", False),
+        ("why is it so?", "", "frontend", "frontend", False),
+        ("why the bm25?", "dagster and dagster", "frontend", "frontend", False),
+    ],
+)
+def test_a_model_settles_what_project_memory_leaves_open(task, memory, said, domain, warned):
+    def ask(messages, schema, check):
+        answer = schema(intent="explain", domain=said, deliverable="answer")
+        return answer, check(answer)
+
+    prompt = shaped({"task": task}, project_memory=memory, ask=ask)
+    assert prompt.extras["shape"]["domain"] == domain
+    told = [w["message"] for w in prompt.extras["warnings"]]
+    assert (
+        told == [f"the language model says {said}; Project Memory settles it: {domain}"]
+    ) is warned
+    assert warned or not told
+
+
 def test_switched_off_passes_through_with_an_event():
     prompt = shaped({"task": "Fix it"}, enabled=False)
     assert prompt.body.get("role", "") == ""
@@ -195,6 +233,31 @@ def test_an_eligible_file_that_a_fact_names_comes_into_scope():
     before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml"], issues=False, pool=off)
     assert not needs_rerun(before, after)
     assert any("switched OFF" in e["message"] for e in after.extras["warnings"])
+
+
+FILES = [f"conf/f{i}.yml" for i in range(14)]
+SOME = st.sets(st.sampled_from([*FILES, "0.md", "1.md", "gone/nowhere.yml"]))
+
+
+@given(SOME, SOME, st.sampled_from(["code", "config", "tests", "answer", "spec", "plan"]))
+def test_the_audit_adds_only_files_that_are_there_on_and_new(named, off, deliverable):
+    shape = Shape("implement", "retrieval", deliverable, ("conf/f0.yml",))
+    facts = [f"It is set in {name} before use." for name in sorted(named)]
+    eligible = [*FILES, "0.md", "1.md", "2.md"]
+    before, after = audited(
+        shape, facts=facts, eligible=eligible, issues=False, pool={"off": [*off]}
+    )
+    wanted = (named & set(FILES)) - off - {"conf/f0.yml"}
+    wanted = wanted if deliverable in ("code", "config", "tests") else set()
+    artefacts = set(after.extras["shape"]["artefacts"])
+    assert artefacts == wanted | {"conf/f0.yml"}
+    assert needs_rerun(before, after) is bool(wanted)
+    assert len(after.extras["query_pieces"]) == min(10, 1 + len(wanted))
+    assert to_json(Audit(eligible)(after)) == to_json(after)
+    warned = " ".join(w["message"] for w in after.extras["warnings"])
+    assert all(
+        (f"{name}, which is switched OFF" in warned) <= (name in named & off) for name in FILES
+    )
 
 
 def test_dominant_topic_ignores_words_of_the_question():
