@@ -13,6 +13,7 @@ from ragstream_core.agents.shape import (
     path_tokens,
     shape_row,
 )
+from ragstream_core.agents.trail import notes_of, put_notes
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 
 
@@ -20,6 +21,7 @@ from ragstream_core.records import Chunk, SuperPrompt, to_json
     ("task", "intent", "deliverable"),
     [
         ("How does retrieval work?", "explain", "answer"),
+        ("How does this function work?", "explain", "answer"),
         ("Fix the crash in loader.py", "fix", "code"),
         ("Write unit tests for the gate", "test", "tests"),
         ("Compare FAISS and Chroma", "compare", "answer"),
@@ -233,6 +235,38 @@ def test_an_eligible_file_that_a_fact_names_comes_into_scope():
     before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml"], issues=False, pool=off)
     assert not needs_rerun(before, after)
     assert any("switched OFF" in e["message"] for e in after.extras["warnings"])
+
+
+@pytest.mark.parametrize(("topic", "settled"), [("strict", True), ("gate", False), ("", True)])
+def test_a_model_names_a_topic_that_the_question_does_not_have(topic, settled):
+    def ask(messages, schema, check):
+        answer = schema(topic=topic, files=[])
+        return answer, check(answer)
+
+    before, _ = audited(VAGUE, headings=("Gate strict",) * 3)
+    after = Audit(ask=ask)(before)
+    assert needs_rerun(before, after) is not settled
+    assert after.extras["shape"]["domain"] == ("undetermined" if settled else topic)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["retrieval", "a3_nli_gate"]), st.booleans()), max_size=5)
+)
+def test_notes_are_those_of_the_last_time_in_each_pass(calls):
+    prompt = SuperPrompt(body={"task": "why"})
+    prompt.extras["trail"] = [["retrieval", ""], ["a3_nli_gate", ""]]
+    last = {}
+    for number, (op, again) in enumerate(sorted(calls, key=lambda call: call[1])):
+        prompt.extras["pass_no"] = 2 if again else 1
+        put_notes(prompt, op, events=[f"e{number}"], warnings=[f"w{number}"])
+        last[again, op] = number
+    found = [(r["kind"], r["pass_no"], r["stage"], r["message"]) for r in notes_of(prompt)]
+    rows = sorted(last.items(), key=lambda item: (item[0][0], item[0][1] != "retrieval"))
+    assert found == [
+        (kind, 2 if again else 1, op, f"{kind[0]}{number}")
+        for (again, op), number in rows
+        for kind in ("event", "warning")
+    ]
 
 
 FILES = [f"conf/f{i}.yml" for i in range(14)]
