@@ -114,7 +114,11 @@ class Condenser:
             result,
             OP,
             events=[] if self.enabled else ["switched off: S_ctx stays empty"],
-            warnings=[*([NOTHING_RELEVANT] if nothing else []), *_missed(missed)],
+            warnings=[
+                *([NOTHING_RELEVANT] if nothing else []),
+                *_no_room(usable, picked),
+                *_missed(missed),
+            ],
         )
         return result
 
@@ -240,6 +244,13 @@ class Condenser:
             "constraints": [row for quote, row in rows if quote in found.constraints],
             "open_issues": [_with_short(issue, short) for issue in issues],
         }
+
+
+def _no_room(usable: list[Chunk], picked: Selection) -> list[str]:
+    if not usable or picked.tokens:
+        return []
+    why = "no passage fits into the budgets, so that none is attached"
+    return [f"{why}: raise prompt.budget_tokens or retrieval.max_context_tokens"]
 
 
 def _missed(why: str) -> list[str]:

@@ -165,6 +165,17 @@ def test_the_last_chunk_is_cut_at_a_sentence_end():
     assert 0 < by_chars.cuts["1"] <= 700
 
 
+@pytest.mark.parametrize("budget", [0, 250, 6000])
+def test_a_budget_that_holds_no_passage_is_said(budget):
+    long = kept(f"## The gate\n{'word ' * 2000}", GATE)  # one sentence: it cannot be cut
+    for prompt in (kept(GATE), long, kept(), kept(GATE, pool={"lock": True})):
+        done = Condenser(COUNTER, budget_tokens=budget, max_context_tokens=1000)(prompt)
+        said = any("no passage fits" in w["message"] for w in done.extras["warnings"])
+        locked = "pool" in prompt.extras
+        assert said == (prompt.views_by_stage["a3"] != [] and not locked
+                        and not done.final_selection_ids)  # fmt: skip
+
+
 def test_locked_and_switched_off():
     locked = Condenser(COUNTER)(kept(GATE, pool={"lock": True}))
     assert (locked.final_selection_ids, locked.extras["nothing_relevant"]) == ([], False)
