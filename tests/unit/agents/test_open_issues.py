@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
-from ragstream_core.agents.open_issues import conflicts
+from ragstream_core.agents.open_issues import MAX_CONFLICTS, conflicts
 from ragstream_core.agents.quotable import quotes_of
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk
@@ -28,6 +28,15 @@ def test_files_disagree_where_a_number_differs_however_it_is_written(one, other)
     assert conflicts(plain, [*plain, *grouped]) == []
     found = conflicts(plain, [*plain, *third])
     assert len(found) == (f"{one}" != f"{other}")
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=8, unique=True))
+def test_a_file_does_not_disagree_with_itself_and_the_list_is_short(numbers):
+    here = [quote for number in numbers for quote in said("a.md", number)]
+    assert conflicts(here, here) == []
+    there = [quote for n, number in enumerate(numbers) for quote in said(f"{n}.md", number)]
+    pairs = len(numbers) * (len(numbers) - 1) // 2
+    assert len(conflicts(there, there)) == min(MAX_CONFLICTS, pairs)
 
 
 def test_where_nothing_is_relevant_only_words_that_nobody_read_are_missing():
