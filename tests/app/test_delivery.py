@@ -45,6 +45,9 @@ def test_stdout_has_the_bytes_whatever_spaces_and_signs_a_document_uses(indexed,
     made = json.loads(run(*ASKED, "--file", "token.md", "--json")[1])["super_prompt"]
     assert words in made
     assert run(*ASKED, "--file", "token.md")[1] == made
+    mine = ("prompt", "Why is the \x1b[31mlock\x1b[0m red?", "-p", "manual")
+    made = json.loads(run(*mine, "--json")[1])["super_prompt"]
+    assert run(*mine)[1] == made and "\x1b[31mlock" in made
 
 
 @pytest.mark.parametrize("kind", SECRETS)
@@ -103,9 +106,17 @@ def test_a_file_that_comes_up_meanwhile_stays(indexed, run, tmp_path, monkeypatc
     assert code == 3 and "is there already" in err and out.read_text() == "theirs"
 
 
-def test_a_device_takes_the_text_and_stays_one(indexed, run):
-    assert run(*ASKED, "--out", os.devnull)[0] == 0
-    assert not os.path.isfile(os.devnull)
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_pipe_takes_the_text_and_stays_one(indexed, run, tmp_path, force):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run(*ASKED, "--out", str(pipe), *force)[0] == 0
+        assert b"] TASK" in os.read(reader, 1 << 16)
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("name", ["wl-copy", "xclip", "xsel", "pbcopy"])
@@ -143,3 +154,11 @@ def test_a_bundle_says_which_of_its_files_seem_to_hold_secrets(data, run, tmp_pa
     assert not any(secret in said + err for secret in SECRETS.values())
     told = json.loads(run("bundle", made["prompt_key"], "--out", str(out), "--json")[1])
     assert set(told["secrets"]) >= {"aws-key in far.md", "github-token in the prompt"}
+
+
+def test_a_bundle_names_the_secrets_of_the_conversation(indexed, run, tmp_path):
+    said = ("--user", f"My key is {SECRETS['aws-key']}", "--assistant", "Thank you.")
+    assert run("history", "append", "--session", "talk", *said)[0] == 0
+    made = json.loads(run(*ASKED, "--session", "talk", "--json")[1])
+    code, _, err = run("bundle", made["prompt_key"], "--out", str(tmp_path / "p.bundle"))
+    assert code == 0 and "aws-key in the conversation" in err and SECRETS["aws-key"] not in err

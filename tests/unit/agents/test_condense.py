@@ -9,7 +9,7 @@ from ragstream_core.agents.quotable import is_quotable, quotes_of, readable
 from ragstream_core.agents.selection import select
 from ragstream_core.agents.sentences import blocks, is_filler
 from ragstream_core.errors import BudgetExceeded, FenceBroken
-from ragstream_core.prompting.compose import Layout
+from ragstream_core.prompting.compose import Layout, compose
 from ragstream_core.prompting.render import NOTHING_RELEVANT
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk, SuperPrompt, to_json
@@ -215,6 +215,18 @@ def test_a5_refuses_when_the_fixed_parts_are_over_the_budget():
     prompt = Condenser(COUNTER)(kept(GATE))
     with pytest.raises(BudgetExceeded, match="HARD RULES"):
         FormatEnforcer(COUNTER, Layout("rule " * 500), 400)(prompt)
+
+
+@pytest.mark.parametrize(
+    "other", [Layout("Rule."), Layout("", "Memory."), Layout(block_order="classic")]
+)
+def test_a_verdict_holds_for_the_layout_it_was_given_for(other):
+    done = FormatEnforcer(COUNTER, Layout(), 4000)(Condenser(COUNTER)(kept(GATE)))
+    before, after = (FormatEnforcer(COUNTER, to, 4000)(done) for to in (Layout(), other))
+    assert before.extras["enforced"] == done.extras["enforced"]
+    assert after.extras["enforced"]["digest"] != done.extras["enforced"]["digest"]
+    counted = COUNTER.count(compose(after, other).text)
+    assert after.extras["enforced"]["total_tokens"] == counted
 
 
 def test_a_requested_format_becomes_an_instruction():

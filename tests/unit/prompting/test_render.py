@@ -2,6 +2,9 @@
 
 import re
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ragstream_core.prompting.compose import Layout, compose
 from ragstream_core.prompting.pack import number_lines, pack
 from ragstream_core.prompting.parser import verify
@@ -10,6 +13,7 @@ from ragstream_core.prompting.render import (
     render_prompt_md,
     render_s_ctx_md,
     render_system_md,
+    trusted,
 )
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk, SuperPrompt
@@ -138,3 +142,25 @@ def test_the_nonce_depends_on_the_persons_own_words():
     other = compose(SuperPrompt(body={"task": "other"}), layout).nonce
     assert one != other
     assert compose(SuperPrompt(body={"task": f"write {one}"}), layout).nonce not in f"write {one}"
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("ab \r\n\t\x85\u2028\ud800\udfff|#\u202e"), max_size=40))
+def test_ones_own_words_stay_but_for_line_ends_and_what_utf_8_cannot_hold(text):
+    kept = trusted(text)
+    assert kept.encode("utf-8").decode("utf-8") == kept == trusted(kept)
+    assert "\r" not in kept and kept == kept.strip("\n")
+    same = re.sub("\r\n?", "\n", text).strip("\n")
+    assert kept == re.sub("[\ud800-\udfff]", "?", same)
+
+
+def test_a_section_that_the_prompt_says_already_is_not_said_twice():
+    headers = [{"name": "Log", "text": "Do it"}, {"name": "Other", "text": "new words"}]
+    task = compose(_prompt(headers=headers), Layout()).part("TASK")
+    assert task.count("Do it") == 1 and "### Log" not in task
+    assert "### Other\nnew words" in task
+
+
+def test_nobody_is_asked_to_cite_where_nothing_is_quoted():
+    assert "Cite what you use" in compose(_prompt(), Layout()).text
+    assert "Cite what you use" not in compose(SuperPrompt(body={"task": "x"}), Layout()).text
