@@ -12,6 +12,7 @@ from ragstream_app.rendering import (
     KEY_DIGITS,
     MAX_SHOWN,
     NAME_WIDTH,
+    REPLACEMENT,
     printable,
 )
 from ragstream_app.session import note
@@ -272,7 +273,8 @@ def print_receipts(found: Mapping[str, Any]) -> None:
     """Print a line a file: how the prompt uses it and what has become of it."""
     for row in found["files"]:
         state = typer.style(f"{row['state']:<10}", fg=_STATES.get(row["state"], "red"))
-        name = printable(f"{row['project']}/{row['path']}" if row["project"] else row["path"])
+        path = f"{row['project']}/{row['path']}" if row["project"] else row["path"]
+        name = printable(path.replace("\n", REPLACEMENT))  # a name cannot forge another file's line
         typer.echo(f"{state}  {row['use']:<8}  {row['sha256'][:12]}  {name}")
     moved = sum(row["state"] != "current" for row in found["files"])
     key = found["prompt_key"][:KEY_DIGITS] or "a prompt that is not on record"
