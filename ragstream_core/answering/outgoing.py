@@ -20,8 +20,9 @@ def secret_places(messages: Iterable[ChatMessage]) -> list[str]:
 
 
 def places_of(text: str) -> list[str]:
-    """Return the same of one text: a prompt, or a part of one."""
-    return [f"{found.kind} in {_place(text, found.line)}" for found in find_secrets(text)]
+    """Return the same of one text, each place once: a prompt, or a part of one."""
+    places = (f"{found.kind} in {_place(text, found.line)}" for found in find_secrets(text))
+    return list(dict.fromkeys(places))
 
 
 def _place(text: str, line: int) -> str:

@@ -55,4 +55,5 @@ def test_a_key_in_ones_own_words_is_named_by_its_section():
     assert f"aws-key in ATTACHMENTS (line {number})" in places_of(typed)
     messages = [ChatMessage("system", "no mark"), ChatMessage("user", f"\n{KEY}")]
     assert secret_places(messages) == ["aws-key in the prompt (line 2)"]
+    assert places_of(f"{KEY} and {KEY}") == ["aws-key in the prompt (line 1)"]
     assert not any(KEY in place for place in said)
