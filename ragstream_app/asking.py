@@ -56,6 +56,7 @@ class Outcome:
             "prompt_key": self.prompt_key,
             "run_id": self.run_id,
             "stage": self.prompt.stage,
+            "model_target": self.prompt.model_target,
             "super_prompt": self.text,
             "tokens": self.tokens,
             "token_tree": self.prompt.extras.get("token_tree", {}),

@@ -135,6 +135,8 @@ def print_prompt(outcome: Outcome, places: Sequence[str] = ()) -> None:
         return
     key = outcome.prompt_key[:KEY_DIGITS]
     first = f"key {key}" if key else "nothing is kept of it"
+    if outcome.prompt.model_target:
+        first += f" · for {printable(outcome.prompt.model_target)}"
     chunks = len(outcome.prompt.final_selection_ids)
     note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {seconds:.2f} s{run}{where}")
     if key:
