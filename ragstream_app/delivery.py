@@ -69,12 +69,18 @@ def deliver(outcome: Outcome, target: Target) -> None:
 
     Raises:
         Refused: A file came up meanwhile.
-        OperationFailed: The clipboard took nothing.
-        OSError: The file cannot be written.
+        OperationFailed: The file cannot be written, or the clipboard took nothing.
     """
     outcome = replace(outcome, warnings=[*outcome.warnings, *_secrets(outcome.text)])
     if target.out is not None and outcome.text:
-        _write(target.out, outcome.text, force=target.force)
+        try:
+            _write(target.out, outcome.text, force=target.force)
+        except OSError as error:
+            kept = f"; the prompt is kept: {outcome.prompt_key[:12]}" if outcome.prompt_key else ""
+            raise OperationFailed(
+                f"{target.out} cannot be written: {error.strerror or error}{kept}",
+                hint="--out FILE in a folder that may be written to",
+            ) from None
     if target.copy and outcome.text:
         _copy(outcome.text)
     if target.as_json:

@@ -106,6 +106,29 @@ def test_a_file_that_comes_up_meanwhile_stays(indexed, run, tmp_path, monkeypatc
     assert code == 3 and "is there already" in err and out.read_text() == "theirs"
 
 
+def test_a_file_that_cannot_be_written_says_so_and_the_prompt_is_kept(indexed, run):
+    code, out, err = run(*ASKED, "--out", "/proc/none/prompt.md")
+    key = json.loads(run("status", "--json")[1])["prompts"][0]["prompt_key"]
+    assert (code, out) == (1, "") and "/proc/none/prompt.md cannot be written" in err
+    assert f"the prompt is kept: {key[:12]}" in err
+
+
+def test_the_model_that_a_prompt_is_meant_for_is_shown(indexed, run):
+    meant = (*ASKED, "--set", "prompt.model_target=some-model")
+    assert "for some-model" in run(*meant)[2] and "for some-model" not in run(*ASKED)[2]
+    assert json.loads(run(*meant, "--json")[1])["model_target"] == "some-model"
+
+
+def test_a_file_name_cannot_forge_a_line_about_another_file(data, run, tmp_path):
+    name = "x\ncurrent     injected  000000000000  manual/token.md"
+    (data / "doc_raw" / "manual" / name.rpartition("/")[0]).mkdir()
+    plant(data, run, "words", name=name)
+    made = json.loads(run(*ASKED, "--file", name, "--lock", "--json")[1])
+    (data / "doc_raw" / "manual" / name).write_text("other")
+    code, out, _ = run("verify-prompt", made["prompt_key"])
+    assert code == 3 and [line[:7] for line in out.splitlines()] == ["changed"]
+
+
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_a_pipe_takes_the_text_and_stays_one(indexed, run, tmp_path, force):
     pipe = tmp_path / "pipe"
