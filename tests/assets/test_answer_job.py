@@ -1,5 +1,7 @@
 """The job `answer_question`: the chain, the model, the conversation, in one run."""
 
+import threading
+
 import dagster as dg
 import pytest
 import yaml
@@ -10,6 +12,8 @@ from ragstream_core.build.history.turns import journal
 from ragstream_core.history.records import Asked, Turn
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import PromptRequest
+from tests.unit.models.conftest import Server
+from tests.unit.models.test_keys import CANARIES, PATHS
 
 IMAGE = "![](http://127.0.0.1:3000/graphql?query=mutation)"
 
@@ -84,3 +88,45 @@ def test_where_nothing_may_be_kept_no_run_answers(run):
     request = PromptRequest("Which lock?", ("demo",), settings={"history.persist": "false"})
     space, result = run({"say": "The lock."}, request=request)
     assert not result.success and records(space) == []
+
+
+def test_a_key_is_in_no_run_config_event_record_or_log(
+    root, open_root, request_, tmp_path, monkeypatch
+):
+    """Each canary meets one failure, each failure two canaries; the Debug Logger writes all."""
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
+    monkeypatch.setenv("RAGSTREAM_DEBUG__ENABLED", "true")
+    monkeypatch.setenv("RAGSTREAM_DEBUG__VARS_ENABLED", "true")
+    monkeypatch.setenv("RAGSTREAM_DEBUG__MIN_LEVEL", "DEBUG")
+    open_root(root).ingest("demo")
+    sent, said, home = [], [], tmp_path / "dagster"
+    home.mkdir()
+    with Server() as server, dg.DagsterInstance.local_temp(str(home)) as instance:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
+        for n, canary in enumerate(CANARIES):
+            monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", canary)
+            server.answers[:] = [list(PATHS.values())[n % len(PATHS)]]
+            space = open_root(root)
+            reference = space.store.put_request(request_)
+            result = defs.resolve_job_def("answer_question").execute_in_process(
+                run_config={
+                    "resources": {"workspace": {"config": adopt(space)}},
+                    "ops": {OPS[0]: {"config": {"prompt_ref": reference}}},
+                },
+                instance=instance,
+                raise_on_error=False,
+            )
+            assert metadata(result)["status"] == "failed"
+            sent.append(server.seen[-1][1]["authorization"])
+            said.append(str(instance.get_run_by_id(result.run_id)))
+            said += [entry.to_json() for entry in instance.all_logs(result.run_id)]
+        server.shutdown()
+    assert sent == [f"Bearer {canary}" for canary in CANARIES]
+    files = [p for top in (root, tmp_path) for p in top.rglob("*") if p.is_file()]
+    written = b"\0".join(path.read_bytes() for path in files)
+    assert len(said) > 200 and b"answer_question" in written
+    assert any("debug_vars" in path.name for path in files)
+    found = [c for c in CANARIES if c.encode() in written or c in "\n".join(said)]
+    assert not found
