@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.ingestion.test_documents import pdf_of
 from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
 
 QUESTION = "How does the exact file lock restrict a prompt?"
@@ -42,6 +43,24 @@ def marker(indexed, run):
     made = run("prompt", QUESTION, "-p", "manual")[1]
     found = re.search(r'id="([0-9a-f]+)" source="guide/locks.md"', made)
     return f"[source: locks.md, chunk: {found[1]}]"
+
+
+def test_a_citation_of_a_pdf_has_its_page(data, run, script):
+    pytest.importorskip("pdfplumber", reason="the extra pdf is not installed")
+    pytest.importorskip("reportlab")
+    pages = [f"The word {word} stands on this page alone." for word in ("alder", "birch", "cedar")]
+    (data / "doc_raw" / "manual" / "trees.pdf").write_bytes(pdf_of(*pages))
+    assert run("ingest", "manual")[0] == 0
+    question = "On which page does the word birch stand?"
+    made = run("prompt", question, "-p", "manual")[1]
+    cites = {  # what the frames of the prompt show under each id
+        text.strip("| ").split()[2]: identifier
+        for identifier, text in re.findall(r'id="(\w+)" source="trees.pdf".*\n(.*)', made)
+    }
+    script({"say": f"Here [source: trees.pdf, chunk: {cites['birch']}]."})
+    (found,) = json.loads(run("ask", question, "-p", "manual", "--json")[1])["citations"]
+    assert (found["page_number"], found["verified"]) == (2, True)
+    assert "  trees.pdf p. 2 [" in run("ask", question, "-p", "manual")[1]
 
 
 def turns(run):
