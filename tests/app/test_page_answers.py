@@ -19,6 +19,7 @@ from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import ChatBroken
 from ragstream_core.models.scripted import ScriptedChat
 from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.records.chat import ChatDelta
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.test_markup import read
 from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
@@ -434,6 +435,28 @@ def test_a_stream_ends_where_it_is_stopped():
     stop.set()
     with pytest.raises(ChatBroken, match=STOPPED):
         list(stream)
+
+
+def test_a_model_whose_answer_was_stopped_is_asked_for_one_more_word_at_most():
+    stop, closed, drawn, go_on = threading.Event(), threading.Event(), [], threading.Event()
+
+    class Endless(ScriptedChat):
+        def stream(self, messages):
+            try:
+                while True:
+                    drawn.append(stop.is_set())
+                    yield ChatDelta("word ")
+                    go_on.wait(LIMIT_S)
+            finally:
+                closed.set()
+
+    stream = StoppableChat(Endless(), stop).stream([])
+    assert next(stream).text == "word "
+    stop.set()
+    with pytest.raises(ChatBroken, match=STOPPED):
+        list(stream)
+    go_on.set()
+    assert closed.wait(LIMIT_S) and sum(drawn) <= 1
 
 
 def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, monkeypatch):

@@ -154,6 +154,22 @@ def test_a_system_part_with_other_lines_than_ours_is_refused(space, text):
         prepare(space, altered, model=says("x"))
 
 
+def test_no_cut_of_the_prompt_brings_a_foreign_line_into_the_system_message(space):
+    prompt = made(space)
+    text, own = str(prompt.extras["super_prompt"]), prompt.System_MD
+    lines = text.split("\n")
+    assert own == "\n".join(lines[: own.count("\n") + 1])
+    for count in range(own.count("\n") + 2, len(lines)):
+        longer = evolve(prompt, System_MD="\n".join(lines[:count]))
+        try:
+            system, _ = prepare(space, longer, model=says("x")).messages
+        except FenceBroken:
+            continue
+        added = system.text[len(own) :].split("Put `[source:")[0].strip()
+        assert all(not line or line.startswith("## [") for line in added.split("\n")), added
+    assert count > own.count("\n") + 10
+
+
 def marker_nonce(prompt):
     return prompt.extras["fence"]["nonce"]
 
@@ -264,6 +280,18 @@ def test_a_secret_stays_here_unless_it_is_allowed_to_go(tmp_path):
     assert found.text and "aws-key" in found.warnings[0] and KEY not in found.warnings[0]
     assert KEY in "".join(m.text for m in model.asked[0])
     assert asked(space, says("Here."), prompt=prompt).warnings == ()
+
+
+def test_a_secret_of_the_system_message_stays_here_too(tmp_path):
+    write_docs(tmp_path)
+    path = tmp_path / "projects" / "demo" / "project_memory.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"The lock is opened by {KEY}.\n")
+    space = opened(tmp_path)
+    model = Remote(entries=[{"say": "No."}])
+    with pytest.raises(Refused, match=r"aws-key in PROJECT MEMORY \(line \d+\)"):
+        asked(space, model, prompt=made(space))
+    assert model.asked == []
 
 
 def test_an_injected_file_is_cited_by_its_own_id(space):

@@ -146,6 +146,8 @@ def test_options_are_sent_where_they_are_set(chat, server):
     chat(temperature=-1, max_output_tokens=7).complete(ASKED)
     sent = server.seen[0][2]
     assert "temperature" not in sent and sent["max_tokens"] == 7
+    newer = chat(url="https://api.openai.com/v1", max_output_tokens=7)._request(ASKED)
+    assert newer["max_completion_tokens"] == 7 and "max_tokens" not in newer
 
 
 def test_a_stream_comes_in_deltas_and_ends_with_the_reply(chat, server):
@@ -341,6 +343,21 @@ def test_a_strange_retry_after_does_no_harm(chat, server, waits, header):
     assert sum(waits) < 60
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "https://api.example.org/v1"])
+def test_what_took_too_long_is_paid_once_wherever_it_was_asked(chat, url):
+    from ragstream_core.endpoints.attempts import Fault
+
+    tried = []
+
+    def once(limit_s):
+        tried.append(limit_s)
+        raise Fault("no whole answer", kind="timeout", again=True)
+
+    with pytest.raises(Fault, match="no whole answer$"):
+        chat(url=url)._calls._attempts.run(once)
+    assert len(tried) == 1
+
+
 @given(budget_s=st.floats(0.5, 40), wait=st.integers(0, 60))
 def test_waiting_never_exceeds_the_budget(budget_s, wait):
     from ragstream_core.endpoints.address import endpoint_at
@@ -383,6 +400,11 @@ PARTIAL = [
     ("broken event", events(event("half a sen"), b"data: {oops\n\n", DONE), "no JSON"),
     ("deep event", events(event("half a sen"), b"data: " + DEEP + b"\n\n", DONE), "no JSON"),
     ("error event", events(event("half a sen"), b'data: {"error": {"message": "x"}}\n\n'), "broke"),
+    (
+        "error event and an end",
+        events(event("half a sen"), b'data: {"error": {"message": "x"}}\n\n', STOP, DONE),
+        "broke",
+    ),
     ("limit", events(event("half a sen"), event(finish_reason="length"), DONE), "limit of tokens"),
     (
         "filter",

@@ -213,6 +213,7 @@ def test_blue_turns_broken_answers_and_extracts_are_never_given_again(space):
     assert talk.ask(QUESTION).source_turn == turns(space)[1].id
     gone = chat(space, unreachable(), session="t", settings={**MEMORY, "retrieval.top_k": 9})
     assert [gone.ask(QUESTION).origin for _ in range(2)] == ["extract", "extract"]
+    assert [turn.scope for turn in turns(space) if turn.origin == "extract"] == ["", ""]
 
 
 def test_an_answer_of_which_no_citation_holds_is_not_given_again(space):

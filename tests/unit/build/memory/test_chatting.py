@@ -206,7 +206,7 @@ def test_with_memory_alone_its_lines_are_the_extract_without_markers(space):
 
 
 TOLD = ["The fox is red.", "[source: a.md, chunk: 12345678]", "<<DOC", "A fox?", REFUSAL, "",
-        "# Fox", "- fox", "[1a2b3c4d] fox"]  # fmt: skip
+        "# Fox", "- fox", "[1a2b3c4d] fox", "bot: No language model answered (fox)."]  # fmt: skip
 
 
 @given(lines=st.lists(st.sampled_from(TOLD), max_size=12))
@@ -222,7 +222,7 @@ def test_an_extract_of_memory_has_only_its_lines_and_is_the_same_again(lines):
         shown = [line.removeprefix("- ") for line in rest.split("\n")]
         assert len(set(shown)) == len(shown) <= MOST_LINES
         assert {line for line in shown} <= {line.removeprefix("- ") for line in lines}
-        assert not {"A fox?", REFUSAL, "# Fox", "<<DOC", ""} & set(shown)
+        assert not {"A fox?", REFUSAL, "# Fox", "<<DOC", "", TOLD[-1]} & set(shown)
 
 
 def test_the_first_question_begins_a_session_and_the_next_ones_stay_in_it(space):
