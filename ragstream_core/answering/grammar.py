@@ -19,7 +19,7 @@ _IT = "the document"
 _WRAPPERS = tuple(
     (re.compile(rf"{opening}\Z", re.IGNORECASE), re.compile(closing))
     for opening, closing in (
-        (r"\((?:see also|see|cf\.?|source:?|per|from)?[ \t]{0,3}", r"[ \t]{0,3}\)"),
+        (r"\((?:see also|see|cf\.?|sources?:?|per|from|as in|in)?[ \t]{0,3}", r"[ \t]{0,3}\)"),
         (r"\[[ \t]{0,3}", r"[ \t]{0,3}\]"),
         (r"`", r"`"),
         (r"\*\*", r"\*\*"),
@@ -31,6 +31,7 @@ _LINE_START = re.compile(r"\n[ \t]{0,16}(?:[-*+•][ \t]{0,4})?\Z")
 _SENTENCE_START = re.compile(
     r"(?:[.!?][ \t]{1,4}|\n[ \t]{0,16}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4})?)\Z"
 )
+_CLAUSE_START = re.compile(r"\b(?:as|but|while|because|how)[ \t]{1,3}\Z", re.IGNORECASE)
 _SUBJECT_OF = re.compile(
     r"[ \t]{0,3}(?:also )?(?:says|states|describes|shows|notes|mentions|explains|defines|specifies|"
     r"reports|lists|indicates|recommends|requires|confirms)\b"
@@ -65,6 +66,8 @@ def join(left: str, right: str) -> tuple[str, int]:
         return left[: line_start.start() + 1], word + len(following)
     if _SENTENCE_START.search(left) and _SUBJECT_OF.match(right, skip):
         return f"{left}T{_IT[1:]} ", word
+    if _CLAUSE_START.search(left) and _SUBJECT_OF.match(right, skip):
+        return f"{left}{_IT} ", word
     if _OBJECT_OF.search(left):
         left = " ".join([left.rstrip(" \t"), _IT])
         return (f"{left} " if following.isalnum() else left), word
