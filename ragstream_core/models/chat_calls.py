@@ -39,7 +39,8 @@ HINTS = {
     400: "the model may not take a setting: try provider.temperature=-1, or a shorter prompt",
     401: "set the key: RAGSTREAM_PROVIDER__API_KEY in the environment, or provider.api_key_file",
     403: "the key may not use this model; `ragstream models list` shows those it may",
-    404: "check provider.base_url and provider.model; `ragstream models list` shows the models",
+    404: "check provider.base_url and provider.model; `ragstream models list` shows the models, "
+    "`ragstream models pull` how to get one",
     413: "the prompt is too large for this model: lower prompt.budget_tokens",
     429: "wait, or look at your account's limits",
 }
