@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.ingestion.scan import RACY_NS
+from tests.unit.models.conftest import KEY, Server
 
 PAGES = {
     "guide/locks.md": (
@@ -88,6 +90,19 @@ def run(capsys: pytest.CaptureFixture[str]):
         return code, out, err
 
     return call
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A language model's server on loopback, reached as any other one."""
+    with Server() as made:
+        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "20")
+        yield made
+        made.shutdown()
 
 
 def _write_pages(root: Path, project: str) -> None:

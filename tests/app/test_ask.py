@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from tests.unit.ingestion.test_documents import pdf_of
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
+from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 SHAPE = {
@@ -187,19 +186,6 @@ def test_a_session_goes_on(run, script, indexed):
     assert [turn["assistant_text"] for turn in turns(run)] == ["The answer is one.", "Two."]
 
 
-@pytest.fixture
-def server(monkeypatch):
-    """An endpoint on loopback, reached as any other one."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
-        yield made
-        made.shutdown()
-
-
 def test_over_http_a_marker_that_is_split_over_events_is_cited_and_never_shown(run, server, marker):
     said = f"According to {marker}, to the files you inject."
     server.answers[:] = [events(*(event(letter) for letter in said), STOP, COUNTED, DONE)]
@@ -224,7 +210,10 @@ def test_over_http_a_connection_that_is_cut_is_a_partial_answer(run, server, ind
 
 
 @pytest.mark.parametrize("code", [401, 404, 500])
-def test_over_http_an_error_never_repeats_the_key_and_loses_no_question(run, server, indexed, code):
+def test_over_http_an_error_never_repeats_the_key_and_loses_no_question(
+    run, server, indexed, code, monkeypatch
+):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
     server.answers[:] = [status(code)]
     ended, out, err = run("ask", QUESTION, "-p", "manual")
     assert ended == 1 and KEY not in out + err and "Traceback" not in err

@@ -8,33 +8,19 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.terminals import LIMIT_S, Terminal
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
+from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 FIRST = "Only injected files count while the lock is on. " * 4
 ISSUED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="guide/locks.md"')
 SAYS = "complete, toy-1"
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A language model's server on loopback."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "20")
-        yield made
-        made.shutdown()
 
 
 def said(*texts):

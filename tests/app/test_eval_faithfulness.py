@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 
 import pytest
 import yaml
 
-from tests.unit.models.conftest import DONE, KEY, STOP, Server, event, events, said, status
+from tests.unit.models.conftest import DONE, KEY, STOP, event, events, said, status
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 RIGHT = "The Exact File Lock restricts a prompt to the files you inject"
@@ -144,19 +143,6 @@ def test_the_language_model_as_a_judge_is_recorded_in_the_report(gold, run, scri
     assert found["score"] == 1.0
 
 
-@pytest.fixture
-def server(monkeypatch):
-    """An endpoint on loopback, reached as any other one."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
-        yield made
-        made.shutdown()
-
-
 def test_an_endpoint_answers_and_judges(gold, run, server, marker):
     verdict = {"claim": "c1", "supported": True, "quote": "restricts a prompt to the files"}
     server.answers = [
@@ -176,7 +162,8 @@ def test_an_endpoint_answers_and_judges(gold, run, server, marker):
     assert KEY not in out + err
 
 
-def test_an_endpoint_that_fails_is_one_message(gold, run, server):
+def test_an_endpoint_that_fails_is_one_message(gold, run, server, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
     server.answers = [status(500)]
     code, out, err = run(*QUOTE, "-p", "manual", "--ask")
     assert code == 1 and "error: " in err and KEY not in out + err

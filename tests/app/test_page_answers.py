@@ -22,7 +22,7 @@ from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.records.chat import ChatDelta
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.test_markup import read
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
+from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
 
 PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page.py")
 QUESTION = "How does the exact file lock restrict a prompt?"
@@ -30,19 +30,6 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 LIMIT_S = 30.0
 # longer than what the citation buffer holds back
 FIRST = "Only **injected** files count while the lock is on. " * 4
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A language model's server on loopback."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "20")
-        yield made
-        made.shutdown()
 
 
 @pytest.fixture

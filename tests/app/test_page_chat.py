@@ -6,30 +6,15 @@ import json
 import re
 import threading
 
-import pytest
-
 from ragstream_app.jobs.streams import STOPPED
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.page_driver import QUESTION, area, click, control, open_page, run, said
 from tests.app.test_markup import read
 from tests.app.test_page_answers import FIRST, LIMIT_S, held, until
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, Server, event, events, raw, status
+from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 ISSUED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="guide/locks.md"')
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A language model's server on loopback."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "20")
-        yield made
-        made.shutdown()
 
 
 def answers(*texts):
