@@ -74,6 +74,18 @@ def test_another_setting_runs_again_from_there(walk, site):
     assert "1 of " in walk.sees(" candidates are in").inner_text()
 
 
+def test_what_is_opened_while_a_run_is_being_recorded_stays_open(walk):
+    walk.write("Prompt", QUESTION)
+    walk.button(RUN_ALL).click()
+    walk.button("New project").click()
+    box = walk.box("Name")
+    box.wait_for()
+    box.fill("half a na")
+    walk.tab.get_by_role("link", name="Run ").wait_for(timeout=SLOW_MS)
+    expect(box).to_be_visible()
+    expect(box).to_have_value("half a na")
+
+
 def test_an_empty_prompt_is_a_message_and_runs_nothing(walk):
     walk.button(RUN_ALL).click()
     walk.sees("the prompt is empty")
