@@ -28,7 +28,8 @@ OFF = "facts.form is off: nothing is looked for unless you ask"
 FACTS_SPEC = asset_spec(
     ASSET,
     "What is remembered of what was said: `memory/USER_MEMORY.md` and `memory/COMPANY_MEMORY.md`. "
-    "New facts wait until somebody accepts them: `ragstream memory candidates`.",
+    "The job `remember_facts` looks for new ones, which wait until somebody accepts them: "
+    "`ragstream memory candidates`.",
     "markdown",
 )
 WAY = dg.Out(dg.Any, io_manager_key=IN_MEMORY, is_required=False)

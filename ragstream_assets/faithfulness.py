@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.charts import line
-from ragstream_assets.documents import projects
+from ragstream_assets.documents import INDEX, projects
 from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.previews import ROWS, table
 from ragstream_assets.progress import reporter
@@ -52,7 +52,7 @@ FAITHFULNESS = asset_spec(
     (GROUP, "faithfulness"),
     "The share of the claims of answers to `gold.jsonl` that a passage which they cite supports.",
     "json",
-)
+).merge_attributes(deps=[INDEX.key])
 
 
 def _check() -> dg.AssetCheckSpec:

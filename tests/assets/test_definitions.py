@@ -48,6 +48,7 @@ def test_asset_graph():
         ("documents/file_manifest", "documents/chunks"),
         ("documents/index", "documentation/test_spec"),
         ("documents/index", "documents/chroma_collection"),
+        ("documents/index", "evaluation/faithfulness"),
         ("documents/index", "inspection/map"),
         ("evaluation/threshold_sweep", "evaluation/heat_map"),
         ("history/embeddings", "history/snapshot"),
