@@ -54,7 +54,8 @@ def load_decisions(folder: Path) -> list[Decision] | None:
     if not path.is_file():
         return None
     try:
-        rows = pq.read_table(path).to_pylist()
+        with pq.ParquetFile(path) as ledger:  # pq.read_table would import pandas
+            rows = ledger.read().to_pylist()
     except (pa.ArrowInvalid, OSError):
         return None
     return [decision_from({**row, "scores": json.loads(row["scores"])}) for row in rows]

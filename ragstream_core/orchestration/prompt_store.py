@@ -31,6 +31,11 @@ RECORD_VERSION = 1
 RECORD_NAME = "record.json"
 PARENT_PREFIX = "from-"
 """Empty file in a run's folder; the rest of its name is a run whose stage JSON was read."""
+LEDGER = {
+    "pass_no": "int64", "stage": "string", "rank": "int64", "chunk_id": "string", "score": "double",
+    "kept": "bool", "rule": "string", "reason": "string", "tokens": "int64", "scores": "string",
+}  # fmt: skip
+"""Columns of the kept ledger and their types; the parts of a score are JSON."""
 MIN_PREFIX = 6
 _LAST = "`ragstream status` lists the last prompts"
 _GONE = (
@@ -280,11 +285,17 @@ def exchange_files(folder: Path) -> list[Path]:
 
 def _parquet(rows: list[dict[str, Any]]) -> bytes:
     import pyarrow as pa
+    import pyarrow.json as pj
     import pyarrow.parquet as pq
 
-    flat = [{**row, "scores": canonical_json(row["scores"])} for row in rows]
+    flat = [canonical_json({**row, "scores": canonical_json(row["scores"])}) for row in rows]
+    lines = "\n".join(flat).encode()
+    schema = pa.schema([pa.field(name, kind) for name, kind in LEDGER.items()])
+    # Arrow's own reader: a table made of lists would import pandas, 0.3 s of a command
+    reading = pj.ReadOptions(use_threads=False, block_size=len(lines) or 1)
+    parsing = pj.ParseOptions(explicit_schema=schema)
+    source = pa.BufferReader(lines)
+    table = pj.read_json(source, reading, parsing) if rows else schema.empty_table()
     sink = io.BytesIO()
-    columns = ["pass_no", "stage", "rank", "chunk_id", "score", "kept", "rule", "reason", "tokens"]
-    table = pa.table({name: [row[name] for row in flat] for name in [*columns, "scores"]})
     pq.write_table(table, sink)
     return sink.getvalue()
