@@ -35,6 +35,10 @@ def find_cross_encoder(model: str, models_dir: Path) -> Path | None:
             return folder
     if importlib.util.find_spec("huggingface_hub") is None:
         return None
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    if not Path(HF_HUB_CACHE, f"models--{model.replace('/', '--')}").is_dir():
+        return None  # what looks closer takes a quarter of a second to import
     from huggingface_hub import snapshot_download
 
     try:

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-HEAVY = ("dagster", "chromadb", "numpy", "torch", "onnxruntime", "pyarrow", "streamlit", "pandas")
+HEAVY = ("dagster", "chromadb", "numpy", "torch", "onnxruntime", "pyarrow", "streamlit", "pandas",
+         "huggingface_hub.file_download")  # fmt: skip
 RUN = f"""
 import json, sys
 from ragstream_app.cli import main
@@ -39,6 +40,14 @@ def test_status_and_a_noop_ingest_import_nothing_heavy(settled, imported, monkey
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")  # the default: also then
     for words in (["status"], ["status", "--json"], ["ingest"], ["ingest", "--json"]):
         assert imported(*words) == [], words
+
+
+def test_a_kept_prompt_and_its_ways_import_only_what_they_need(settled, imported, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "auto")  # looks for a cross-encoder
+    asked = ("prompt", "Who may write?", "-p", "manual", "--no-record")
+    assert set(imported(*asked)) <= {"numpy", "pyarrow"}
+    (key,) = (path.parent.name for path in (settled / "prompts").glob("*/record.json"))
+    assert set(imported("explain", key)) <= {"numpy", "pyarrow"}
 
 
 def test_the_probe_itself_can_fail(data, imported):

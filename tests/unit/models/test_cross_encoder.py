@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from ragstream_core.errors import UsageError, WeightsMissing
@@ -86,6 +88,16 @@ def test_no_token_of_a_passage_is_cut_away(kin, tmp_path):
     assert reranker.score("wing", [passage]) == [max(reranker.score("wing", windows))]
     kept = [i for pair in pairs for i in pair if i in tokenizer.ids("a b c")]
     assert kept == tokenizer.ids(passage)
+
+
+def test_one_in_the_local_hugging_face_cache_is_found(models, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    kept, revision = tmp_path / "models--org--tiny", "0" * 40
+    assert find_cross_encoder("org/tiny", tmp_path / "none") is None
+    shutil.copytree(models / "org" / "tiny", kept / "snapshots" / revision)
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text(revision)
+    assert find_cross_encoder("org/tiny", tmp_path / "none") == kept / "snapshots" / revision
 
 
 def test_names_and_absence(models, reranker, tmp_path):
