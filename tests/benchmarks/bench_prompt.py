@@ -1,4 +1,4 @@
-"""What a prompt costs beside its models, warm and cold, and what recording adds.
+"""What a prompt costs as a command, and what recording adds.
 
 python -m tests.benchmarks.bench_prompt
 """
@@ -6,13 +6,11 @@ python -m tests.benchmarks.bench_prompt
 from __future__ import annotations
 
 import shutil
-import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from tests.benchmarks.measure import child_cpu, cpu, median_of, table
+from tests.benchmarks.measure import child_cpu, median_of, table
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = [
@@ -34,60 +32,6 @@ def prepare(data: Path) -> None:
     shutil.copytree(ROOT / "data" / "doc_raw" / "handbook", data / "doc_raw" / "handbook")
     command = [sys.executable, "-m", "ragstream_app.cli", "--data", str(data), "ingest", "handbook"]
     child_cpu([*command, "--no-record"])
-
-
-class ModelClock:
-    """Adds up the CPU seconds inside an embedder's methods and the MaxSim kernel."""
-
-    def __init__(self, workspace) -> None:
-        from ragstream_core.build import models
-        from ragstream_core.retrieval import maxsim
-
-        self.seconds = 0.0
-        embedder = models.embedder(workspace.config)
-        for name in ("embed_queries", "token_vectors"):
-            setattr(embedder, name, self._timed(getattr(embedder, name)))
-        maxsim.MaxSimScorer.score = self._timed(maxsim.MaxSimScorer.score)
-        self._inside = False
-
-    def _timed(self, call):
-        def timed(*args, **kwargs):
-            if self._inside:
-                return call(*args, **kwargs)
-            self._inside, started = True, time.process_time()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self._inside = False
-                self.seconds += time.process_time() - started
-
-        return timed
-
-
-def warm(data: Path) -> list[list[object]]:
-    """Ask ten questions in one process: first with a cold token cache, then with a warm one."""
-    from ragstream_core.build.workspace import open_workspace
-    from ragstream_core.config import quiet_environment
-    from ragstream_core.orchestration.inputs import PromptRequest
-
-    quiet_environment()
-    space = open_workspace(data)
-    ask = lambda q: space.run(space.pin(PromptRequest(q, ("handbook",))))  # noqa: E731
-    ask("Is anything loaded?")
-    clock = ModelClock(space)
-    rows = []
-    for label in ("token cache cold", "token cache warm"):
-        totals, ratios = [], []
-        for question in QUESTIONS:
-            clock.seconds = 0.0
-            total = cpu(lambda q=question: ask(q))
-            totals.append(total)
-            ratios.append(total / clock.seconds)
-        rows.append(
-            [f"prompt, {label}", f"{statistics.median(totals):.3f}",
-             f"{statistics.median(ratios):.2f} × its models"]
-        )  # fmt: skip
-    return rows
 
 
 def cold(data: Path) -> list[list[object]]:
@@ -121,9 +65,9 @@ def report() -> str:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         prepare(data)
-        rows = [*warm(data), *cold(data)]
-    head = ["over the handbook, ten questions", "CPU s (median)", "ratio"]
-    return "## Prompts\n\n" + table(head, rows)
+        rows = cold(data)
+    head = ["over the handbook, a process", "CPU s", ""]
+    return "## A prompt as a command\n\n" + table(head, rows)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,8 @@ def main() -> None:
             bench_facts.report(),
             bench_starts.report(),
             apart("bench_prompt"),
+            apart("bench_whole_prompt"),
+            apart("bench_recording"),
             bench_encoder.report(),
             *([f"{PEERS_START}\n{peers}\n{PEERS_END}"] if peers else []),
         ]
