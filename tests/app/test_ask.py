@@ -165,6 +165,7 @@ def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch):
     (data / "doc_raw" / "manual" / "token.md").write_text(f"# Exact file lock token\n\n{secret}\n")
     assert run("ingest", "manual")[0] == 0
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "https://llm.invalid/v1")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "m")  # so that nobody is asked for a list
     code, out, err = run("ask", "What is the exact file lock token?", "-p", "manual")
     assert (code, out) == (3, "") and secret not in err
     assert "github-token in token.md" in err and "--allow-secrets" in err
