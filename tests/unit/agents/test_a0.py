@@ -241,6 +241,12 @@ def test_braces_alone_are_no_broken_json(raw):
     assert prompt.extras["warnings"] == []
 
 
+def test_what_a_label_opens_is_no_underlined_header():
+    prompt = a0("Task: Go.\n====\nmore")
+    assert prompt.body["task"] == "Go.\n====\nmore"
+    assert prompt.extras["headers"] == []
+
+
 @pytest.mark.parametrize(
     "raw",
     ["Explain\nthis Task\n---------\nso", "---\ntask: a\n---\nwhy", "Notes\n---\nwhy is it so"],

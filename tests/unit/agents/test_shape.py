@@ -171,7 +171,7 @@ def test_switched_off_passes_through_with_an_event():
 def audited(shape, *, issues=True, facts=(), headings=("Gate rules",) * 3, pool=None, eligible=()):
     prompt = SuperPrompt(body={"task": "why is it so strict"})
     prompt.base_context_chunks = [
-        Chunk(f"{i}.md::x::0", f"{i}.md", "x", (0, 1), {"heading": h})
+        Chunk(f"c{i}.md::x::0", f"c{i}.md", "x", (0, 1), {"heading": h})
         for i, h in enumerate(headings)
     ]
     prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
@@ -270,14 +270,14 @@ def test_notes_are_those_of_the_last_time_in_each_pass(calls):
 
 
 FILES = [f"conf/f{i}.yml" for i in range(14)]
-SOME = st.sets(st.sampled_from([*FILES, "0.md", "1.md", "gone/nowhere.yml"]))
+SOME = st.sets(st.sampled_from([*FILES, "c0.md", "c1.md", "gone/nowhere.yml"]))
 
 
 @given(SOME, SOME, st.sampled_from(["code", "config", "tests", "answer", "spec", "plan"]))
 def test_the_audit_adds_only_files_that_are_there_on_and_new(named, off, deliverable):
     shape = Shape("implement", "retrieval", deliverable, ("conf/f0.yml",))
     facts = [f"It is set in {name} before use." for name in sorted(named)]
-    eligible = [*FILES, "0.md", "1.md", "2.md"]
+    eligible = [*FILES, "c0.md", "c1.md", "c2.md"]
     before, after = audited(
         shape, facts=facts, eligible=eligible, issues=False, pool={"off": [*off]}
     )
