@@ -94,6 +94,9 @@ def test_a_larger_budget_never_shows_less_and_none_is_wasted(case):
     for wider in ((tokens + more, chars), (tokens, chars + more), (tokens + more, chars + more)):
         again = select(chunks, COUNTER, budget_tokens=wider[0], budget_chars=wider[1])
         assert all(a <= b for a, b in zip(lengths, shown(chunks, again), strict=True))
+    for c in chunks:
+        if c.id in picked.cuts:
+            assert picked.tokens[c.id] - framed_tokens(c, COUNTER, end=0) >= MIN_CUT_TOKENS
     at = next((n for n, c in enumerate(chunks) if lengths[n] < len(c.snippet)), None)
     assert list(picked.tokens) + picked.left == [c.id for c in chunks]
     if at is None:
