@@ -197,7 +197,8 @@ def _drop_one(prompt: SuperPrompt) -> str:
 
 def _drop_chunk(prompt: SuperPrompt) -> str:
     gone = prompt.final_selection_ids.pop()
-    prompt.extras.get("cuts", {}).pop(gone, None)
+    cuts = prompt.extras.get("cuts", {})  # shared with the prompt before: replaced, not changed
+    prompt.extras["cuts"] = {i: end for i, end in cuts.items() if i != gone}
     for part in PARTS:
         prompt.extras["s_ctx"][part] = [
             item

@@ -1,5 +1,6 @@
 """Laws of the chain's stages: idempotence, monotone θ, order, citations, budget, one decision."""
 
+import copy
 import random
 from unittest import mock
 
@@ -140,7 +141,7 @@ def test_every_stage_twice_is_once_and_survives_json(case, lock, kind):
         if stage is None:
             prompt = retrieved(prompt, seed)
             continue
-        before = to_json(prompt)
+        before = copy.deepcopy(to_json(prompt))  # to_json shares the prompt's values
         once = stage(prompt)
         assert to_json(prompt) == before, "a stage changed its input"
         assert to_json(stage(once)) == to_json(once), type(stage).__name__

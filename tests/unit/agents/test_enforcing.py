@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import PARTS, FormatEnforcer, shown_texts
 from ragstream_core.agents.prompt_builder import PromptBuilder
+from ragstream_core.errors import BudgetExceeded
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import to_json
 from tests.unit.agents.test_condense import GATE, INDEX, NEWER, OTHER, kept
@@ -82,6 +83,61 @@ def test_a_citation_names_its_own_passage_by_its_own_id():
         (repair,) = done.extras["enforced"]["repairs"]
         assert "of another" in repair
     assert item["text"] in shown[cited["chunk_id"]]
+
+
+def cut_at_the_end():
+    """A prompt whose last attachment is cut, with an open issue that cites nothing."""
+    question = "How does the similarity gate use theta?|Which Kafka topic holds the offsets?"
+    prompt = kept(GATE, OTHER, NEWER, f"{INDEX} " * 4, question=question)
+    for budget in range(500, 2000, 5):
+        done = Condenser(COUNTER, budget_tokens=budget, token_overhead=0)(prompt)
+        if len(done.extras["cuts"]) and len(done.final_selection_ids) > 2:
+            return done
+    raise AssertionError("no budget cuts a passage")
+
+
+CUT = cut_at_the_end()
+FULL = FormatEnforcer(COUNTER, budget_tokens=10_000)(CUT)
+TOTAL = FULL.extras["enforced"]["total_tokens"]
+
+
+def _open(ids):
+    """The open issues that cite nothing else than what is left."""
+    rows = CUT.extras["s_ctx"]["open_issues"]
+    return [row for row in rows if {c["chunk_id"] for c in row["citations"]} <= set(ids)]
+
+
+def ranked(prompt):
+    """Its facts and constraints, the least valuable first."""
+    rows = [item for part in PARTS[:2] for item in prompt.extras["s_ctx"][part]]
+    return sorted(rows, key=lambda item: item["score"])
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, TOTAL))
+def test_what_is_over_the_budget_goes_from_the_least_valuable_up(less):
+    try:
+        done = FormatEnforcer(COUNTER, budget_tokens=TOTAL - less)(CUT)
+    except BudgetExceeded as error:
+        assert "fixed parts" in error.message and "--set prompt.budget_tokens" in error.hint
+        return
+    ids, repairs = done.final_selection_ids, done.extras["enforced"]["repairs"]
+    assert done.extras["enforced"]["total_tokens"] <= TOTAL - less
+    assert bool(repairs) == (less > 0)
+    assert ids == CUT.final_selection_ids[: len(ids)] and set(done.extras["cuts"]) <= set(ids)
+    left, s_ctx = ranked(done), done.extras["s_ctx"]
+    if len(ids) > 1:  # nothing but passages went, with what cites them
+        cited = [i for i in ranked(CUT) if i["citations"][0]["chunk_id"] in ids]
+        assert left == cited
+    if not ids:  # the best passage went last
+        assert not any(s_ctx.values())
+    if len(ids) == 1:
+        own = [i for i in ranked(CUT) if i["citations"][0]["chunk_id"] == ids[0]]
+        assert left == own[len(own) - len(left) :]
+        assert not left or s_ctx["open_issues"] == _open(ids)  # facts go before open issues
+    # a prompt that was enforced already is enforced anew for another budget
+    again = FormatEnforcer(COUNTER, budget_tokens=TOTAL - less)(FULL)
+    assert again.final_selection_ids == ids and again.extras["s_ctx"] == s_ctx
 
 
 @pytest.mark.parametrize("wanted", ["a haiku", "a different tone", "no tables"])
