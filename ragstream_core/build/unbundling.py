@@ -147,8 +147,6 @@ def _recorded(space: Workspace, bundle: form.Bundle) -> PromptInputs:
         require_exact(inputs)
     except RagstreamError as error:
         form.broken(error.message)
-    if record.prompt_key != bundle.prompt_key:
-        form.broken("its record is of another prompt")
     settings = space.settings_for(inputs, "prompt_builder")
     for name in (settings.rerank.model, inputs.models.get("reranker", "none")):
         if _MODEL.fullmatch(name) is None:
