@@ -8,7 +8,8 @@ import pytest
 from ragstream_core.build.explaining.comparing import ALL, NONE, PART, diff
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownPrompt
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.orchestration.inputs import PromptRequest, inputs_from
+from ragstream_core.records import evolve
 from tests.unit.orchestration.conftest import write_docs
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -91,6 +92,25 @@ def test_where_nothing_can_be_tried_the_renderings_still_tell(space, tmp_path):
     found = diff(space, first, other)
     assert not found["output"]["identical"] and found["output"]["blocks"]
     assert all(effect.startswith("unknown: ") for effect in effects(found).values())
+
+
+def forged(space, key, text, **changed):
+    """Keep a prompt as another version of the program would have: other bytes, its own key."""
+    prompt = space.run(inputs_from(space.store.record(key).inputs))
+    inputs = {**prompt.extras["inputs"], **changed}
+    prompt = evolve(prompt, extras={**prompt.extras, "inputs": inputs, "super_prompt": text})
+    return space.finish(prompt).prompt_key
+
+
+def test_older_code_is_a_cause_that_cannot_be_tried(space):
+    first = key_of(space)
+    other = forged(space, key_of(space, minutes=1), "another text", code="0" * 64)
+    found = effects(diff(space, first, other))
+    assert found["time"] == NONE
+    assert found["code"] == "unknown: other code cannot be tried"
+    assert "replay says why" in effects(diff(space, other, first))["time"]
+    alone = forged(space, first, "another text", code="0" * 64)
+    assert effects(diff(space, first, alone)) == {"code": ALL}  # there is nothing else
 
 
 def test_a_lost_rendering_is_made_again(space):

@@ -16,7 +16,7 @@ from ragstream_core.agents.condensing import SAF_A1
 from ragstream_core.build import answering, models
 from ragstream_core.build.asking import recorded_usage
 from ragstream_core.build.bundling import write_bundle
-from ragstream_core.build.explaining.comparing import diff
+from ragstream_core.build.explaining.comparing import diff, selected
 from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
 from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.turns import append_turn
@@ -29,6 +29,7 @@ from ragstream_core.history.records import Turn
 from ragstream_core.models.scripted import ScriptedChat
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.exchanges import EXCHANGES, exchange_from
+from ragstream_core.orchestration.explain import ways
 from ragstream_core.orchestration.inputs import PromptRequest, change_settings
 from ragstream_core.orchestration.prompt_store import key_of
 from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage, usage_of
@@ -454,6 +455,9 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     assert prompt.extras["shape"]["domain"] == "limits"
     assert {"a4_condenser", "a4_condenser#2", "a3_nli_gate#2"} <= set(prompt.extras[EXCHANGES])
     record = space.finish(prompt)
+    assert selected(space, record.prompt_key) == tuple(prompt.final_selection_ids)
+    kept = [way["chunk_id"] for way in ways(space.decisions(record.prompt_key)) if way["kept"]]
+    assert kept == prompt.final_selection_ids  # by the pass that counts, best first
     meet(NEVER)
     assert space.replay(record.prompt_key).verdict == "identical"
 

@@ -1,5 +1,6 @@
 """`trace` and `verify-prompt`: from a citation to the ingest run, and the files as they are now."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -136,14 +137,41 @@ def test_a_generation_that_is_gone_leaves_what_the_id_says(space, tmp_path):
     assert (found["now"], found["indexed"]) == ("current", "no longer")
 
 
+def test_another_generation_under_its_number_is_not_taken_for_it(space, tmp_path):
+    prompt, key = made(space)
+    one = next(i for i in prompt.final_selection_ids if i.startswith("catalog.md"))
+    shutil.rmtree(tmp_path / "index")
+    (tmp_path / "doc_raw" / "demo" / "more.md").write_text("# More\n\nAnother first one.\n")
+    assert space.ingest("demo").generation == 1
+    found = trace(space, one, key)
+    assert found["generation"]["kept"] is False and "span" not in found
+    assert (found["now"], found["indexed"]) == ("current", "current")
+    (tmp_path / "doc_raw" / "demo" / "catalog.md").write_bytes(b"\0\0\0")
+    space.ingest("demo")
+    found = trace(space, one, key)
+    assert (found["now"], found["indexed"]) == ("changed", "no longer")  # there, but not read
+
+
 def test_the_project_is_found_among_several(space, tmp_path):
     write_docs(tmp_path, "other", {"catalog.md": "# Other\n\nNobody may write a catalog here.\n"})
     space.ingest("other")
     prompt, key = made(space, projects=("demo", "other"))
     homes = {c.id: c.meta["project"] for c in prompt.base_context_chunks}
-    for identifier in prompt.final_selection_ids:
-        assert trace(space, identifier, key)["project"] == homes[identifier]
-    assert "other" in homes.values()
+    assert set(homes.values()) == {"demo", "other"}
+    for identifier, home in homes.items():
+        assert trace(space, identifier, key)["project"] == home
+
+
+def test_a_file_of_two_projects_is_current_while_one_of_them_has_it(space, tmp_path):
+    write_docs(tmp_path, "other")
+    space.ingest("other")
+    key = made(space, projects=("demo", "other"))[1]
+    (tmp_path / "doc_raw" / "demo" / "catalog.md").write_text("# Changed\n")
+    rows = {row["path"]: row for row in verify_key(space, key)["files"] if row["use"] == "quoted"}
+    assert (rows["catalog.md"]["project"], rows["catalog.md"]["state"]) == ("other", "current")
+    (tmp_path / "doc_raw" / "other" / "catalog.md").unlink()
+    rows = {row["path"]: row for row in verify_key(space, key)["files"] if row["use"] == "quoted"}
+    assert rows["catalog.md"]["state"] != "current"
 
 
 @pytest.mark.parametrize("citation", ["", "zz", "00000000", "[source: x.md, chunk: 00000000]"])

@@ -2,15 +2,19 @@
 
 import pytest
 
+from ragstream_core.agents.selection import framed_tokens
+from ragstream_core.build.explaining.distances import tokens_short
 from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
 from ragstream_core.build.explaining.why_not import why_not
 from ragstream_core.build.history.embedding import embed
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.history.turns import append_turn
+from ragstream_core.build.stages import COUNTER
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.history.records import Turn
 from ragstream_core.orchestration.inputs import PromptRequest, inputs_of
+from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex, shown_name
 from tests.unit.orchestration.conftest import write_docs
 
@@ -119,6 +123,20 @@ def test_a_budget_larger_by_the_distance_takes_it_in(space):
         assert row["chunk_id"] in made(space, settings=more)[0].final_selection_ids
 
 
+def test_turns_and_documents_have_budgets_of_their_own():
+    def chunk(identifier):
+        return Chunk(identifier, "a.md", f"Words of {identifier}. " * 9, (0, 9), {})
+
+    ids = ["a.md::x::0", "history::s::1-1::0", "a.md::x::1", "history::s::2-2::0"]
+    chunks = [chunk(i) for i in ids]
+    prompt = evolve(SuperPrompt(), base_context_chunks=chunks, views_by_stage={"a3": ids})
+    own = [framed_tokens(chunk(i), COUNTER) for i in ids]
+    expected = [own[0], own[1], own[0] + own[2], own[1] + own[3]]
+    assert [tokens_short(prompt, i, COUNTER).distance for i in ids] == expected
+    picked = evolve(prompt, final_selection_ids=ids[:1])
+    assert tokens_short(picked, ids[2], COUNTER).distance == own[2]
+
+
 def test_a_chunk_and_a_file_can_be_named_in_several_ways(space):
     _, key = made(space)
     identifier = next(i for i in space.view("demo").chunk_ids if i.startswith("rows/r07.md"))
@@ -132,6 +150,9 @@ def test_a_chunk_and_a_file_can_be_named_in_several_ways(space):
 def test_off_lock_and_injection_are_rules_of_their_own(space):
     _, key = made(space, off=("demo/catalog.md",))
     assert only(why_not(space, "catalog.md#0", key))["rule"] == "off"
+    below = only(why_not(space, "rows/r39.md#0", key))
+    held = [i for i in space.view("demo").chunk_ids if not i.startswith("catalog.md::")]
+    assert {p["of"] for p in below["places"] if p["signal"].startswith("dense")} == {len(held)}
     _, key = made(space, f"{QUESTION} file:notes/*")
     left_out = only(why_not(space, "catalog.md#0", key))
     assert left_out["rule"] == "off" and "file:notes/*" in left_out["reason"]

@@ -220,7 +220,10 @@ def test_another_model_is_refused_and_rebuilt_on_request(space, tmp_path, reques
         other.ingest("demo")
     with pytest.raises(ModelMismatch, match="--rebuild"):
         ask(other)
-    assert ask(space).base_context_chunks
+    key = space.finish(ask(space)).prompt_key
+    verdict = other.replay(key)
+    assert verdict.verdict == "environment differs" and "embedded by model" in verdict.reason
+    assert "hashed" in verdict.hint and "--rebuild" not in verdict.hint
     rebuilt = other.ingest("demo", rebuild=True)
     assert rebuilt.committed
     assert rebuilt.chunks["embedded"] == rebuilt.chunks["live"]

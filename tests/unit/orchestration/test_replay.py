@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -162,6 +163,10 @@ def test_other_bytes_are_a_defect_or_a_named_environment(workspace, monkeypatch)
     verdict = replaying.replay(other, lambda inputs: querying.rerun(workspace, inputs))
     assert verdict.verdict == "environment differs"
     assert "numpy: 0.1 then" in verdict.reason
+    older = replace(forged, inputs={**forged.inputs, "code": "abc" + "0" * 61})
+    verdict = replaying.replay(older, lambda inputs: querying.rerun(workspace, inputs))
+    assert verdict.verdict == "environment differs"
+    assert "the chain's code: abc000000000 then" in verdict.reason
 
 
 def test_keys_prefixes_and_damage(workspace):
