@@ -103,7 +103,8 @@ class StageJsonIOManager(dg.IOManager):
         """
         found = sorted(self._runs.glob(f"{named}*")) if _RUN.fullmatch(named) else []
         if len(found) != 1:
-            said = f"no run {named!r} left stage JSON" if named else f"no step runs before {step}"
+            said = f"{len(found) or 'no'} runs with stage JSON begin with {named!r}"
+            said = said if named else f"no step runs before {step}"
             raise failure(said, f"name the run to go on from, or its first 8 digits, as {FROM_RUN}")
         for run in self._line(found[0].name):
             for output in outputs_before(step):

@@ -22,7 +22,7 @@ IMAGE = "![](http://127.0.0.1:3000/graphql?query=mutation)"
 def run(root, open_root, request_, tmp_path, monkeypatch):
     """Runs the job with a scripted model; returns the result and the answer's metadata."""
 
-    def call(*entries, request=request_, **config):
+    def call(*entries, request=request_, subset=None, **config):
         script = tmp_path / "script.yaml"
         script.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
         monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
@@ -34,10 +34,11 @@ def run(root, open_root, request_, tmp_path, monkeypatch):
             run_config={
                 "resources": {"workspace": {"config": adopt(space)}},
                 "ops": {
-                    OPS[0]: {"config": {"prompt_ref": reference}},
+                    **({} if subset else {OPS[0]: {"config": {"prompt_ref": reference}}}),
                     "answer": {"config": config},
                 },
             },
+            op_selection=subset,
             raise_on_error=False,
         )
         return space, result
@@ -65,6 +66,14 @@ def test_the_run_answers_and_keeps_the_turn_with_its_prompt(run):
     shown = metadata(result)
     assert shown["status"] == "complete" and shown["model"] == "scripted"
     assert shown["input_tokens"] > 0 and shown["cost_usd"] == "0.000000"
+
+
+def test_the_model_is_asked_again_about_the_prompt_of_an_earlier_run(run):
+    space, first = run({"say": "It leaves a generation."})
+    space, again = run({"say": "It leaves nothing."}, subset=["answer"], from_run=first.run_id[:8])
+    assert again.success and metadata(again)["answer"] == "It leaves nothing."
+    turns = [record for record in records(space) if isinstance(record, Turn)]
+    assert len(turns) == 2 and len({turn.prompt_key for turn in turns}) == 1
 
 
 def test_an_answer_is_shown_as_text_and_never_rendered(run):

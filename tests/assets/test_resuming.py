@@ -6,16 +6,19 @@ import shutil
 
 import dagster as dg
 import pytest
+from dagster._core.execution.api import create_execution_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_assets.definitions import defs
 from ragstream_assets.io_managers import STAGE_JSON_VERSION, read_stage
 from ragstream_assets.recording.resuming import first_op, resume
+from ragstream_assets.recording.steps import outputs_before
 from ragstream_assets.recording.writer import writer
 from ragstream_assets.resources import adopt
 from ragstream_core.build.explaining.lines import line_of
 from ragstream_core.errors import UnknownSetting, UsageError
-from ragstream_core.orchestration.chain import OPS
+from ragstream_core.orchestration.chain import OPS, RERUN
 from ragstream_core.orchestration.inputs import inputs_from
 from ragstream_core.orchestration.stage_files import SUFFIX, packed, unpacked
 from tests.assets.test_prompts import NOW
@@ -40,7 +43,7 @@ def test_the_same_stage_with_the_same_settings_is_the_same_prompt(space, kept):
     key = kept.record.prompt_key
     for stage in ("preprocessed", "a2", "retrieval", "a3", "a2_audit", "prompt_builder"):
         done = again(space, key, stage, record=False)
-        assert done.record.prompt_key == key, stage
+        assert (done.record.prompt_key, done.record.resumed) == (key, ""), stage
         assert done.recording is None
 
 
@@ -106,6 +109,21 @@ def failure_of(home, run):
     return data.description, data.metadata["next"].value
 
 
+@pytest.mark.parametrize("name", ["build_prompt", "answer_question"])
+def test_a_step_looks_for_what_the_job_gives_it(name):
+    steps = create_execution_plan(defs.resolve_job_def(name)).steps
+    given = {
+        step.key: {
+            f"{source.step_key}.{source.output_name}"
+            for taken in step.step_inputs
+            for source in taken.get_step_output_handle_dependencies()
+        }
+        for step in steps
+    }
+    assert len(given) >= len(OPS) + len(RERUN) and given.pop(OPS[0]) == set()
+    assert {key: set(outputs_before(key)) for key in given} == given
+
+
 @pytest.mark.parametrize("op", OPS[1:])
 def test_an_op_subset_goes_on_from_the_run_it_names(space, kept, home, op):
     settings = (
@@ -162,6 +180,9 @@ def test_an_op_subset_says_what_it_lacks(space, kept, home, request_):
     for name in ("../..", "*", "0" * 8, kept.run_id[:7]):
         said, next_ = says(["a5_format_enforcer"], a5_format_enforcer={"from_run": name})
         assert repr(name) in said and "from_run" in next_
+    (space.data_dir / "prompts" / "runs" / f"{kept.run_id[:8]}-twin").mkdir()
+    said, _ = says(["a3_nli_gate"], a3_nli_gate={"from_run": kept.run_id[:8]})
+    assert said.startswith("2 runs with stage JSON begin with")
     told = {"from_run": kept.run_id}
     said, next_ = says(["retrieval", "reranker"], retrieval=told, reranker=told)
     assert "from_run" in said and next_ == "choose reranker* as the subset"
