@@ -13,6 +13,7 @@ from ragstream_core.agents.aliases import default_alias_text
 from ragstream_core.agents.shape import path_tokens
 from ragstream_core.agents.trail import pieces_of
 from ragstream_core.build import collections, filtering, models, searching, stages
+from ragstream_core.build.budgets import within_window
 from ragstream_core.build.explaining import diffs
 from ragstream_core.build.file_sources import RecordedAnswers, RecordedFiles, injectable
 from ragstream_core.build.history import memory
@@ -57,7 +58,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
     """
     config = _configured(workspace, request)
     filters = filtering.filters_of(request.text)
-    settings = filtering.narrowed(config.chain(), filters, now)
+    settings = within_window(filtering.narrowed(config.chain(), filters, now))
     for project in request.projects:
         workspace.doc_dir(project)
     pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]

@@ -111,7 +111,13 @@ class PromptConfig(Section):
     recent_history: bool = Field(
         default=True, description="Show the non-authoritative RECENT HISTORY block if there is one."
     )
-    model_target: str = Field("", description="The model the prompt is meant for; shown, not used.")
+    model_target: str = Field(
+        "", description="The model the prompt is meant for: shown, and the budget stays within "
+        "three quarters of its context window where that is known.",
+    )  # fmt: skip
+    model_window: int = Field(
+        0, ge=0, description="Its context window in tokens; 0: as the installed price table says."
+    )
     answer_rules: Wording = Field(
         "", description="How a model is told to answer from documents; must hold `{refusal}`; "
         "empty: our wording.",
