@@ -28,11 +28,11 @@ from ragstream_core.build.workspace import open_workspace
 from ragstream_core.history.records import Turn
 from ragstream_core.models.scripted import ScriptedChat
 from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.exchanges import EXCHANGES, exchange_from
+from ragstream_core.orchestration.exchanges import EXCHANGES, Exchange, exchange_from
 from ragstream_core.orchestration.explain import ways
 from ragstream_core.orchestration.inputs import PromptRequest, change_settings
 from ragstream_core.orchestration.prompt_store import key_of
-from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage, usage_of
+from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage, usage_of, usage_row
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.chat import ChatUsage, total_usage
 from ragstream_core.records.identity import sha256_hex
@@ -642,6 +642,13 @@ def test_a_fallback_is_said_no_longer_where_the_stage_ran_again_without_one(root
     again = space.stage("a4_condenser", changed)(changed)
     assert "fallback" not in again.extras
     assert not any("SAF-A1" in warning["message"] for warning in again.extras["warnings"])
+
+
+def test_what_agents_took_stands_in_the_order_they_asked():
+    ops = [*AGENTS, "a3_nli_gate#2", "a4_condenser#2"]
+    rows = [usage_row(Exchange(op, "", "toy", "")) for op in ops]
+    for shuffled in (rows, rows[::-1], [*rows[3:], *rows[:3]]):
+        assert [row["op"] for row in llm_usage(shuffled)["calls"]] == ops
 
 
 def test_a_cost_that_nobody_knows_is_no_sum():
