@@ -56,6 +56,15 @@ def bundled(space, tmp_path, projects=("demo",), text=QUESTION, **more):
     return key, tmp_path / "p.bundle"
 
 
+def test_what_a_prompt_does_not_show_of_a_conversation_stays_at_home(space, tmp_path):
+    for n in range(4):
+        when = f"2026-10-01T10:00:0{n}+00:00"
+        append_turn(space, Turn("", "talk", when, f"Question {n}?", f"Secret answer {n}."))
+    path = bundled(space, tmp_path, settings={"prompt.recent_history": False})[1]
+    assert b"Secret answer 2" not in path.read_bytes()
+    assert b"Secret answer 2" in bundled(space, tmp_path)[1].read_bytes()
+
+
 def test_it_replays_where_nothing_of_it_ever_was(space, empty, tmp_path):
     (tmp_path / "one" / "doc_raw" / "demo" / "catalog.md").write_text("# Other\n\nOther.\n")
     space.ingest("demo")  # generation 2 replaced a file of the first

@@ -11,6 +11,7 @@ from ragstream_core.build.history.turns import append_records
 from ragstream_core.build.quality import gold_path
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.heat_map import heat_map
 from ragstream_core.evaluation.sweep import pictures, read_points, write_point
 from ragstream_core.history.records import Turn
 from ragstream_core.ingestion import scan
@@ -154,3 +155,8 @@ def test_pictures_of_points_with_gaps(space):
     drawn = pictures(made)
     assert list(drawn) == ["kept relevant", "shown", "tokens"]
     assert all(png.startswith(b"\x89PNG\r\n\x1a\n") for png in drawn.values())
+    strict, lenient = (point.tokens for point in made)
+    low, high = sorted((strict, lenient))
+    at = {"columns": [0.0, 0.2], "rows": [0.0, 0.5], "low": low, "high": high, "form": ".0f"}
+    assert strict != lenient  # else no place could be told from another
+    assert drawn["tokens"] == heat_map([[lenient, None], [None, strict]], **at)
