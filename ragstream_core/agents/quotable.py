@@ -24,6 +24,7 @@ Terms = Callable[[str], Sequence[str]]
 
 _RULE_ROW = re.compile(r"[|\s:-]+$")
 _CODE = re.compile(r"[{}<>;=]|\w\(|\)\.|->|::|\\\w|^\s*(?:from|import|def|class|return|\$|>>>) ")
+_DRAWN = re.compile("[\u2500-\u257f]")
 _KEYS = re.compile(r"(?:^|\s)[\w.-]{1,60}: ")
 _MAX_KEYS = 3
 _INLINE_CODE = re.compile(r"`[^`\n]{1,200}`")
@@ -74,8 +75,8 @@ def readable(text: str) -> str:
 def looks_like_code(text: str) -> bool:
     """Say whether a text is code rather than prose, quoted `identifiers` not counted."""
     bare = LINK.sub(r"\1", _INLINE_CODE.sub("", text))
-    if len(_KEYS.findall(bare)) > _MAX_KEYS:
-        return True  # a mapping that lost its fence to a chunk's border
+    if _DRAWN.search(bare) or len(_KEYS.findall(bare)) > _MAX_KEYS:
+        return True  # a frame of a terminal, or a mapping that lost its fence to a chunk's border
     return len(_CODE.findall(bare)) >= max(2, len(bare.split()) // 6)
 
 

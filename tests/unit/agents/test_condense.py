@@ -69,6 +69,7 @@ def test_quotable_sentences_of_a_chunk():
 @pytest.mark.parametrize(
     "text",
     ["Too short here.", "word " * 61, "Is this a question about gates?", "See also the other page.",
+     "│ With the Exact File Lock on, only injected files count. │",
      "x = f(a); y = g(b); z = h(c) + {d}", "[One](a) [Two](b) [Three](c) [Four](d) [Five](e)"],
 )  # fmt: skip
 def test_what_is_no_fact(text):
