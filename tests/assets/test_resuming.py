@@ -23,7 +23,7 @@ from ragstream_core.orchestration.inputs import inputs_from
 from ragstream_core.orchestration.stage_files import SUFFIX, packed, unpacked
 from tests.assets.test_prompts import NOW
 from tests.assets.test_stage_settings import job
-from tests.recorded import record_prompt
+from tests.recorded import record_prompt, record_stage
 
 
 @pytest.fixture
@@ -140,6 +140,13 @@ def test_an_op_subset_goes_on_from_the_run_it_names(space, kept, home, op):
     assert record.prompt_key == same.record.prompt_key != kept.record.prompt_key
     assert space.replay(record.prompt_key).verdict == "identical"
     assert (record.resumed, kept.record.resumed) == (kept.record.prompt_key, "")
+
+
+def test_a_button_at_a_time_goes_on_from_the_finished_prompt(space, kept):
+    at = OPS.index("a3_nli_gate")
+    gated = record_stage(space, kept, OPS[at : at + 1], settings={"gate.theta": "0.9"})
+    done = record_stage(space, gated, OPS[at + 1 :])
+    assert done.record.resumed == kept.record.prompt_key != done.record.prompt_key
 
 
 def test_a_line_of_prompts_ends_where_one_is_gone_or_came_before(space, kept):
