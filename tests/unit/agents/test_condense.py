@@ -4,8 +4,9 @@ import pytest
 
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
+from ragstream_core.agents.open_issues import conflicts
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.agents.quotable import is_quotable, quotes_of, readable
+from ragstream_core.agents.quotable import Quote, is_quotable, quotes_of, readable
 from ragstream_core.agents.selection import select
 from ragstream_core.agents.sentences import blocks, is_filler
 from ragstream_core.errors import BudgetExceeded, FenceBroken
@@ -131,6 +132,27 @@ def test_files_that_disagree_on_a_number_are_an_open_issue():
     conflict = [i for i in prompt.extras["s_ctx"]["open_issues"] if i["kind"] == "conflict"]
     assert len(conflict) == 1
     assert {c["source"] for c in conflict[0]["citations"]} == {"d0.md", "d1.md"}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "disagree"),
+    [
+        ("A commit adds a row to the log.", "A commit adds a row to the log at once.", False),
+        ("A commit adds a row to the log.", "A commit adds 2 rows to the log.", False),
+        ("A commit adds 2 rows to the log.", "A commit adds 2 rows to the log in 3 s.", False),
+        ("A commit adds 1 row to the log.", "A commit adds 2 rows to the log.", True),
+        ("Up to 11 12 13 14 pages for a log.", "Up to 21 22 23 24 pages for a log.", True),
+    ],
+)
+@pytest.mark.parametrize("files", [("a.md", "b.md"), ("a.md", "a.md")])
+def test_sentences_disagree_by_their_numbers_alone_and_in_two_files(left, right, disagree, files):
+    quotes = [
+        Quote("id", name, 0, (0, 9), text, "", stems, frozenset(stems), frozenset())
+        for name, text in zip(files, (left, right), strict=True)
+        for stems in (tuple(terms(text)),)
+    ]
+    found = conflicts(quotes[:1], quotes)
+    assert bool(found) is (disagree and files[0] != files[1])
 
 
 def test_nothing_relevant_selects_nothing_and_says_so():
