@@ -7,6 +7,7 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.open_issues import conflicts
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.quotable import Quote, is_quotable, quotes_of, readable
+from ragstream_core.agents.reading import Reading, stemmed_terms
 from ragstream_core.agents.selection import select
 from ragstream_core.agents.sentences import blocks, is_filler
 from ragstream_core.errors import BudgetExceeded, FenceBroken
@@ -303,3 +304,14 @@ def test_a_locked_prompt_has_an_empty_s_ctx_whatever_was_kept():
     prompt = kept(GATE, pool={"lock": True})
     done = Condenser(COUNTER)(prompt)
     assert done.extras["s_ctx"] == {"facts": [], "constraints": [], "open_issues": []}
+
+
+def test_a_passage_is_read_with_its_path_its_headings_and_the_sentence_before():
+    text = "The gate drops what is far away. It runs behind the reranker, once a prompt."
+    chunk = Chunk("id", "guides/tokenizer.md", text, (0, len(text)), {"heading": "Thresholds"})
+    reader = Reading.of(SuperPrompt(), [chunk], stemmed_terms)
+    named = {*terms("tokenizer"), *terms("thresholds")}
+    assert reader.evidence[0].terms >= named | set(terms(text))
+    first, second = reader.quotes
+    assert named <= first.context and first.context.isdisjoint(first.held)
+    assert second.context == first.context | first.held
