@@ -52,7 +52,7 @@ def test_an_opened_model_needs_no_weights(models_dir, onnx_embedder, monkeypatch
 def test_the_tokens_of_a_query_need_no_second_pass(onnx_embedder, monkeypatch):
     queries = ["one piece", "another piece", "a long piece " * 200]
     alone = [rows.tobytes() for rows in onnx_embedder.token_vectors(queries)]
-    onnx_embedder.embed_queries([f"something else {n}" for n in range(RECENT)])
+    onnx_embedder.token_vectors([f"something else {n}" for n in range(RECENT)])
     passes, session = [], onnx_embedder._session
 
     class Counted:
