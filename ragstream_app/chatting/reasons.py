@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ragstream_app.chatting.screens import Told
-from ragstream_app.trace_text import print_explained, print_why_not
+from ragstream_app.explain_text import print_explained
+from ragstream_app.trace_text import print_why_not
 from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
-    from ragstream_core.orchestration.edits import Edit
 
 REFUSED = 3
 EVAL_EPILOG = """**Files**
@@ -54,52 +53,15 @@ def explain(
         UsageError: No such prompt, or no such candidate in it.
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    from ragstream_core.build.asking import recorded_usage
-    from ragstream_core.build.explaining.lines import line_of
-    from ragstream_core.build.explaining.tracing import injected_rows
-    from ragstream_core.orchestration.explain import named, ways
-    from ragstream_core.records.identity import shown_name
+    from ragstream_core.build.explaining.explanation import explanation
 
-    workspace = session_of(ctx).workspace()
-    full_key = workspace.store.find(key)
-    decisions = workspace.decisions(full_key)
-    record = workspace.store.record(full_key)
-    locked = bool(record.inputs["lock"])
-    usage, line = recorded_usage(workspace, record.exchanges), line_of(workspace.store, record)
-    files = injected_rows(record)
-    found = ways(decisions)
-    if chunk:
-        known = [way["chunk_id"] for way in found]
-        meant = named(known, chunk) or [i for i in known if chunk in shown_name(i)]
-        found = [way for way in found if way["chunk_id"] in meant]
-    if chunk and not found:
-        raise UsageError(
-            f"no candidate {chunk!r} in prompt {full_key[:12]}",
-            hint=f"ragstream explain {full_key[:12]} lists them",
-        )
+    found = explanation(session_of(ctx).workspace(), key, chunk=chunk)
     if as_json:
-        edits = {"edits": [_told(edit) for edit in record.edits], "parent": record.parent}
-        said = {"notes": record.notes, "files": files, "llm": usage}
-        said["goes_on_from"] = [asdict(ancestor) for ancestor in line]
-        emit_json({"prompt_key": full_key, "locked": locked, **edits, **said, "candidates": found})
+        emit_json(found.to_json())
         return
-    from ragstream_app.rendering import print_usage
-    from ragstream_app.trace_text import (
-        print_edits,
-        print_explained,
-        print_injected,
-        print_line,
-        print_notes,
-    )
+    from ragstream_app.explain_text import print_explanation
 
-    print_line(line)
-    print_edits(record)
-    if not chunk:
-        print_notes(record)
-    print_explained(full_key, found, locked=locked, detailed=bool(chunk))
-    if not chunk:
-        print_injected(files)
-    print_usage(usage)
+    print_explanation(found, detailed=bool(chunk))
 
 
 def replay(
@@ -240,16 +202,6 @@ def eval_retrieval(
     from ragstream_app.rendering import print_metrics
 
     print_metrics(report)
-
-
-def _told(edit: Edit) -> dict[str, str]:
-    """Return an edit without passages: of the finished text only its digest."""
-    from ragstream_core.prompting.reparse import SUPER_PROMPT
-    from ragstream_core.records.identity import sha256_hex
-
-    if edit.target != SUPER_PROMPT:
-        return asdict(edit)
-    return {**asdict(edit), "value": f"sha256:{sha256_hex(edit.value)}"}
 
 
 def _values(config: AppConfig) -> list[tuple[str, Any, str]]:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ragstream_app.chatting.models import picked
 from ragstream_app.chatting.terminal import AnswerMarkdown, Coming
-from ragstream_app.trace_text import print_explained
+from ragstream_app.explain_text import print_explained
 from tests.app.hostile_answers import PAYLOADS
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
