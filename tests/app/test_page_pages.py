@@ -17,7 +17,6 @@ from ragstream_core.ingestion.parsers.page_image import page_png
 from ragstream_core.ingestion.parsers.port import Limits
 from ragstream_core.records.identity import sha256_hex
 from tests.app.page_driver import ask, click, control, desk, open_page, run
-from tests.app.test_page_answers import server  # noqa: F401 - a fixture
 from tests.unit.ingestion.test_documents import pdf_of
 from tests.unit.models.conftest import COUNTED, DONE, STOP, event
 
