@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ragstream_app.serving.ports import answers
 from ragstream_app.serving.servers import Server, start, stop_all
+from ragstream_app.serving.signals import held_back
 from ragstream_app.serving.watchman import Watchman
 from ragstream_core.errors import OperationFailed
 
@@ -101,13 +102,15 @@ class Supervisor:
                 self._note_death(server, now)
 
     def stop(self) -> None:
-        """End all of them and what they started."""
-        stop_all(self.servers)
-        self._watchman.dismiss()
+        """End all of them and what they started; whoever presses Ctrl-C again waits for it too."""
+        with held_back():
+            stop_all(self.servers)
+            self._watchman.dismiss()
 
     def _start(self, server: Server) -> None:
-        start(server, self.environment, self.logs)
-        self._tell()
+        with held_back():
+            start(server, self.environment, self.logs)
+            self._tell()
 
     def _tell(self) -> None:
         """Tell the watchman of every group, so that a kill of this process ends them as well."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -239,6 +240,76 @@ def test_after_an_orderly_end_the_watchman_is_gone_as_well(watched):
     assert alive(watchman)
     keeper.stop()
     assert not alive(watchman)
+
+
+MANY = """
+import os, sys
+from pathlib import Path
+from types import SimpleNamespace
+from ragstream_app.commands import up
+from ragstream_app.serving.servers import Server
+
+words = [sys.executable, "-S", "-c", sys.argv[2]]
+servers = [Server(f"number {n}", words) for n in range(int(sys.argv[3]))]
+environment = {**os.environ, "OF": sys.argv[1]}
+config = SimpleNamespace(data_dir=Path(sys.argv[1]))
+with up._signals_stop(), up._running(servers, environment, config) as supervisor:
+    supervisor.watch()
+"""
+
+
+def _up_of(tmp_path: Path, code: str, count: int) -> subprocess.Popen[str]:
+    """What `up` does around its servers, with servers of ours that carry our mark."""
+    return subprocess.Popen(
+        [sys.executable, "-c", MANY, str(tmp_path), code, str(count)],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+
+
+def _of(tmp_path: Path) -> list[int]:
+    found, mark = [], f"OF={tmp_path}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("servers", [1, 7, 25])
+def test_a_signal_while_the_servers_start_loses_none(tmp_path, number, servers):
+    """It comes while the process that was just made has no number here yet."""
+    process = _up_of(tmp_path, "import time; time.sleep(60)", 40)
+    try:
+        assert until(lambda: len(_of(tmp_path)) >= servers)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        assert until(lambda: not _of(tmp_path), 5)
+    finally:
+        for pid in _of(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+    assert process.returncode in (-number, 128 + number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_while_they_end_changes_nothing(tmp_path, number):
+    """Servers that take a second to end have ended when `up` has, asked twice or not."""
+    code = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), print('done'), sys.exit()))\n"
+        "print('ready', flush=True)\ntime.sleep(60)"
+    )
+    process = _up_of(tmp_path, code, 2)
+    logs = [tmp_path / "logs" / f"number-{n}.log" for n in range(2)]
+    assert until(lambda: all(log.exists() and log.read_text() == "ready\n" for log in logs))
+    process.send_signal(number)
+    assert until(lambda: "stopping" in process.stderr.readline())
+    time.sleep(0.2)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert _of(tmp_path) == []
+    assert [log.read_text() for log in logs] == ["ready\ndone\n"] * 2
 
 
 def test_everything_is_told_to_listen_on_loopback(data):
