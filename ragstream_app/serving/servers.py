@@ -11,6 +11,8 @@ from pathlib import Path
 
 GRACE_S = 10.0
 """Seconds between asking a server to end and ending it."""
+_DYING_S = 5.0
+"""What the system may take to clear away a killed process, a large one on a busy machine."""
 _POLL_S = 0.1
 _LAST_BYTES = 4_000
 
@@ -83,14 +85,12 @@ def stop_all(servers: list[Server], *, grace_s: float = GRACE_S) -> None:
     for server in servers:
         server.forget_ended()
     started = [process for server in servers for process in server.groups()]
-    for process in started:
-        _signal_group(process, signal.SIGTERM)
-    deadline = time.monotonic() + grace_s
-    while time.monotonic() < deadline and any(_group_lives(process) for process in started):
-        time.sleep(_POLL_S)
-    for process in started:
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
+    for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _DYING_S)):
+        for process in started:
+            _signal_group(process, number)
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline and any(_group_lives(process) for process in started):
+            time.sleep(_POLL_S)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
