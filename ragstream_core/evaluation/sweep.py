@@ -142,13 +142,14 @@ def pictures(points: Sequence[Point]) -> dict[str, bytes]:
     at = {(point.theta, point.relative): point for point in points}
 
     def drawn(name: str, form: str) -> bytes:
-        found = {pair: float(getattr(point, name)) for pair, point in at.items()}
+        field = name.replace(" ", "_")
+        found = {pair: float(getattr(point, field)) for pair, point in at.items()}
         values = [[found.get((t, r)) for t in thetas] for r in relatives]
         low, high = min(found.values()), max(found.values())
-        return heat_map(values, columns=thetas, rows=relatives, low=low, high=high, form=form)
+        names = (name, "theta", "relative")
+        return heat_map(
+            values, names=names, columns=thetas, rows=relatives, low=low, high=high, form=form
+        )
 
-    return {
-        "kept relevant": drawn("kept_relevant", ".3f"),
-        "shown": drawn("shown", ".3f"),
-        "tokens": drawn("tokens", ".0f"),
-    }
+    forms = {"kept relevant": ".3f", "shown": ".3f", "tokens": ".0f"}
+    return {name: drawn(name, form) for name, form in forms.items()}

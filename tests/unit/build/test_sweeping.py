@@ -158,5 +158,6 @@ def test_pictures_of_points_with_gaps(space):
     strict, lenient = (point.tokens for point in made)
     low, high = sorted((strict, lenient))
     at = {"columns": [0.0, 0.2], "rows": [0.0, 0.5], "low": low, "high": high, "form": ".0f"}
+    at["names"] = ("tokens", "theta", "relative")
     assert strict != lenient  # else no place could be told from another
     assert drawn["tokens"] == heat_map([[lenient, None], [None, strict]], **at)
