@@ -1,0 +1,45 @@
+"""The demo's gold questions: each can be answered by a page, and no page gives them away."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ragstream_core.build.quality import gold_path
+from ragstream_core.build.workspace import open_workspace
+from ragstream_core.ingestion.quality_gate import read_gold
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.fixture(scope="module")
+def chunks(tmp_path_factory):
+    """Return (path, text) of every chunk of the demo."""
+    data = tmp_path_factory.mktemp("gold")
+    shutil.copytree(DATA / "doc_raw" / "handbook", data / "doc_raw" / "handbook")
+    space = open_workspace(data, explicit={"embeddings.backend": "hashed"})
+    space.ingest("handbook")
+    view = space.view("handbook")
+    return [(chunk.source, chunk.snippet) for chunk in view.chunks(view.chunk_ids)]
+
+
+@pytest.fixture(scope="module")
+def questions():
+    """Return the gold questions that the demo ships."""
+    return read_gold(gold_path(open_workspace(DATA), "handbook"))
+
+
+def test_there_is_a_chunk_for_everything_that_is_expected(chunks, questions):
+    assert len(questions) >= 24
+    missed = [q.question for q in questions if not all(q.ranks(chunks))]
+    assert missed == []
+
+
+def test_no_page_asks_a_gold_question(chunks, questions):
+    """The messages are asked as they are printed; these must stand in the handbook."""
+    text = " ".join(" ".join(text.split()) for _, text in chunks).casefold()
+    asked = [q.question for q in questions if q.question.endswith(("?", "."))]
+    assert len(asked) >= 22
+    assert [each for each in asked if each.casefold() in text] == []
