@@ -40,6 +40,8 @@ def test_the_larger_the_darker(values):
     pixels = read(png)
     wide = max(4, len(columns) + 2)
     assert pixels.shape == ((len(rows) + 4) * CELL[0], wide * CELL[1], 3)
+    head = pixels[CELL[0] - 1, [1, (len(columns) + 2) * CELL[1] - 1]]
+    assert (head[0] == head[1]).all()  # the name stands above all columns
     found = [
         (value, ground(pixels, r, c)) for r, row in enumerate(values) for c, value in enumerate(row)
     ]
