@@ -67,7 +67,8 @@ def table(what: str, rows: list[tuple[str, int]], total: int) -> None:
         shown,
         hide_index=True,
         column_config={
+            what: st.column_config.TextColumn(width=240),  # the longest name of a block in full
             "tokens": st.column_config.NumberColumn(format="localized", width=70),
-            "share": st.column_config.ProgressColumn(format="percent", width=140),
+            "share": st.column_config.ProgressColumn(format="percent", width=100),
         },
     )
