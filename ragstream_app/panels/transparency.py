@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from ragstream_app.jobs.presses import RUN_ALL
 from ragstream_app.panels import pages
 from ragstream_app.panels.shared import desk, run_url
 from ragstream_app.spent_text import call_text, usage_from, usage_text
 from ragstream_app.stage_text import last_score
+from ragstream_core.orchestration.chain import BUTTONS
 from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage
 
 if TYPE_CHECKING:
@@ -241,7 +243,7 @@ def run_rows(steps: Mapping[str, Step]) -> list[dict[str, str | None]]:
     parents = ["", *(run for run, _ in runs)]
     return [
         {
-            "stage": ", ".join(buttons),
+            "stage": ", ".join(buttons) if len(buttons) < len(BUTTONS) else RUN_ALL,
             "run": run[:8],
             "re-execution of": parent[:8],
             "link": run_url(run) if run in written else None,
