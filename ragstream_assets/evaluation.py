@@ -51,7 +51,8 @@ class SweepConfig(dg.Config):
 SWEEP = asset_spec(
     (GROUP, "threshold_sweep"),
     "How much of what the gold questions need the gate keeps, for each pair of θ and relative: "
-    "start a backfill of all partitions, then `heat_map`.",
+    "start a backfill of all partitions, then `heat_map`. `kept_relevant` is the share of the "
+    "expected items that pass the gate, `shown` the share that stands in the finished prompts.",
     "json",
 )
 HEAT_MAP = asset_spec(
