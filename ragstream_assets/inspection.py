@@ -98,7 +98,7 @@ def _figures(report: dict[str, Any]) -> Metadata:
 def _row(anchor: dict[str, Any], other: dict[str, Any]) -> dict[str, str | float]:
     return {
         "chunk": _name(anchor),
-        "cosine": other["score"],
+        "cosine": round(other["score"], 3),
         "near": _name(other),
         "text": " ".join(str(other["text"]).split())[:SNIPPET_CHARS],
     }
