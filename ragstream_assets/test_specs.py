@@ -43,7 +43,7 @@ class TestSpecConfig(dg.Config):
 def test_spec(
     context: dg.AssetExecutionContext, config: TestSpecConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
-    """Test cases with their sources, and which requirement has one: `data/specs/<project>`."""
+    """Test cases with their sources, and which requirement has one: `specs/<project>`."""
     progress = functools.partial(reporter(context.log.info, None), "requirements")
     with derived_errors():
         (project,) = chosen(context)
