@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from ragstream_core.orchestration.chain import BUTTONS
 from tests.browser.dagster_api import parent_of
@@ -75,15 +76,34 @@ def test_another_setting_runs_again_from_there(walk, site):
 
 
 def test_what_is_opened_while_a_run_is_being_recorded_stays_open(walk):
-    walk.write("Prompt", QUESTION)
+    drawn = []
+    walk.tab.on("websocket", lambda made: made.on("framereceived", note(drawn)))
+    walk.open().write("Prompt", QUESTION)
     walk.button(RUN_ALL).click()
     walk.button("New project").click()
     box = walk.box("Name")
     box.wait_for()
     box.fill("half a na")
-    walk.tab.get_by_role("link", name="Run ").wait_for(timeout=SLOW_MS)
+    link = walk.tab.get_by_role("link", name="Run ")
+    walk.tab.get_by_text("recording …").or_(link).first.wait_for(timeout=SLOW_MS)
+    walk.idle()
+    pressed = len(drawn)
+    link.wait_for(timeout=SLOW_MS)
     expect(box).to_be_visible()
     expect(box).to_have_value("half a na")
+    assert ForwardMsg.FINISHED_SUCCESSFULLY in drawn[:pressed]  # here the whole page was drawn
+    assert ForwardMsg.FINISHED_SUCCESSFULLY not in drawn[pressed:]  # since then its parts alone
+
+
+def note(drawn):
+    """Return what notes how each drawing that a page is sent has ended."""
+
+    def take(frame):
+        told = ForwardMsg.FromString(frame) if isinstance(frame, bytes) else ForwardMsg()
+        if told.HasField("script_finished"):
+            drawn.append(told.script_finished)
+
+    return take
 
 
 def test_an_empty_prompt_is_a_message_and_runs_nothing(walk):
