@@ -93,7 +93,8 @@ def draw(workspace: Workspace, request: MapRequest, progress: Progress | None = 
     rows = _rows(workspace, views)
     if not rows:
         names = ", ".join(view.project for view in views)
-        raise GenerationGone(f"{names}: there is no chunk to show", hint="ragstream ingest")
+        hint = "put documents into its folder, then: ragstream ingest"
+        raise GenerationGone(f"{names}: there is no chunk to show", hint=hint)
     files = [(number, views[number].paths[row]) for number, row in rows]
     chosen = [rows[i] for i in stratified(files, request.limit, seed=request.seed).tolist()]
     vectors = np.stack([views[number].vectors[row] for number, row in chosen])
