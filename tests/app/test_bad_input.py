@@ -44,7 +44,7 @@ CASES = [
     (["prompt", QUESTION, "-p", "manual", "--task", "poetry"], 2, "poetry", "long_form"),
     (["prompt", QUESTION, "-p", "manual", "--through", "a9"], 2, "a9", "retrieval"),
     (["prompt", QUESTION, "-p", "manual", "--file", "nowhere.py"], 2, "nowhere.py", ""),
-    (["prompt", QUESTION, "-p", "manual", "--as-of", "99"], 1, "99", ""),
+    (["prompt", QUESTION, "-p", "manual", "--as-of", "99"], 2, "99", ""),
     (["search", "locks", "-p", "manul"], 2, "manul", "did you mean manual"),
     (["search", "?!", "-p", "manual"], 2, "empty", "ragstream search"),
     (["explain", "abcdef123"], 2, "abcdef123", "ragstream status"),

@@ -270,8 +270,10 @@ def test_a_killed_code_server_is_started_again(servers):
 
 
 def _code_server_pid() -> int:
-    ours = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    pids = [int(pid) for task in ours for pid in task.read_text().split()]
+    pids: list[int] = []
+    for task in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
+            pids += map(int, task.read_text().split())
     (found,) = [p for p in pids if b"grpc" in Path(f"/proc/{p}/cmdline").read_bytes()]
     return found
 

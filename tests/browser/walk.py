@@ -20,11 +20,11 @@ DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
 WATCH = """() => {
   const app = document.querySelector("[data-testid='stApp']");
   window.hasRun = false;
-  new MutationObserver((_, watch) => {
-    if (app.dataset.testScriptState === "notRunning") return;
+  new MutationObserver((changes, watch) => {  // a quick run has ended before it is told of
+    if (!changes.some((change) => change.oldValue === "notRunning")) return;
     window.hasRun = true;
     watch.disconnect();
-  }).observe(app, { attributeFilter: ["data-test-script-state"] });
+  }).observe(app, { attributeFilter: ["data-test-script-state"], attributeOldValue: true });
 }"""
 """Notes that the page's script has started: until then a page looks as it did before a click."""
 
