@@ -19,6 +19,7 @@ from ragstream_assets.recording.steps import AFTER_AUDIT, AGAIN, AUDIT
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.stage_settings import FROM_RUN, request_config, stage_config
 from ragstream_core.build.editing import with_edits
+from ragstream_core.build.keeping import persists, require_uncleared
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.orchestration.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
@@ -92,16 +93,16 @@ def staged(
     with short_errors(context.run_id):
         made = left.made(str(context.op_handle))
         if made is not None:
-            workspace.require_uncleared(inputs_of(made.prompt))
+            require_uncleared(workspace, inputs_of(made.prompt))
             return made.prompt, stage_metadata(made.prompt, made.seconds)
         started = time.perf_counter()
         given = change_settings(
             with_edits(workspace, prompt, config.get("edits", "")), op, config.get("settings", {})
         )
-        if not workspace.persists(inputs_of(given)):
+        if not persists(inputs_of(given)):
             raise Refused("history.persist is off, and a run would keep the prompt", hint=UNKEPT)
         result = step(workspace.stage, op, given)
-        workspace.require_uncleared(inputs_of(given))
+        require_uncleared(workspace, inputs_of(given))
         seconds = time.perf_counter() - started
         left.took(op, seconds)
         return result, stage_metadata(result, seconds)

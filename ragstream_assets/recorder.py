@@ -18,6 +18,7 @@ from ragstream_assets.recording.steps import is_before, upstream_of
 from ragstream_assets.recording.walks import UNRECORDED, Observer, RecordedPrompt, Walk, attempt
 from ragstream_assets.recording.writer import Recording, writer
 from ragstream_assets.upkeep import PROJECT_TAG, mark_stale_runs
+from ragstream_core.build.keeping import persists
 from ragstream_core.build.workspace import IngestProgress, Workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
@@ -100,7 +101,7 @@ def record_prompt(
     ops = OPS[: OPS.index(last_op(through)) + 1]
     inputs = workspace.pin(request, now)
     start = RecordedPrompt(begin(inputs), request, inputs)
-    if record and is_on(workspace) and workspace.persists(inputs):
+    if record and is_on(workspace) and persists(inputs):
         start = replace(start, recording=Recording())
     tags = _stage_tags(ops, session, "run" if ops == OPS else "through")
     return Walk(workspace, start, ops, tags, observe).through()
@@ -142,7 +143,7 @@ def record_stage(
         recording=None,
         resumed=before.record.prompt_key if before.record else before.resumed,
     )
-    if before.recording and is_on(workspace) and workspace.persists(inputs_of(given)):
+    if before.recording and is_on(workspace) and persists(inputs_of(given)):
         start = replace(start, recording=Recording())
     tags = _stage_tags(ops, session, "stage")
     tags |= {EDITED_TAG: "yes"} if edits_of(given) else {}

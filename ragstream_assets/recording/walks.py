@@ -11,6 +11,7 @@ from ragstream_assets.recording.outcomes import Outcome, Passed
 from ragstream_assets.recording.steps import step_of, steps_of
 from ragstream_assets.recording.writer import Recording, brief, writer
 from ragstream_core.build.editing import put_edits
+from ragstream_core.build.keeping import require_uncleared
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.chain import OPS, run_chain
 from ragstream_core.orchestration.inputs import PromptInputs, PromptRequest, inputs_of
@@ -148,7 +149,7 @@ class Walk:
             error=error,
         )
         with runs.one_run:
-            self.workspace.require_uncleared(inputs_of(last.prompt))
+            require_uncleared(self.workspace, inputs_of(last.prompt))
             if last.record and not (self.workspace.store.root / last.record.prompt_key).is_dir():
                 return "the prompt is not kept any more"
             problem, has_parent = attempt(self.workspace, wanted, left)

@@ -21,6 +21,7 @@ from ragstream_core.answering.messages import messages_of
 from ragstream_core.answering.outgoing import secret_places
 from ragstream_core.build.answer_keeping import Keeper
 from ragstream_core.build.history import turns
+from ragstream_core.build.keeping import persists
 from ragstream_core.build.memory.scope import scope_of
 from ragstream_core.errors import ChatBroken, ChatFailed, Refused
 from ragstream_core.ingestion.secrets import phrase
@@ -155,7 +156,7 @@ def _may_serve_again(prompt: SuperPrompt, grounding: Grounding) -> bool:
 
 def _session(workspace: Workspace, inputs: PromptInputs, named: str) -> str:
     """Return the conversation that an answer is kept in, "" where nothing may be kept."""
-    if not (workspace.config.settings.history.persist and workspace.persists(inputs)):
+    if not (workspace.config.settings.history.persist and persists(inputs)):
         return ""
     return named or inputs.history.session or turns.new_session(workspace)
 

@@ -19,6 +19,7 @@ from ragstream_core.agents.condensing import SAF_A1
 from ragstream_core.agents.trail import pass_number
 from ragstream_core.build import models
 from ragstream_core.build.file_sources import RecordedFiles
+from ragstream_core.build.keeping import persists
 from ragstream_core.errors import ChatRefused, InputUnavailable, IntegrityError, UnknownPrompt
 from ragstream_core.models.wrapped import WrappedChat
 from ragstream_core.orchestration.exchanges import EXCHANGES, Exchange, Exchanges, exchange_from
@@ -137,7 +138,7 @@ class AskingStage:
     def _put(self, prompt: SuperPrompt) -> Callable[[bytes], str]:
         """Return what keeps bytes; a replay, and a prompt that leaves nothing behind, only name."""
         inputs = inputs_from(prompt.extras["inputs"])
-        live = not isinstance(self.files, RecordedFiles) and self.workspace.persists(inputs)
+        live = not isinstance(self.files, RecordedFiles) and persists(inputs)
         return self.workspace.store.put_blob if live else sha256_hex
 
     def _exchanges(self) -> Exchanges:

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragstream_core.build.keeping import persists
 from ragstream_core.debug_log.log import VARS, DebugLog, DebugRules
 from ragstream_core.debug_log.redacting import Redactor
 from ragstream_core.errors import RagstreamError
@@ -112,7 +113,7 @@ def logged_stage(workspace: Workspace, op: str, prompt: SuperPrompt, stage: Stag
         stage: The stage.
     """
     inputs = inputs_of(prompt)
-    log = log_of(workspace, inputs.history.session) if workspace.persists(inputs) else None
+    log = log_of(workspace, inputs.history.session) if persists(inputs) else None
     if log is None:
         return stage
 

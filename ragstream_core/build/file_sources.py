@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragstream_core.build import projects as folders
+from ragstream_core.build.keeping import persists
 from ragstream_core.errors import UnknownPrompt, UsageError
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.ingestion.names import decode_name
@@ -85,7 +86,7 @@ class LiveFiles:
             raise UsageError(f"{project}/{path}: {error.strerror}") from None
         if len(data) > MAX_INJECTED_BYTES:
             raise UsageError(f"{project}/{path} is over {MAX_INJECTED_BYTES} bytes")
-        if self.workspace.persists(self.inputs):
+        if persists(self.inputs):
             self.workspace.store.put_blob(data)
         return data
 

@@ -20,6 +20,7 @@ from ragstream_core.build import asking, filtering, models, searching
 from ragstream_core.build.explaining.diffs import diffs_in
 from ragstream_core.build.file_sources import LiveFiles, RecordedFiles, ingested_hashes
 from ragstream_core.build.history.memory import ConversationMemory
+from ragstream_core.build.keeping import persists
 from ragstream_core.build.query_vectors import KeptQueries, NotingStage
 from ragstream_core.errors import UsageError
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
@@ -69,7 +70,7 @@ def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> Su
 
 
 def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
-    keep = workspace.persists(inputs)
+    keep = persists(inputs)
     return [workspace.view(p.project, p.generation, keep=keep) for p in inputs.pins]
 
 
@@ -146,7 +147,7 @@ def _retrieval(
 ) -> Stage:
     embedder = models.embedder(workspace.config)
     memory = ConversationMemory(workspace, inputs, "retrieval")
-    if getattr(embedder, "reproducible", True) or not workspace.persists(inputs):
+    if getattr(embedder, "reproducible", True) or not persists(inputs):
         return searching.retrieval_stage(
             workspace, settings, lambda: _views(workspace, inputs), memory=memory
         )
@@ -169,7 +170,7 @@ def _reranker(
     name = inputs.models["reranker"] if pinned else ""
     weights = inputs.models.get("reranker_weights", "") if pinned else ""
     cache_dir = workspace.index_dir(inputs.pins[0].project)
-    keep = workspace.persists(inputs)
+    keep = persists(inputs)
     return searching.reranker_stage(
         workspace, settings, cache_dir, name=name, weights=weights, keep=keep
     )

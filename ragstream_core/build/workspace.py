@@ -7,7 +7,6 @@ and a no-op ingest not even NumPy.
 from __future__ import annotations
 
 import datetime as dt
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -263,53 +262,11 @@ class Workspace:
             InputUnavailable: Turns that it could read were cleared meanwhile.
             OSError: Disk full, permission denied.
         """
-        from ragstream_core.orchestration.inputs import inputs_of
-        from ragstream_core.orchestration.prompt_store import make_record
-        from ragstream_core.orchestration.replay import environment
+        from ragstream_core.build import keeping
 
-        record = make_record(
-            prompt,
-            environment=environment(),
-            timings_ms=timings_ms or {},
-            run_id=run_id,
-            resumed=resumed,
+        return keeping.finish(
+            self, prompt, run_id=run_id, resumed=resumed, timings_ms=timings_ms or {}
         )
-        inputs = inputs_of(prompt)
-        if not self.persists(inputs):
-            return replace(record, prompt_key="")
-        self.require_uncleared(inputs)
-        self.store.put(record, prompt)
-        return record
-
-    def require_uncleared(self, inputs: PromptInputs) -> None:
-        """Refuse to keep what may show turns that were cleared after the prompt was pinned.
-
-        Raises:
-            InputUnavailable: Some of the turns that the prompt could read were cleared.
-        """
-        if not inputs.history.seq:
-            return
-        from ragstream_core.build.history.turns import journal
-        from ragstream_core.errors import InputUnavailable
-        from ragstream_core.history.clearing import cleared_since
-
-        if cleared_since(journal(self), inputs.history.seq):
-            raise InputUnavailable(
-                "turns were cleared while the prompt was made; it is not kept",
-                hint="build the prompt again",
-            )
-
-    def persists(self, inputs: PromptInputs) -> bool:
-        """Say whether anything of a prompt may be written: once off, off for the whole of it.
-
-        Raises:
-            UnknownSetting: `history.persist` was changed to what is neither on nor off.
-        """
-        from ragstream_core.settings import ChainSettings
-
-        given = ChainSettings.model_validate(inputs.settings)
-        changes = [{key: value} for _, key, value in inputs.changes if key == "history.persist"]
-        return all(overlay(given, c).history.persist for c in ({}, *changes))
 
     def replay(self, key: str, *, live: bool = False) -> Verdict:
         """Recompute a kept prompt and compare.
@@ -322,14 +279,9 @@ class Workspace:
             UnknownPrompt: No prompt under that key.
             IntegrityError: Its record is damaged.
         """
-        from ragstream_core.build import querying
-        from ragstream_core.build.file_sources import RecordedAnswers
-        from ragstream_core.orchestration.replay import replay
+        from ragstream_core.build import keeping
 
-        record = self.store.record(key)
-        answers = RecordedAnswers.of(record, live=live)
-        run = functools.partial(querying.rerun, self, answers=answers)
-        return replay(record, run, answers.differences)
+        return keeping.replayed(self, key, live=live)
 
     def decisions(self, key: str) -> list[Decision]:
         """Return the ledger of a kept prompt; a lost one is made again from the inputs.
@@ -338,19 +290,9 @@ class Workspace:
             UnknownPrompt: No prompt under that key.
             RagstreamError: The ledger is gone, and so is an input.
         """
-        from ragstream_core.build import querying
-        from ragstream_core.build.file_sources import RecordedAnswers
-        from ragstream_core.orchestration.explain import load_decisions
-        from ragstream_core.orchestration.inputs import inputs_from
-        from ragstream_core.records import decision_from
+        from ragstream_core.build import keeping
 
-        found = load_decisions(self.store.root / self.store.find(key))
-        if found is not None:
-            return found
-        record = self.store.record(key)
-        answers = RecordedAnswers.of(record)
-        prompt = querying.rerun(self, inputs_from(record.inputs), answers)
-        return [decision_from(row) for row in prompt.extras["decisions"]]
+        return keeping.decisions(self, key)
 
     def search(self, text: str, projects: list[str], *, k: int = 10) -> list[dict[str, Any]]:
         """Rank chunks for a text, without a prompt around it.

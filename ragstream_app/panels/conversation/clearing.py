@@ -13,6 +13,7 @@ from ragstream_app.panels.conversation.choice import chosen, home
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.notices import Notice
 from ragstream_app.panels.shared import desk, show_message, workspace
+from ragstream_core.build.keeping import require_uncleared
 
 PLACE = "clear history"
 JOB_KEY = "clearing_job"
@@ -144,7 +145,7 @@ def _let_go() -> bool:
     if step is None:
         return False
     try:
-        workspace().require_uncleared(inputs_of(step.prompt))
+        require_uncleared(workspace(), inputs_of(step.prompt))
         if step.prompt_key:
             workspace().store.record(step.prompt_key)
     except (InputUnavailable, UnknownPrompt):

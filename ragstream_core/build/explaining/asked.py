@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.build import models
+from ragstream_core.build.keeping import persists
 from ragstream_core.build.query_vectors import KeptQueries
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def recorded_queries(workspace: Workspace, inputs: PromptInputs) -> Embedder:
     """
     models.require_replayable(workspace.config)
     embedder = models.embedder(workspace.config)
-    kept_at_all = bool(inputs.query_vectors) or workspace.persists(inputs)
+    kept_at_all = bool(inputs.query_vectors) or persists(inputs)
     if kept_at_all and not getattr(embedder, "reproducible", True):
         kept = KeptQueries(embedder, workspace.store, inputs.query_vectors)
         embedder = cast("Embedder", kept)
