@@ -176,13 +176,16 @@ class Audit:
         reason, files, notes = why
         missing = set(_unsupported(result)) if after.domain != before.domain else set()
         pieces = [
-            {**p, "text": f"{after.domain}: {p['text']}"} if p["id"] in missing else p
+            {**p, "text": f"{after.domain}: {p['text']}", "asked": p["text"]}
+            if p["id"] in missing
+            else p
             for p in result.extras["query_pieces"]
         ]
         ask = " ".join(result.body.get("task", "").split())[:ASK_CHARS]
         for path in files[: MAX_PIECES - len(pieces)]:
             home = {k: pieces[0][k] for k in ("segment_id", "span")}
-            pieces.append({"id": f"q{len(pieces) + 1}", "text": f"{path} {ask}", **home})
+            text = f"{path} {ask}"
+            pieces.append({"id": f"q{len(pieces) + 1}", "text": text, "asked": "", **home})
         told = [f"rescoped, one re-run: {reason}", *notes["events"]]
         put_notes(result, OP, events=told, warnings=notes["warnings"])
         result.extras |= {

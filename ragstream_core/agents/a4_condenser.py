@@ -5,7 +5,8 @@ view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras`
 ``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx`` = {facts, constraints, open_issues}.
 Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
 of facts unless it is switched on (C-07), and has a budget of its own. When no document is
-relevant, none is selected and a warning says so. A language model may choose the sentences; where
+relevant, none is selected, and where ❖ FILES is empty too a warning says so: an injected file is
+evidence, and what it answers is no open issue. A language model may choose the sentences; where
 its answer is no good they are extracted as ever, with ``extras["fallback"]`` = ``SAF-A1``.
 """
 
@@ -103,7 +104,8 @@ class Condenser:
         result.final_selection_ids = list(picked.tokens)
         result.views_by_stage[STAGE] = list(picked.tokens)
         put_decisions(result, STAGE, self._decisions(prompt, kept, picked))
-        result.extras |= {"cuts": picked.cuts, "short_ids": short, "nothing_relevant": nothing}
+        bare = nothing and not reader.files
+        result.extras |= {"cuts": picked.cuts, "short_ids": short, "nothing_relevant": bare}
         result.extras["s_ctx"] = told
         result.extras["citations"] = citations_of(result)
         result.extras.pop("fallback", None)
@@ -115,7 +117,7 @@ class Condenser:
             OP,
             events=[] if self.enabled else ["switched off: S_ctx stays empty"],
             warnings=[
-                *([NOTHING_RELEVANT] if nothing else []),
+                *([NOTHING_RELEVANT] if bare else []),
                 *_no_room(usable, picked),
                 *_missed(missed),
             ],
@@ -235,8 +237,8 @@ class Condenser:
         quotes = [quote for quote, _, _ in found.chosen]
         rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in found.chosen]
         issues = unanswered(
-            reader.pieces, reader.evidence, weight=reader.weight, cosine=self.support_cosine,
-            terms=self.terms, open_pieces=found.open_pieces,
+            reader.asked, reader.evidence, weight=reader.weight, cosine=self.support_cosine,
+            terms=self.terms, open_pieces=found.open_pieces, files=reader.files,
         )  # fmt: skip
         issues += [] if nothing else conflicts(quotes, reader.quotes)
         return {

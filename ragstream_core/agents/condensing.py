@@ -105,7 +105,7 @@ class Passages:
             ask: Asks the model.
             limit: Most facts and constraints together.
         """
-        parts = [own(piece.id, piece.text) for piece in self.reader.pieces]
+        parts = [own(piece.id, piece.text) for piece in self.reader.asked if piece.text]
         for number, chunk in enumerate(self.chunks.values(), start=1):
             parts.append(passage(number, chunk, self.cuts.get(chunk.id)))
         messages = question(_TASK.format(limit=limit), parts)
@@ -124,7 +124,7 @@ class Passages:
             return "an empty answer"
         if len(points) > limit:
             return f"more than {limit} facts and constraints"
-        known = {piece.id for piece in self.reader.pieces}
+        known = {piece.id for piece in self.reader.asked if piece.text}
         if not known.issuperset([*said.open_pieces, *(i for p in points for i in p.pieces)]):
             return "it names a question that was not asked"
         if any(point.passage not in self.chunks for point in points):

@@ -35,11 +35,14 @@ class Piece:
         id: Id of the piece.
         text: Its words.
         terms: Its stemmed terms in order.
+        searched: Whether these words are those that were searched for; the cosines of other ones
+            say nothing about them.
     """
 
     id: str
     text: str
     terms: tuple[str, ...]
+    searched: bool = True
 
     @functools.cached_property
     def distinct(self) -> tuple[str, ...]:

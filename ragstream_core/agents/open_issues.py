@@ -10,6 +10,8 @@ from itertools import product
 from typing import Any
 
 from ragstream_core.agents.coverage import Piece, Weights, coverage
+from ragstream_core.agents.instructions import is_saying, what_is_asked
+from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.agents.quotable import Quote, Terms
 
 SENTENCE_SUPPORT = 0.45
@@ -18,18 +20,18 @@ CONFLICT_SIMILARITY = 0.6
 MAX_PIECE_CHARS = 160
 MAX_TERMS = 6
 MAX_CONFLICTS = 4
-_WORD = re.compile(r"[A-Za-z0-9][\w.+#-]{1,60}")
+_WORD = re.compile(r"(?<!\w)[^\W_][\w.+#-]{1,60}")
 _NUMBER = re.compile(r"\b(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?\b")
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One kept chunk as far as this module looks at it.
+    """One kept chunk, or one injected file, as far as this module looks at it.
 
     Attributes:
         chunk_id: Its id.
         terms: Its terms and those of its headings and path.
-        best_cosine: Largest cosine over the query pieces.
+        best_cosine: Largest cosine over the query pieces; -1 for a file, which has none.
         piece_cosines: Cosine of each piece where retrieval stored them, else empty.
     """
 
@@ -47,14 +49,14 @@ def supported(
     weight: Weights,
     cosine: float,
 ) -> bool:
-    """Say whether a kept chunk speaks to piece ``at``.
+    """Say whether a kept chunk or a file speaks to piece ``at``.
 
-    By its terms (60 % of the piece's weight in one chunk) or by its meaning (cosine ≥ ``cosine``,
+    By its terms (60 % of the piece's weight in one of them) or by its meaning (cosine ≥ ``cosine``,
     of the piece itself where it is known, of the prompt's only piece otherwise).
 
     Args:
         at: Position of the piece.
-        pieces: All pieces.
+        pieces: All pieces, in the person's own words.
         evidence: The kept chunks.
         weight: Term weights.
         cosine: Least cosine.
@@ -64,14 +66,19 @@ def supported(
         near = chunk.best_cosine if len(pieces) == 1 else -1.0
         if at < len(chunk.piece_cosines):
             near = chunk.piece_cosines[at]
+        near = near if pieces[at].searched else -1.0
         if near >= cosine or coverage(pieces[at], chunk.terms, empty, weight) >= CHUNK_SUPPORT:
             return True
     return False
 
 
 def missing_words(piece: Piece, known: frozenset[str], terms: Terms) -> list[str]:
-    """Return the words of a piece that no kept chunk holds in any form, in order, each once."""
-    words = (m.group().rstrip(".-") for m in _WORD.finditer(piece.text))
+    """Return the words of a piece that no evidence holds in any form, in order, each once.
+
+    What tells the reader to do something is no such word, nor are words of a script without blanks.
+    """
+    words = (m.group().rstrip(".-") for m in _WORD.finditer(what_is_asked(piece.text)))
+    words = (w for w in words if not is_saying(w) and not NO_BLANKS.search(w))
     found = {w.lower(): w for w in words if (stems := terms(w)) and not known.issuperset(stems[:1])}
     return list(found.values())[:MAX_TERMS]
 
@@ -91,28 +98,30 @@ def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] 
 
 def unanswered(
     pieces: Sequence[Piece], evidence: Sequence[Evidence], *, weight: Weights, cosine: float,
-    terms: Terms, open_pieces: Collection[str] | None = None,
+    terms: Terms, open_pieces: Collection[str] | None = None, files: Sequence[Evidence] = (),
 ) -> list[dict[str, Any]]:  # fmt: skip
     """List the pieces without support, then the names that nothing mentions.
 
     Args:
-        pieces: Query pieces.
-        evidence: The kept chunks; without any, nothing is said about single words.
+        pieces: Query pieces, in the person's own words.
+        evidence: The kept chunks; without any, and without files, nothing is said about single
+            words.
         weight: Term weights over their sentences.
         cosine: Least cosine that counts as support.
         terms: Stems a text.
         open_pieces: Ids of the pieces without support where somebody has read the passages; None:
             found by words and cosines.
+        files: The injected files; nobody but this function reads them.
     """
-    known = frozenset(t for chunk in evidence for t in chunk.terms)
+    known = frozenset(t for shown in (*evidence, *files) for t in shown.terms)
     issues, names = [], []
     for at, piece in enumerate(pieces):
         missing = missing_words(piece, known, terms)
-        is_open = piece.id in (open_pieces or ())
-        if open_pieces is None:
-            is_open = not supported(at, pieces, evidence, weight=weight, cosine=cosine)
+        is_open = open_pieces is None or piece.id in open_pieces
+        read = [*evidence, *files] if open_pieces is None else files
+        is_open = is_open and not supported(at, pieces, read, weight=weight, cosine=cosine)
         if piece.terms and is_open:
-            words = f" (found nowhere: {', '.join(missing)})" if missing and evidence else ""
+            words = f" (found nowhere: {', '.join(missing)})" if missing and known else ""
             asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
             text = f"No passage clearly answers: “{asked}”{words}"
             issues.append(_issue("unsupported", text, piece_id=piece.id))

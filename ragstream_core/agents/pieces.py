@@ -23,7 +23,7 @@ _JOINT = re.compile(
 _LEANS = re.compile(
     r"\b(?:it|its|they|them|their|this|that|these|those|one|he|she|so)\b", re.IGNORECASE
 )
-_NO_BLANKS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+NO_BLANKS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Thai, Lao, Burmese, Khmer, Japanese and Chinese letters."""
 _CHARS_A_TOKEN = 8
 _VERY_LONG = 2**16
@@ -83,8 +83,8 @@ def questions_of(text: str, span: tuple[int, int]) -> list[tuple[int, int]]:
 
 def word_count(text: str) -> int:
     """Count words; where a script has no blanks, two characters count as one."""
-    dense = len(_NO_BLANKS.findall(text))
-    return len(_NO_BLANKS.sub(" ", text).split()) + (dense + 1) // 2
+    dense = len(NO_BLANKS.findall(text))
+    return len(NO_BLANKS.sub(" ", text).split()) + (dense + 1) // 2
 
 
 def join_short(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,17 +1,18 @@
-"""The kept chunks, read once for A4: query pieces, quotable sentences, weights, evidence."""
+"""What A4 has to go by, read once: query pieces, quotable sentences, weights, evidence."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ragstream_core.agents.coverage import Piece, Weights
+from ragstream_core.agents.instructions import what_is_asked
 from ragstream_core.agents.open_issues import Evidence, supported
 from ragstream_core.agents.quotable import Quote, Terms, quotes_of
 from ragstream_core.agents.selection import Selection
-from ragstream_core.prompting.compose import HISTORY_PREFIX
+from ragstream_core.prompting.compose import HISTORY_PREFIX, injected
 from ragstream_core.records import Chunk, SuperPrompt
 
 
@@ -25,11 +26,22 @@ def stemmed_terms(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Reading:
-    """The kept chunks, read once: sentences, weights, evidence."""
+    """The kept chunks and the injected files, read once.
+
+    Attributes:
+        pieces: What was searched for; facts are chosen by it.
+        asked: The same in the person's own words, instructions left out; support is judged by it.
+        quotes: Quotable sentences of the chunks.
+        evidence: The chunks.
+        files: What ❖ FILES shows.
+        weight: Term weights over the quotes.
+    """
 
     pieces: list[Piece]
+    asked: list[Piece]
     quotes: list[Quote]
     evidence: list[Evidence]
+    files: list[Evidence]
     weight: Weights
 
     @classmethod
@@ -37,19 +49,19 @@ class Reading:
         cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Terms, *, past: bool = False
     ) -> Reading:
         """Read the kept chunks of documents; the conversation only where ``past`` says (C-07)."""
-        pieces = [
-            Piece(p["id"], p["text"], tuple(terms(p["text"])))
-            for p in prompt.extras.get("query_pieces", [])
-        ]
+        rows = prompt.extras.get("query_pieces", [])
+        pieces = [Piece(row["id"], row["text"], tuple(terms(row["text"]))) for row in rows]
+        asked = [_asked(row, terms) for row in rows]
         told = [chunk for chunk in kept if past or not chunk.id.startswith(HISTORY_PREFIX)]
         quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
         scores = prompt.extras.get("scores", {})
         evidence = [_evidence(chunk, scores.get(chunk.id, {}), terms) for chunk in told]
-        return cls(pieces, quotes, evidence, Weights.of(quotes))
+        files = [_file(row, terms) for row in injected(prompt)]
+        return cls(pieces, asked, quotes, evidence, files, Weights.of(quotes))
 
     def holds(self, at: int, cosine: float) -> bool:
         """Say whether a kept chunk speaks to piece ``at``; as `supported`."""
-        return supported(at, self.pieces, self.evidence, weight=self.weight, cosine=cosine)
+        return supported(at, self.asked, self.evidence, weight=self.weight, cosine=cosine)
 
     def within(self, picked: Selection) -> Reading:
         """Keep what stands in the selection; a cut chunk keeps the part that is shown."""
@@ -60,6 +72,17 @@ class Reading:
         ]
         evidence = [e for e in self.evidence if e.chunk_id in picked.tokens]
         return replace(self, quotes=shown, evidence=evidence)
+
+
+def _asked(row: Mapping[str, Any], terms: Terms) -> Piece:
+    """Return a piece in the person's own words: the audit's words are not theirs."""
+    own = str(row.get("asked", row["text"]))
+    held = tuple(terms(what_is_asked(own))) or tuple(terms(own))
+    return Piece(row["id"], own, held, searched=own == row["text"])
+
+
+def _file(row: Mapping[str, Any], terms: Terms) -> Evidence:
+    return Evidence(row["id"], frozenset(terms(f"{row['path']}\n{row['text']}")), -1.0)
 
 
 def _evidence(chunk: Chunk, score: dict[str, Any], terms: Terms) -> Evidence:

@@ -1,11 +1,15 @@
 """Open Issues: no false alarm about numbers, no word called missing that was read."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
+from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.open_issues import MAX_CONFLICTS, conflicts
+from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.quotable import quotes_of
+from ragstream_core.prompting.render import NOTHING_RELEVANT
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk
 from ragstream_core.terms import terms
@@ -51,3 +55,75 @@ def test_without_a_passage_nothing_is_said_about_words():
     for prompt in (kept(), kept(GATE)):  # none found, or none that fits
         (issue,) = texts_of(Condenser(COUNTER, budget_tokens=0)(prompt), "open_issues")
         assert issue.startswith("No passage clearly answers") and "nowhere" not in issue
+
+
+def with_file(prompt, text, path="conf/pump.yml"):
+    row = {"id": "f1", "path": path, "text": text, "sha256": "b" * 64, "mode": "FULL",
+           "chars": len(text)}  # fmt: skip
+    prompt.extras["files"] = [row]
+    return prompt
+
+
+@pytest.mark.parametrize("passages", [(), (INDEX,)])
+def test_an_injected_file_is_evidence(passages):
+    question = "Explain the seal pressure in conf/pump.yml.|Which valve has a leak?"
+    alone = Condenser(COUNTER)(kept(*passages, question=question, cosine=0.1))
+    assert alone.extras["nothing_relevant"]
+    prompt = with_file(kept(*passages, question=question, cosine=0.1), "seal:\n  pressure: 3\n")
+    done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(Condenser(COUNTER)(prompt)))
+    assert NOTHING_RELEVANT not in done.extras["super_prompt"]
+    assert not any(NOTHING_RELEVANT in w["message"] for w in done.extras["warnings"])
+    (issue,) = texts_of(done, "open_issues")
+    assert "“Which valve has a leak?” (found nowhere: valve, leak)" in issue
+
+
+def test_a_model_that_sees_no_file_cannot_call_open_what_a_file_answers():
+    def ask(messages, schema, check):
+        said = schema(facts=[], constraints=[], open_pieces=["q0", "q1"])
+        return said, check(said)
+
+    question = "Explain the seal pressure in conf/pump.yml.|Which valve has a leak?"
+    prompt = with_file(kept(INDEX, question=question), "seal:\n  pressure: 3\n")
+    issues = Condenser(COUNTER, ask=ask)(prompt).extras["s_ctx"]["open_issues"]
+    assert [issue["piece_id"] for issue in issues] == ["q1"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Write the similarity gate and set theta.",
+        "Please summarise the similarity gate and explain theta.",
+        "Schreibe: similarity gate, theta. Erkläre theta.",
+        "Could you translate the similarity gate's theta?",
+    ],
+)
+def test_a_word_that_tells_what_to_do_is_never_missing(question):
+    prompt = Condenser(COUNTER)(kept(GATE, question=question, cosine=0.4))
+    assert texts_of(prompt, "open_issues") == []
+
+
+def test_words_begin_where_they_begin_in_every_alphabet():
+    prompt = Condenser(COUNTER)(kept(GATE, question="Was misst der Öldruck in Łódź?", cosine=0.4))
+    (issue,) = texts_of(prompt, "open_issues")
+    assert "Öldruck" in issue and "Łódź" in issue and "ldruck, " not in issue.replace("Öldruck", "")
+
+
+def audited_again(text, *, cosine):
+    """A piece that the audit asked again with a domain, as A4 sees it in the second pass."""
+    prompt = kept(GATE, question=f"gate: {text}", cosine=cosine)
+    prompt.extras |= {"pass_no": 2}
+    prompt.extras["query_pieces"][0]["asked"] = text
+    return Condenser(COUNTER)(prompt)
+
+
+@pytest.mark.parametrize("cosine", [0.4, 0.9])
+def test_a_word_that_the_audit_added_answers_nothing(cosine):
+    (issue,) = texts_of(audited_again("Which similarity broker?", cosine=cosine), "open_issues")
+    assert "“Which similarity broker?” (found nowhere: broker)" in issue
+    assert texts_of(audited_again("the similarity theta", cosine=cosine), "open_issues") == []
+
+
+def test_a_file_that_the_audit_asks_for_is_no_question_of_the_person():
+    prompt = kept(GATE, question="Where is theta?|conf/pump.yml Where is theta?")
+    prompt.extras["query_pieces"][1]["asked"] = ""
+    assert texts_of(Condenser(COUNTER)(prompt), "open_issues") == []
