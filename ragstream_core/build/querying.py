@@ -27,8 +27,8 @@ from ragstream_core.orchestration.inputs import (
     Pin,
     PromptInputs,
     PromptRequest,
-    code_digest,
 )
+from ragstream_core.orchestration.versions import STAGE_VERSIONS
 from ragstream_core.settings import ChainSettings
 from ragstream_core.stores.view import open_view
 
@@ -95,7 +95,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
             **resolved_models(config, settings),
             **collections.pinned(workspace, settings, pins),
         },
-        code=code_digest(),
+        code=STAGE_VERSIONS,
         history=history,
     )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ragstream_core.config import typed
@@ -13,29 +11,12 @@ from ragstream_core.errors import EmptyPrompt, UsageError
 from ragstream_core.history.records import checked_session
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.records import SuperPrompt, evolve
-from ragstream_core.records.identity import digest_of, sha256_hex
+from ragstream_core.records.identity import digest_of
 
 INPUTS_VERSION = 1
 QUERY_VECTORS = "query_vectors"
 DIGEST = "memory_digest"
 """The text of `PromptInputs.texts` that is the rolling digest of the conversation."""
-CODE_PACKAGES = (
-    "agents",
-    "build",
-    "chunking",
-    "embedders",
-    "endpoints",
-    "history",
-    "memory",
-    "models",
-    "orchestration",
-    "prompting",
-    "records",
-    "retrieval",
-    "settings",
-    "stores",
-)
-CODE_MODULES = ("lexical.py", "scoring.py", "terms.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +149,8 @@ class PromptInputs:
         time_zone: Its zone's name.
         models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
             files), ``gate``, ``gate_weights``, ``counter``.
-        code: Digest of the chain's source.
+        code: Op → version of the code that ran it (`STAGE_VERSIONS`); empty in records made before
+            stages had versions.
         receipts: ``project/path`` → sha256 of every injected file; filled by A1.
         query_vectors: sha256 of each query text → sha256 of its vector's bytes, where the vectors
             cannot be made again; filled by retrieval.
@@ -186,7 +168,7 @@ class PromptInputs:
     now: str
     time_zone: str
     models: Mapping[str, str]
-    code: str
+    code: Mapping[str, int]
     changes: tuple[tuple[str, str, Any], ...] = ()
     receipts: Mapping[str, str] = field(default_factory=dict)
     query_vectors: Mapping[str, str] = field(default_factory=dict)
@@ -234,6 +216,7 @@ def inputs_from(data: Mapping[str, Any]) -> PromptInputs:
             "off": tuple(fields["off"]),
             "changes": tuple((c[0], c[1], c[2]) for c in fields["changes"]),
             "history": HistoryPin(**fields.get("history", {})),
+            "code": fields["code"] if isinstance(fields["code"], Mapping) else {},
         }
     )
 
@@ -275,14 +258,3 @@ def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Any]) ->
         return prompt
     inputs = inputs_from(prompt.extras["inputs"]).with_changes(op, typed(changes))
     return evolve(prompt, extras={**prompt.extras, "inputs": inputs_json(inputs)})
-
-
-@functools.cache
-def code_digest() -> str:
-    """Return the digest of the source, and its tables, of all that a prompt's bytes depend on."""
-    root = Path(__file__).parent.parent
-    files = [root / name for name in CODE_MODULES]
-    for package in CODE_PACKAGES:
-        files += sorted((root / package).rglob("*.py"))
-        files += sorted((root / package).rglob("*.yaml"))  # the lexicon, the aliases
-    return digest_of({str(f.relative_to(root)): sha256_hex(f.read_bytes()) for f in files})

@@ -24,8 +24,9 @@ from ragstream_core.errors import (
     WeightsMissing,
 )
 from ragstream_core.orchestration.edits import edits_of
-from ragstream_core.orchestration.inputs import PromptInputs, code_digest, inputs_from, inputs_of
+from ragstream_core.orchestration.inputs import PromptInputs, inputs_from, inputs_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
+from ragstream_core.orchestration.versions import STAGE_VERSIONS
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 
@@ -124,9 +125,18 @@ def _differences(record: PromptRecord, inputs: PromptInputs) -> list[str]:
         for name in sorted({*now, *then})
         if now.get(name) != then.get(name)
     ]
-    if inputs.code != code_digest():
-        rows.append(f"the chain's code: {inputs.code[:12]} then, {code_digest()[:12]} now")
-    return rows
+    return [*rows, *_other_versions(inputs)]
+
+
+def _other_versions(inputs: PromptInputs) -> list[str]:
+    """Return which stages have another version now than in a record, for people."""
+    if not inputs.code:
+        return ["the stages' code: of a program that gave them no versions"]
+    return [
+        f"stage {op}: version {inputs.code.get(op, '-')} then, {STAGE_VERSIONS.get(op, '-')} now"
+        for op in dict.fromkeys([*STAGE_VERSIONS, *inputs.code])
+        if inputs.code.get(op) != STAGE_VERSIONS.get(op)
+    ]
 
 
 def _first_difference(then: Sequence[Sequence[str]], now: Sequence[Sequence[str]]) -> str:

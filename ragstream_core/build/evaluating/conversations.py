@@ -161,6 +161,6 @@ def _inputs(space: Workspace, view: HistoryView, query: dict[str, Any]) -> Promp
         now=conversations.NO_TIME,
         time_zone="UTC",
         models={},
-        code="",
+        code={},
         history=pin,
     )

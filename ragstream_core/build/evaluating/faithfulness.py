@@ -17,7 +17,8 @@ from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.faithfulness import Judged, judged
 from ragstream_core.evaluation.report import Report, keep
 from ragstream_core.ingestion.quality_gate import read_gold
-from ragstream_core.orchestration.inputs import PromptRequest, code_digest
+from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.orchestration.versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
 
 if TYPE_CHECKING:
@@ -171,6 +172,6 @@ def _fingerprint(
             "texts": dict(inputs.texts),
             "models": dict(inputs.models),
             "judge": chosen.weights,
-            "code": code_digest(),
+            "code": dict(STAGE_VERSIONS),
         }
     )

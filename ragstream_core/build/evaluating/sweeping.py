@@ -11,11 +11,8 @@ from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.sweep import Point, point_of
 from ragstream_core.ingestion.quality_gate import GoldQuestion, read_gold
 from ragstream_core.orchestration.chain import run_chain
-from ragstream_core.orchestration.inputs import (
-    PromptRequest,
-    change_settings,
-    code_digest,
-)
+from ragstream_core.orchestration.inputs import PromptRequest, change_settings
+from ragstream_core.orchestration.versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
 from ragstream_core.stores.schema import CATALOG_NAME
 
@@ -119,7 +116,7 @@ def sweep_fingerprint(workspace: Workspace, project: str) -> str:
             "settings": {**inputs.settings, "gate": gate},
             "texts": dict(inputs.texts),
             "models": dict(inputs.models),
-            "code": code_digest(),
+            "code": dict(STAGE_VERSIONS),
         }
     )
 

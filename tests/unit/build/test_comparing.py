@@ -104,12 +104,12 @@ def forged(space, key, text, **changed):
 
 def test_older_code_is_a_cause_that_cannot_be_tried(space):
     first = key_of(space)
-    other = forged(space, key_of(space, minutes=1), "another text", code="0" * 64)
+    other = forged(space, key_of(space, minutes=1), "another text", code={"retrieval": 0})
     found = effects(diff(space, first, other))
     assert found["time"] == NONE
     assert found["code"] == "unknown: other code cannot be tried"
     assert "replay says why" in effects(diff(space, other, first))["time"]
-    alone = forged(space, first, "another text", code="0" * 64)
+    alone = forged(space, first, "another text", code={"retrieval": 0})
     assert effects(diff(space, first, alone)) == {"code": ALL}  # there is nothing else
 
 

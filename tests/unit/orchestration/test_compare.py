@@ -96,7 +96,7 @@ CHANGES = {
     "models": ({"models": {"embedder": "none"}}, "models.embedder"),
     "query vectors": ({"query_vectors": {"a" * 64: "b" * 64}}, "query_vectors"),
     "history": ({"history": HistoryPin("s", 3, "c", "d", 2)}, "history.seq: 0 → 3"),
-    "code": ({"code": "0" * 64}, "000000000000"),
+    "code": ({"code": {"retrieval": 0}}, "code.retrieval: 1 → 0"),
 }
 
 

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.inputs import (
     PromptRequest,
     begin,
@@ -98,36 +99,19 @@ def test_a_file_of_two_projects_must_say_which(workspace, tmp_path):
     assert inputs.off == ("demo/catalog.md",)
 
 
-def test_the_code_digest_covers_what_decides_about_bytes(monkeypatch):
-    from pathlib import Path
+def test_the_key_names_the_version_of_every_stage(workspace, monkeypatch):
+    from ragstream_core.build import querying
 
-    from ragstream_core.orchestration import inputs
-
-    read = []
-    real = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda self: read.append(self) or real(self))
-    inputs.code_digest.cache_clear()
-    inputs.code_digest()
-    root = Path(inputs.__file__).parent.parent
-    names = {str(p.relative_to(root)) for p in read}
-    assert {"scoring.py", "lexical.py", "settings/prompts.py", "agents/a3_nli_gate.py",
-            "retrieval/retriever.py", "prompting/fences.py"} <= names  # fmt: skip
+    first = workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW)
+    assert tuple(first.code) == OPS
+    raised = {**first.code, "a3_nli_gate": first.code["a3_nli_gate"] + 1}
+    monkeypatch.setattr(querying, "STAGE_VERSIONS", raised)
+    assert key(workspace) != first.key
 
 
-def test_the_shipped_tables_are_part_of_the_code(tmp_path, monkeypatch):
-    import shutil
-    from pathlib import Path
-
-    from ragstream_core.orchestration import inputs
-
-    core = Path(inputs.__file__).parent.parent
-    copy = tmp_path / "ragstream_core"
-    shutil.copytree(core, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(inputs, "__file__", str(copy / "orchestration" / "inputs.py"))
-    before = inputs.code_digest.__wrapped__()
-    with (copy / "history" / "lexicon.yaml").open("a", encoding="utf-8") as table:
-        table.write("\n- [quux, a made-up word]\n")
-    assert inputs.code_digest.__wrapped__() != before
+def test_a_record_from_before_stages_had_versions_is_read(workspace):
+    inputs = workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW)
+    assert inputs_from({**inputs_json(inputs), "code": "ab" * 32}).code == {}
 
 
 @pytest.mark.parametrize("field", ["text", "projects", "files", "off", "diffs"])

@@ -165,10 +165,14 @@ def test_other_bytes_are_a_defect_or_a_named_environment(workspace, monkeypatch)
     verdict = replaying.replay(other, lambda inputs: querying.rerun(workspace, inputs))
     assert verdict.verdict == "environment differs"
     assert "numpy: 0.1 then" in verdict.reason
-    older = replace(forged, inputs={**forged.inputs, "code": "abc" + "0" * 61})
-    verdict = replaying.replay(older, lambda inputs: querying.rerun(workspace, inputs))
-    assert verdict.verdict == "environment differs"
-    assert "the chain's code: abc000000000 then" in verdict.reason
+    for code, said in (
+        ({**record.inputs["code"], "retrieval": 0}, "stage retrieval: version 0 then, "),
+        ("abc" + "0" * 61, "of a program that gave them no versions"),
+    ):
+        older = replace(forged, inputs={**forged.inputs, "code": code})
+        verdict = replaying.replay(older, lambda inputs: querying.rerun(workspace, inputs))
+        assert verdict.verdict == "environment differs"
+        assert said in verdict.reason
 
 
 def test_keys_prefixes_and_damage(workspace):
