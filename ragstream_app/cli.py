@@ -146,6 +146,7 @@ _add(models_app, "verify", models.verify)
 _add(config_app, "show", explain.config_show)
 _add(config_app, "reference", explain.config_reference)
 _add(eval_app, "retrieval", explain.eval_retrieval, explain.EVAL_EPILOG)
+_add(eval_app, "gold", evaluate.gold, evaluate.GOLD_EPILOG)
 _add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)
 _add(eval_app, "faithfulness", evaluate.faithfulness, evaluate.FAITHFULNESS_EPILOG)
 

@@ -13,6 +13,7 @@ import streamlit as st
 from ragstream_app.failures import describe
 from ragstream_app.panels import (
     answer,
+    evaluation,
     memory,
     preview,
     prompt,
@@ -68,6 +69,7 @@ VIEWS: dict[str, Callable[[], None]] = {
     chat.NAME: chat.show,
     "Memory": memory.show,
     "Map": chunk_map.show,
+    evaluation.NAME: evaluation.show,
 }
 
 

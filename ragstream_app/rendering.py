@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ragstream_app.asking import Outcome
     from ragstream_app.checkup import Check
     from ragstream_core.answering.answer import Answer
+    from ragstream_core.build.evaluating.gold import GoldReport
     from ragstream_core.ingestion.stats import IngestionStats
 
 MAX_SHOWN = 12
@@ -221,6 +222,28 @@ def print_metrics(report: Mapping[str, Any]) -> None:
     typer.echo(
         f"{report['queries']:,} queries · settings {str(report['fingerprint'])[:KEY_DIGITS]} "
         f"· {report['seconds']:.1f} s"
+    )
+
+
+def print_gold(report: GoldReport) -> None:
+    """Print a line an expected item with its rank, the worst first, and the figures."""
+    found = report.to_json()
+    rows = [
+        (rank, row["line"], item, row["question"])
+        for row in found["results"]
+        for item, rank in zip(row["expected"], row["ranks"], strict=True)
+    ]
+    rows.sort(key=lambda row: (row[0] != 0, -row[0], row[1]))
+    head = ("rank", "line", "expected", "question")
+    shown = [
+        (str(rank or "-"), str(line), printable(item), printable(" ".join(question.split())))
+        for rank, line, item, question in rows
+    ]
+    _aligned([head, *shown], right=(0, 1))
+    k = found["k"]
+    typer.echo(
+        f"generation {found['generation']} · {found['questions']:,} questions · recall@{k} "
+        f"{found['recall']:.3f} · MRR@{k} {found['mrr']:.3f} · {found['missed']:,} not found"
     )
 
 

@@ -11,6 +11,7 @@ from ragstream_assets.documents import ingest, ingest_documents
 from ragstream_assets.evaluation import draw_heat_map, sweep_thresholds
 from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, facts_sensor, remember_facts
 from ragstream_assets.faithfulness import judge_answers
+from ragstream_assets.gold import ask_gold_questions
 from ragstream_assets.history import (
     embed_history,
     embed_months,
@@ -49,6 +50,7 @@ defs = dg.Definitions(
         sweep_thresholds,
         draw_heat_map,
         judge_answers,
+        ask_gold_questions,
         test_spec,
         draw_project_map,
         ANSWERS_SPEC,

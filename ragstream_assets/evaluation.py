@@ -14,7 +14,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.failures import chosen, derived_errors
-from ragstream_assets.previews import Metadata, table
+from ragstream_assets.previews import Metadata, frame
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
@@ -28,10 +28,10 @@ from ragstream_core.evaluation.sweep import (
     read_points,
     write_point,
 )
+from ragstream_core.evaluation.tables import sweep_table
 from ragstream_core.records.identity import digest_of
 
 GROUP = "evaluation"
-COLUMNS = ("theta", "relative", "kept_relevant", "shown", "candidates", "tokens")
 thresholds = dg.MultiPartitionsDefinition(
     {
         "theta": dg.StaticPartitionsDefinition([f"{value:g}" for value in THETAS]),
@@ -130,5 +130,6 @@ def _drawn(project: str, points: list[Point]) -> Iterator[str]:
 
 
 def _figures(made: list[tuple[str, Point]]) -> Metadata:
-    rows = [{"project": name, **point.to_json()} for name, point in made]
-    return {"points": len(rows), "figures": table(rows, "project", *COLUMNS)}
+    rows = sweep_table([point for _, point in made])
+    rows.insert(0, "project", [name for name, _ in made])
+    return {"points": len(made), "figures": frame(rows)}

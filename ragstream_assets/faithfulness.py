@@ -15,23 +15,22 @@ from pydantic import Field
 from ragstream_assets.charts import line
 from ragstream_assets.documents import INDEX, projects
 from ragstream_assets.failures import chosen, derived_errors
-from ragstream_assets.previews import ROWS, table
+from ragstream_assets.previews import ROWS, frame
 from ragstream_assets.progress import reporter
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_assets.verbatim import bullets
 from ragstream_core.build.evaluating import faithfulness as evaluation
 from ragstream_core.evaluation.report import Report, kept
+from ragstream_core.evaluation.tables import faithfulness_table
 from ragstream_core.records.identity import digest_of
 
 GROUP = "evaluation"
 CHECK = "answers_are_faithful"
-COLUMNS = ("line", "question", "score", "claims", "supported", "uncited", "origin")
 _NUMBERS = (
     "answers", "scored", "refused", "claims", "supported", "quoted", "uncited", "unknown_citations",
 )  # fmt: skip
 _SHOWN = 20
-_QUESTION_CHARS = 120
 
 
 class FaithfulnessConfig(dg.Config):
@@ -112,7 +111,7 @@ def report_metadata(report: Report, past: list[dict[str, Any]]) -> dict[str, Any
         "judge": report.judge,
         "generation": report.generation,
         "over_generations": dg.MetadataValue.md(drawn),
-        "questions": table(_rows(report), *COLUMNS),
+        "questions": frame(faithfulness_table(report.answers)),
         "rows_not_shown": max(0, len(report.answers) - ROWS),
         "skipped": dg.MetadataValue.md(bullets(skipped)),
         "fingerprint": report.fingerprint,
@@ -141,14 +140,3 @@ def verdict(report: Report, least: float) -> dg.AssetCheckResult:
         description=said,
         metadata={"least": least, **({} if score is None else {"faithfulness": score})},
     )
-
-
-def _rows(report: Report) -> list[dict[str, Any]]:
-    """Return a row a question, the least faithful first; cells of a table show text as it is."""
-    rows = []
-    for judged in report.answers:
-        counts = judged.counts()
-        score = "-" if judged.score is None else f"{judged.score:.3f}"
-        question = " ".join(judged.of.question.split())[:_QUESTION_CHARS]
-        rows.append({**counts, "score": score, "question": question})
-    return sorted(rows, key=lambda row: (row["score"] == "-", row["score"], row["line"]))

@@ -4,7 +4,7 @@ Previews are the one place where Dagster holds document or prompt text; they end
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -18,6 +18,9 @@ from ragstream_core.orchestration.spending import LLM_USAGE, usage_of
 from ragstream_core.prompting.compose import file_texts, selected_texts
 from ragstream_core.prompting.suspicion import Tally, tally
 from ragstream_core.records import Chunk, SuperPrompt
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROWS = 50
 PREVIEW_CHARS = 8_000
@@ -33,6 +36,21 @@ def table(rows: Sequence[Mapping[str, str | int | float]], *columns: str) -> dg.
     return dg.MetadataValue.table(
         records=[dg.TableRecord({name: row[name] for name in columns}) for row in rows[:ROWS]],
         schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
+    )
+
+
+def frame(rows: "pd.DataFrame") -> dg.TableMetadataValue:
+    """Return the first rows of a pandas table with the types of its columns."""
+    from ragstream_core.evaluation.tables import records
+
+    kinds = {"b": "bool", "i": "int", "u": "int", "f": "float"}
+    columns = [
+        dg.TableColumn(name, kinds.get(getattr(kind, "kind", "O"), "string"))
+        for name, kind in rows.dtypes.items()
+    ]
+    return dg.MetadataValue.table(
+        records=[dg.TableRecord(row) for row in records(rows.head(ROWS))],
+        schema=dg.TableSchema(columns),
     )
 
 

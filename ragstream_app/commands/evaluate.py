@@ -1,4 +1,4 @@
-"""`ragstream eval sweep` and `eval faithfulness`: a project's gold questions, and answers."""
+"""`ragstream eval gold`, `sweep`, `faithfulness`: a project's gold questions, and answers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
+GOLD_EPILOG = """**Examples**
+
+ragstream eval gold handbook
+
+ragstream eval gold handbook --set retrieval.dense_weight=0.7 --json"""
+
 SWEEP_EPILOG = """**Examples**
 
 ragstream eval sweep handbook
@@ -32,6 +38,41 @@ ragstream eval faithfulness -p handbook --ask --limit 10
 ragstream eval faithfulness --session 2026-11-03-a --judge quote
 
 ragstream eval faithfulness --answers answers.jsonl --json --out report.json"""
+
+
+def gold(
+    ctx: typer.Context,
+    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the rank of each file and passage that the gold questions expect.
+
+    The newest generation is asked, as an ingest asks it before it commits. A rank of `-` says that
+    the item is not among the first `ingestion.gold_k` passages.
+
+    Raises:
+        UsageError: There are no gold questions, or a line is not one.
+        RagstreamError: Nothing is ingested, or the embedding model is not available.
+    """
+    from ragstream_app.progress import ingest_progress
+    from ragstream_core.build.evaluating.gold import ask_gold
+    from ragstream_core.config import parse_assignments
+
+    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    with ingest_progress("gold questions") as told:
+        report = ask_gold(
+            workspace, project, progress=lambda done, total: told("questions", done, total)
+        )
+    if as_json:
+        emit_json(report.to_json())
+        return
+    from ragstream_app.rendering import print_gold
+
+    print_gold(report)
 
 
 def sweep(

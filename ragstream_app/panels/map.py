@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.failures import describe
-from ragstream_app.jobs.maps import MapJob
+from ragstream_app.jobs.maps import draw_in_background
 from ragstream_app.panels.chat.asking import VIEW_KEY
+from ragstream_app.panels.following import follow
 from ragstream_app.panels.shared import PROJECTS_KEY, show_message, workspace
 
 if TYPE_CHECKING:
+    from ragstream_app.jobs.background import BackgroundJob
+    from ragstream_app.jobs.maps import DrawnMap
     from ragstream_core.build.inspecting.maps import MapRequest
     from ragstream_core.inspection.places import ChunkMap, Place
 
@@ -24,7 +27,6 @@ OF_KEY, HISTORY_KEY, METHOD_KEY, LIMIT_KEY, SEED_KEY, BY_KEY = (
     f"map_{name}" for name in ("projects", "history", "method", "limit", "seed", "by")
 )
 CHART_KEY = "map_chart"
-REFRESH_S = 0.5
 HEIGHT = 500
 OTHERS = "#8a909980"
 """Half transparent, for light and dark pages."""
@@ -41,19 +43,19 @@ def show() -> None:
     if found is None:
         st.text("A map shows what an index is about: each dot is a passage. Draw one.")
     elif found.running:
-        st.fragment(watch, run_every=REFRESH_S)()
+        follow(found, key="stop map")
     elif found.problem:
         show_message(found.problem)
-    elif not is_current(found):
+    elif found.result is None or not is_current(found.result):
         st.session_state[JOB_KEY] = None
         st.info("What was shown has changed since. Draw the map again.")
-    elif found.result is not None and st.session_state.get(VIEW_KEY, NAME) == NAME:
-        st.fragment(drawn)(found, found.result)
+    elif st.session_state.get(VIEW_KEY, NAME) == NAME:
+        st.fragment(drawn)(found.result)
 
 
-def job() -> MapJob | None:
+def job() -> BackgroundJob[DrawnMap] | None:
     """Return the newest map of this tab, on its way or here."""
-    found: MapJob | None = st.session_state.get(JOB_KEY)
+    found: BackgroundJob[DrawnMap] | None = st.session_state.get(JOB_KEY)
     return found
 
 
@@ -85,7 +87,7 @@ def on_draw() -> None:
     """Start a map; a second press while one is on its way does nothing."""
     found = job()
     if found is None or not found.running:
-        st.session_state[JOB_KEY] = MapJob(workspace(), wanted())
+        st.session_state[JOB_KEY] = draw_in_background(workspace(), wanted())
 
 
 def wanted() -> MapRequest:
@@ -102,7 +104,7 @@ def wanted() -> MapRequest:
     )
 
 
-def is_current(found: MapJob) -> bool:
+def is_current(found: DrawnMap) -> bool:
     """Whether a map would be drawn from the same chunks now."""
     from ragstream_core.build.inspecting import maps
 
@@ -112,22 +114,12 @@ def is_current(found: MapJob) -> bool:
         return False
 
 
-def watch() -> None:
-    """Follow a map; at its end the page is drawn again, once."""
-    found = job()
-    if found is None or not found.running:
-        st.rerun()
-        return
-    line, stop = st.columns([5, 1], gap="small", vertical_alignment="center")
-    line.progress(min(found.fraction, 1.0), text=found.line)
-    stop.button("Stop", key="stop map", on_click=found.stop, width="stretch")
-
-
-def drawn(found: MapJob, result: ChunkMap) -> None:
+def drawn(found: DrawnMap) -> None:
     """Draw a map, what can be taken away of it, and the passage of a chosen point."""
     from ragstream_core.inspection.drawing import draw
     from ragstream_core.inspection.places import FILES, PROJECTS
 
+    result = found.chunks
     by, head = st.columns([1, 4], gap="small", vertical_alignment="center")
     colour = by.selectbox(
         "Colours",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from ragstream_core.stores.schema import CATALOG_NAME
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.ingestion.index_store import Generation
-    from ragstream_core.ports import IndexView
+    from ragstream_core.ports import IndexView, Progress
 
 REPORT_NAME = "quality_report.json"
 SHOWN = 10
@@ -84,7 +85,7 @@ class ProjectGate:
             RagstreamError: The embedding model is not available.
             OSError: The report cannot be written.
         """
-        figures, ranks = self._measured(candidate)
+        figures, ranks = self.measured(candidate)
         before, ranks_before = self._before(candidate, parent)
         refused = self.rules.broken(figures, before)
         path = self.workspace.index_dir(self.project) / REPORT_NAME
@@ -92,7 +93,7 @@ class ProjectGate:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
             return Verdict(figures, before)
-        rows = _rows(self.questions, ranks, ranks_before)
+        rows = question_rows(self.questions, ranks, ranks_before)
         report = {
             "refused": refused,
             "parent": parent.n if parent else 0,
@@ -110,15 +111,32 @@ class ProjectGate:
         if parent is None or parent.embed_fp != candidate.embed_fp:
             return None, []
         try:
-            return self._measured(self.workspace.view(self.project, parent.n))
+            return self.measured(self.workspace.view(self.project, parent.n))
         except RagstreamError:
             known = Figures.of(parent.provenance)  # the old rows are damaged: its record counts
             return (known if known and known.fingerprint == self.fingerprint else None), []
 
-    def _measured(self, view: IndexView) -> tuple[Figures, list[list[int]]]:
-        return measure(
-            self.questions, self._ranker(view), k=self.rules.k, fingerprint=self.fingerprint
-        )
+    def measured(
+        self, view: IndexView, *, progress: Progress | None = None
+    ) -> tuple[Figures, list[list[int]]]:
+        """Return what a generation comes to, and per question the ranks of what it expects.
+
+        Args:
+            view: The generation.
+            progress: Called with (done, total) after each question.
+
+        Raises:
+            RagstreamError: The embedding model is not available.
+        """
+        rank, done = self._ranker(view), itertools.count(1)
+
+        def told(question: str) -> Sequence[tuple[str, str]]:
+            found = rank(question)
+            if progress is not None:
+                progress(next(done), len(self.questions))
+            return found
+
+        return measure(self.questions, told, k=self.rules.k, fingerprint=self.fingerprint)
 
     def _ranker(self, view: IndexView) -> Ranker:
         from ragstream_core.agents.trail import pieces_of
@@ -138,10 +156,18 @@ class ProjectGate:
         return rank
 
 
-def _rows(
-    questions: Sequence[GoldQuestion], ranks: Sequence[list[int]], before: Sequence[list[int]]
+def question_rows(
+    questions: Sequence[GoldQuestion],
+    ranks: Sequence[Sequence[int]],
+    before: Sequence[Sequence[int]] = (),
 ) -> list[dict[str, Any]]:
-    """Return the report's rows; a passage is named by its place, so that no text is kept."""
+    """Return a row a question; a passage is named by its place, so that no text is kept.
+
+    Args:
+        questions: The gold questions.
+        ranks: For each, the 1-based ranks of what it expects; 0: not found.
+        before: The same of the last generation; empty: unknown.
+    """
     return [
         {
             "line": question.line,
@@ -150,8 +176,8 @@ def _rows(
                 *question.files,
                 *(f"passage {n}" for n in range(1, len(question.passages) + 1)),
             ],
-            "ranks": found,
-            "ranks_before": before[at] if before else None,
+            "ranks": list(found),
+            "ranks_before": list(before[at]) if before else None,
         }
         for at, (question, found) in enumerate(zip(questions, ranks, strict=True))
     ]

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 DIGITS = 4
+FIGURES = ("exact_match", "f1", "contained")
+"""Names of what `figures` returns."""
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _SIGNS = str.maketrans("", "", string.punctuation)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_app.jobs.maps import MapJob
+from ragstream_app.jobs.maps import draw_in_background
 from ragstream_app.panels import map as view
 from ragstream_app.panels.chat.asking import VIEW_KEY
 from ragstream_core.build.inspecting import maps
@@ -40,7 +40,8 @@ def test_a_press_draws_every_chunk(page):
     drawn(page)
     job = page.session_state[view.JOB_KEY]
     count = len(open_workspace().view("manual").chunk_ids)
-    assert not job.problem and len(job.result.places) == count == len(job.snippets)
+    assert not job.problem
+    assert len(job.result.chunks.places) == count == len(job.result.snippets)
     assert any(f"manual · {count} chunks · PCA" in text.value for text in page.text)
     assert not page.error
     assert {b.proto.label for b in page.get("download_button")} >= {"PNG", "CSV"}
@@ -79,7 +80,7 @@ def test_a_failure_is_said_where_the_map_would_be(page, indexed):
 
 def test_a_map_that_is_stopped_ends_and_says_so(indexed):
     request = maps.MapRequest(("manual",), method="tsne")
-    job = MapJob(open_workspace(), request)
+    job = draw_in_background(open_workspace(), request)
     job.stop()
     assert job.wait(120) and job.result is None and "stopped" in job.problem["message"]
 

@@ -49,6 +49,7 @@ def test_asset_graph():
         ("documents/index", "documentation/test_spec"),
         ("documents/index", "documents/chroma_collection"),
         ("documents/index", "evaluation/faithfulness"),
+        ("documents/index", "evaluation/gold_questions"),
         ("documents/index", "inspection/map"),
         ("evaluation/threshold_sweep", "evaluation/heat_map"),
         ("history/embeddings", "history/snapshot"),

@@ -52,7 +52,7 @@ def test_figures_a_row_a_question_and_a_point_a_generation(gold, home):
     assert first["faithfulness"] == 1.0 and first["claims"] == first["supported"] > 0
     assert first["gold_contained"] == 1.0 and first["generation"] == 1
     (row,) = first["questions"].records
-    assert (row.data["question"], row.data["score"]) == (QUESTION, "1.000")
+    assert (row.data["question"], row.data["score"]) == (QUESTION, 1.0)
     (gold.doc_dir("demo") / "more.md").write_text("# More\n\nA killed ingest is resumed later.\n")
     gold.ingest("demo")
     second = shown(materialise(gold, home))
@@ -96,7 +96,7 @@ def test_the_least_faithful_comes_first_and_what_claims_nothing_last():
     judge = QuoteJudge(HashedEmbedder().embed_documents)
     found = report_metadata(Report("demo", "quote", [judged(a, judge) for a in answers]), [])
     rows = [(row.data["line"], row.data["score"]) for row in found["questions"].value.records]
-    assert rows == [(2, "0.000"), (3, "0.000"), (1, "-")]
+    assert rows == [(2, 0.0), (3, 0.0), (1, None)]
 
 
 @pytest.mark.parametrize(("text", "passed"), [("It is red.", (True, False)), ("#", (True, True))])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build.evaluating.gold import no_gold_questions
 from ragstream_core.build.quality import gold_path
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.sweep import Point, point_of
@@ -92,10 +93,7 @@ def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ..
     """
     path = gold_path(workspace, project)
     if not path.is_file():
-        raise UsageError(
-            f"project {project!r} has no gold questions",
-            hint=f"write {path}, a line a question with the file that answers it",
-        )
+        raise no_gold_questions(workspace, project)
     return read_gold(path)
 
 

@@ -1,0 +1,96 @@
+"""Evaluation results as pandas tables: one row a thing that was measured, plain columns.
+
+The page shows them as they are, Dagster as metadata, and a notebook can go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.evaluation.gold_answers import FIGURES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragstream_core.evaluation.faithfulness import Judged
+    from ragstream_core.evaluation.sweep import Point
+    from ragstream_core.ingestion.quality_gate import GoldQuestion
+
+GOLD_COLUMNS = ("line", "question", "expected", "rank")
+SWEEP_COLUMNS = (
+    "theta", "relative", "kept_relevant", "shown", "candidates", "tokens", "found", "questions",
+)  # fmt: skip
+FAITHFULNESS_COLUMNS = (
+    "line", "question", "score", "claims", "supported", "quoted", "uncited", "unknown_citations",
+    "refused", "origin",
+)  # fmt: skip
+PASSAGE_CHARS = 80
+QUESTION_CHARS = 120
+
+
+def gold_table(questions: Sequence[GoldQuestion], ranks: Sequence[Sequence[int]]) -> pd.DataFrame:
+    """Return a row an expected item, in the order of the questions.
+
+    Args:
+        questions: The gold questions.
+        ranks: For each, the 1-based rank of each item that it expects; 0 where it was not found.
+
+    Returns:
+        Columns `GOLD_COLUMNS`; ``rank`` is a nullable integer, missing where nothing was found.
+    """
+    import pandas as pd
+
+    rows = [
+        (question.line, _short(question.question, QUESTION_CHARS), item, rank or pd.NA)
+        for question, found in zip(questions, ranks, strict=True)
+        for item, rank in zip(_expected(question), found, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=[*GOLD_COLUMNS])
+    return table.astype({"rank": "Int64"})
+
+
+def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
+    """Return a row a pair of thresholds, in the order given.
+
+    Returns:
+        Columns `SWEEP_COLUMNS`, as `Point` documents them.
+    """
+    import pandas as pd
+
+    rows = [[getattr(point, name) for name in SWEEP_COLUMNS] for point in points]
+    return pd.DataFrame(rows, columns=[*SWEEP_COLUMNS])
+
+
+def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
+    """Return a row an answer, the least faithful first, those that claim nothing last.
+
+    Returns:
+        Columns `FAITHFULNESS_COLUMNS`; where a right answer is known also those of
+        `gold_answers.FIGURES`. ``score`` is missing where an answer claims nothing.
+    """
+    import pandas as pd
+
+    rows = [
+        {**judged.counts(), "question": _short(judged.of.question, QUESTION_CHARS)}
+        for judged in answers
+    ]
+    known = [name for name in FIGURES if any(name in row for row in rows)]
+    table = pd.DataFrame(rows, columns=[*FAITHFULNESS_COLUMNS, *known])
+    table["score"] = table["score"].astype("Float64")
+    return table.sort_values(["score", "line"], ignore_index=True, na_position="last")
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as plain Python values; a missing one is None."""
+    rows: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict("records")
+    return rows
+
+
+def _expected(question: GoldQuestion) -> list[str]:
+    return [*question.files, *(f"“{_short(text, PASSAGE_CHARS)}”" for text in question.passages)]
+
+
+def _short(text: str, most: int) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= most else f"{plain[: most - 2]} …"
