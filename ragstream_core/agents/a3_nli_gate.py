@@ -177,7 +177,7 @@ class NliGate:
     def _given_way(self, prompt: SuperPrompt, chunks: Sequence[Chunk]) -> dict[str, Verdict]:
         """Return what gives way to ❖ FILES or to a later turn, by id; ❖ FILES first."""
         files = prompt.extras.get("files", [])
-        found = superseded(chunks, stemmed_terms)
+        found = superseded(chunks, stemmed_terms, stemmed_terms(" ".join(pieces_of(prompt))))
         for chunk in chunks:
             verdict = (against_files if is_past(chunk) else held_by)(chunk, files)
             if verdict:

@@ -8,7 +8,7 @@ both sides and the winner are named.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,15 +91,19 @@ def _shared_lines(text: str, held: str) -> float:
     return sum(line in held for line in lines) / len(lines)
 
 
-def superseded(chunks: Iterable[Chunk], terms: Terms) -> dict[str, Verdict]:
+def superseded(
+    chunks: Iterable[Chunk], terms: Terms, asked: Collection[str] = ()
+) -> dict[str, Verdict]:
     """Return the fragments that a later turn replaces, by id.
 
     Two fragments of different turns say nearly the same where they share four fifths of the terms
-    of the longer one; the later one stays, whatever their ranks.
+    of the longer one; the later one stays, whatever their ranks. One that holds a word of the
+    question which the later one lacks stays too.
 
     Args:
         chunks: Candidates; those of documents are passed by.
         terms: Stems a text.
+        asked: Terms of the question.
     """
     past = sorted(
         (c for c in chunks if is_past(c)), key=lambda c: int(c.meta["turn_id_end"]), reverse=True
@@ -108,7 +112,9 @@ def superseded(chunks: Iterable[Chunk], terms: Terms) -> dict[str, Verdict]:
     newer: list[tuple[Chunk, frozenset[str]]] = []
     for chunk in past:
         own = frozenset(terms(_said(chunk.snippet)))
-        twin = next((c for c, held in newer if _alike(chunk, own, c, held)), None)
+        wanted = own.intersection(asked)
+        alike = (c for c, held in newer if wanted <= held and _alike(chunk, own, c, held))
+        twin = next(alike, None)
         if twin is None:
             newer.append((chunk, own))
             continue

@@ -111,6 +111,14 @@ def test_the_newer_of_two_turns_that_say_nearly_the_same_stays_whatever_their_ra
         assert done.extras["conflicts"][0]["winner"] == second.id
 
 
+def test_a_turn_that_holds_what_is_asked_gives_way_to_none_that_does_not():
+    said = "Lunch was good and the weather was fine and the meeting about {} went on for long"
+    turns = [turn(1, said.format("Zebulon")), turn(2, said.format("pumps"))]
+    assert list(superseded(turns, stemmed_terms)) == [turns[0].id]
+    assert superseded(turns, stemmed_terms, stemmed_terms("Who met Zebulon?")) == {}
+    assert list(superseded(turns, stemmed_terms, stemmed_terms("What of lunch?"))) == [turns[0].id]
+
+
 def test_pieces_of_one_turn_never_replace_each_other():
     whole = "The timeout of the retry loop is thirty seconds and nobody may change it"
     pieces = [turn(1, whole), turn(1, whole)]
