@@ -49,4 +49,6 @@ def columns(rows):
         Coded.of(tuple(sorted(r.projects)) for r in rows),
         Coded.of(r.source for r in rows),
         [r.turn_id for r in rows],
+        np.array([r.start for r in rows], dtype=np.int32),
+        np.array([r.end for r in rows], dtype=np.int32),
     )

@@ -67,7 +67,9 @@ class Preprocessing:
         count: Counts tokens as the embedder does.
         window_tokens: The embedder's window.
         max_pieces: Most query pieces, 1–10.
-        recent: Layer G: ``{"body", "pairs_count", "range"}``; empty where there is none.
+        recent: Layer G: ``{"body", "pairs_count", "range"}``, where they are not 0 ``cut_pairs``
+            (pairs shown in part) and ``own_start`` (where the prompt's own conversation begins
+            in the body); empty where there is none.
         notes: What the person should know about the conversation.
         left: Documents that the filters leave to search; None: not counted.
     """
@@ -118,7 +120,8 @@ class Preprocessing:
         told, warned = _told(filtered, self.left)
         fault = json_fault(filtered.text) if kind != "json" else ""
         warnings = [*_warnings(fault, lost), *warned, *self.notes]
-        put_notes(result, OP, events=[*_events(kind, rule, unknown), *told], warnings=warnings)
+        told = [*_events(kind, rule, unknown), *told, *_shown(self.recent)]
+        put_notes(result, OP, events=told, warnings=warnings)
         return result
 
     def _pieces(self, content: list[Section]) -> tuple[list[dict[str, Any]], int]:
@@ -144,6 +147,11 @@ def _events(kind: str, rule: str, unknown: list[dict[str, Any]]) -> list[str]:
     if names:
         events.append(f"sections without a canonical name are shown, not searched for: {names}")
     return events
+
+
+def _shown(recent: Mapping[str, Any]) -> list[str]:
+    pairs, cut = recent.get("pairs_count", 0), recent.get("cut_pairs", 0)
+    return [f"RECENT HISTORY shows {pairs} pairs, {cut} of them in part"] if cut else []
 
 
 def _told(filtered: Filtered, left: int | None) -> tuple[list[str], list[str]]:

@@ -1,11 +1,11 @@
 """A2 · Prompt Shaper, pass 1: intent, domain and header proposals before anything is retrieved.
 
-Reads ``body``, ``extras["explicit"]``, Project Memory, and of the conversation Layer G and the
-digest. Writes ``extras["shape"]`` (intent, domain, deliverable, artefacts, and the headers it
-proposed) and fills role and depth where the person left them free; a proposed format stays in the
-shape, so that Prompt_MD, which the reranker reads, holds the person's words only. Never changes a
-word the person wrote, Hard Rules, Project Memory or the file lock. Switched off, it passes the
-prompt through with an event.
+Reads ``body``, ``extras["explicit"]``, Project Memory, and of Layer G the prompt's own
+conversation: what others said says nothing about this prompt. Writes ``extras["shape"]`` (intent,
+domain, deliverable, artefacts, and the headers it proposed) and fills role and depth where the
+person left them free; a proposed format stays in the shape, so that Prompt_MD, which the reranker
+reads, holds the person's words only. Never changes a word the person wrote, Hard Rules, Project
+Memory or the file lock. Switched off, it passes the prompt through with an event.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PromptShaper:
             prompt.body[key] for key in ("task", "text", "purpose") if prompt.body.get(key)
         )
         past = prompt.recentConversation
-        recent = "\n".join(str(past[key]) for key in ("body", "digest") if past.get(key))
+        recent = str(past.get("body", ""))[int(past.get("own_start", 0)) :]
         shape, notes = self._shape(ask, recent)
         free = free_keys(prompt)
         headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}

@@ -118,6 +118,8 @@ class HistoryColumns:
         projects: Project labels active in it, sorted.
         sources: ``chat``, ``file`` or ``external``; ``summary`` for a rolled-up span.
         turn_ids: Id of the turn.
+        start: Character offset in the text of its unit.
+        end: Character offset, exclusive.
     """
 
     seq: I64
@@ -129,6 +131,8 @@ class HistoryColumns:
     projects: Coded[tuple[str, ...]]
     sources: Coded[str]
     turn_ids: Sequence[str]
+    start: I32
+    end: I32
 
     def __len__(self) -> int:
         return len(self.seq)

@@ -1,105 +1,201 @@
 """Layer G: the newest pairs of a conversation, verbatim, from the journal's tail (R-216…218, C-40).
 
-Read anew for every prompt and never summarised; whole pairs until the budget is spent.
+Read anew for every prompt and never summarised. Where not all of it fits, long sides are cut at a
+sentence with a mark, and what is not shown stays in the search.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeGuard
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeGuard
 
+from ragstream_core.history.excerpts import WHOLE, Side, Span
 from ragstream_core.history.fold import Folded, merged
 from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Asked, Cleared, Entry, Record, Turn
-from ragstream_core.history.units import heading
+from ragstream_core.history.records import Asked, Cleared, Entry, Record, TagEdit, Turn
+from ragstream_core.history.selection import project_tag
+from ragstream_core.history.units import heading, unit
 
 MAX_SCAN_BYTES = 16 << 20
-_CLEARED = b'"kind":"cleared"'
-CUT_MARK = "\n[… cut: the first {shown} of {all} characters of this pair]"
+FEWEST_CHARS = 160
+"""Pairs are left out, the oldest first, rather than cut to fewer characters a side than this."""
+NEWEST_SHARE = 3
+"""So many times more may a side of the newest pair have than one of the others."""
+_ABOUT_OTHERS = (b'"kind":"cleared"', b'"kind":"tag"')
+Fill = Literal["none", "projects", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which pairs are recent for a prompt.
+
+    Attributes:
+        session: The prompt's own conversation; "": nothing is recent.
+        k: How many pairs, ≥ 0.
+        fill: Whose turns fill up a conversation that has fewer: nobody's, those of `projects`, or
+            anybody's.
+        projects: The prompt's own projects.
+        exclude_tags: Turns with one of these tags are left out.
+    """
+
+    session: str
+    k: int
+    fill: Fill = "none"
+    projects: tuple[str, ...] = ()
+    exclude_tags: tuple[str, ...] = ()
+
+    def fills(self, turn: Turn, tags: Collection[str]) -> bool:
+        """Whether a turn of another conversation may fill up this one."""
+        if self.fill == "projects":
+            adopted = {project_tag(name) for name in self.projects}
+            return not (adopted.isdisjoint(tags) and set(self.projects).isdisjoint(turn.projects))
+        return self.fill == "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The pairs of Layer G.
+    """The pairs of Layer G, oldest first, by the order of the journal.
 
     Attributes:
-        pairs: Complete turns, oldest first, by the order of the journal.
-        first_seq: Number of the oldest; 0: there is none.
-        last_seq: Number of the newest.
+        own: Complete turns of the prompt's conversation.
+        others: What fills it up, from other conversations.
     """
 
-    pairs: tuple[Entry, ...] = ()
-    first_seq: int = 0
-    last_seq: int = 0
+    own: tuple[Entry, ...] = ()
+    others: tuple[Entry, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[Entry, ...]:
+        """All of them, those of other conversations first."""
+        return (*self.others, *self.own)
 
 
-def layer_g(journal: Journal, *, session: str, k: int, upto: int | None = None) -> Recent:
-    """Return the last ``k`` complete pairs of a session, filled up with the newest of others.
+@dataclass(slots=True)
+class _Edits:
+    """What the records behind a turn say about it, read backwards."""
 
-    Cleared turns are left out, whenever they were cleared; broken-off answers and unanswered
-    questions as well. Not more than `MAX_SCAN_BYTES` of the journal are read.
+    hidden: tuple[tuple[int, int], ...] = ()
+    tags: dict[str, dict[str, bool]] = field(default_factory=dict)
+
+    def note(self, record: Record, *, counts: bool) -> None:
+        """Note a record; tags are as of the prompt, a clearing holds whenever it was made."""
+        if isinstance(record, Cleared):
+            self.hidden = merged([*self.hidden, *((int(a), int(b)) for a, b in record.seqs)])
+        elif isinstance(record, TagEdit) and counts:
+            known = self.tags.setdefault(record.turn, {})
+            for tag in (*record.add, *record.remove):
+                known.setdefault(tag, tag in record.add)
+
+    def tags_of(self, turn: Turn) -> set[str]:
+        """Return the tags of a turn now."""
+        known = {**dict.fromkeys(turn.tags, True), **self.tags.get(turn.id, {})}
+        return {tag for tag, held in known.items() if held}
+
+    def is_hidden(self, seq: int) -> bool:
+        """Whether the record of that number was cleared."""
+        return Folded(hidden=self.hidden).is_hidden(seq)
+
+
+def layer_g(journal: Journal, scope: Scope, *, upto: int | None = None) -> Recent:
+    """Return the last ``k`` complete pairs of a session; without a session, none (C-40).
+
+    Cleared turns are left out, whenever they were cleared; broken-off answers, unanswered
+    questions and turns with an excluded tag as well. Not more than `MAX_SCAN_BYTES` of the journal
+    are read.
 
     Args:
         journal: Where they lie.
-        session: The prompt's own conversation; "": none is.
-        k: How many pairs, ≥ 0.
+        scope: Which are recent.
         upto: Last number of the journal that counts; default: the newest.
 
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
+    if not (scope.session and scope.k):
+        return Recent()
     own: list[Entry] = []
     others: list[Entry] = []
-    hidden: tuple[tuple[int, int], ...] = ()
-    needle = _needle(session)
+    edits = _Edits()
+    needle = _needle(scope.session)
 
     def wanted(raw: bytes) -> bool:
-        """Once others are enough, only the session's own lines are worth verifying."""
-        return len(others) < k or (bool(session) and needle in raw) or _CLEARED in raw
+        """Whether lines are worth verifying: where nothing fills up, only the session's own are."""
+        filling = scope.fill != "none" and len(others) < scope.k
+        return filling or needle in raw or any(kind in raw for kind in _ABOUT_OTHERS)
 
-    newest = journal.backwards(wanted=wanted, max_bytes=MAX_SCAN_BYTES)
-    for entry in newest if k else ():
-        record = entry.record
-        if isinstance(record, Cleared):  # what it hides lies before it, so still ahead of us
-            hidden = merged([*hidden, *((int(a), int(b)) for a, b in record.seqs)])
-        elif (
-            _is_pair(record)
-            and entry.seq <= (upto or entry.seq)
-            and not Folded(hidden=hidden).is_hidden(entry.seq)
-        ):
-            (own if session and record.session_id == session else others).append(entry)
-        if len(own) >= k or (not session and len(others) >= k):
+    for entry in journal.backwards(wanted=wanted, max_bytes=MAX_SCAN_BYTES):
+        record, counts = entry.record, entry.seq <= (upto or entry.seq)
+        edits.note(record, counts=counts)
+        if not (_is_pair(record) and counts) or edits.is_hidden(entry.seq):
+            continue
+        tags = edits.tags_of(record)
+        if not tags.isdisjoint(scope.exclude_tags):
+            continue
+        if record.session_id == scope.session:
+            own.append(entry)
+        elif scope.fills(record, tags):
+            others.append(entry)
+        if len(own) >= scope.k:
             break
-    pairs = sorted([*own, *others[: k - len(own)]], key=lambda entry: entry.seq)
-    return Recent(tuple(pairs), pairs[0].seq, pairs[-1].seq) if pairs else Recent()
+    return Recent(tuple(reversed(own)), tuple(reversed(others[: scope.k - len(own)])))
 
 
-def render_recent(
-    pairs: Sequence[Entry], *, count: Callable[[str], int], budget_tokens: int
-) -> tuple[str, tuple[Entry, ...], int]:
-    """Render pairs verbatim, oldest first: as many whole ones as fit, the newest kept first.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What RECENT HISTORY shows of one pair.
+
+    Attributes:
+        entry: The pair.
+        text: As it stands there.
+        spans: What of the text of its unit stands there; `WHOLE`: all of it.
+    """
+
+    entry: Entry
+    text: str
+    spans: tuple[Span, ...] = (WHOLE,)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of it was cut."""
+        return self.spans == (WHOLE,)
+
+
+def render_recent(pairs: Sequence[Entry], *, fits: Callable[[str], bool]) -> tuple[Shown, ...]:
+    """Return what is shown of pairs: all of each where that fits, else long sides are cut.
+
+    Every side is cut to the same number of characters, those of the newest pair to `NEWEST_SHARE`
+    times as many; what is shorter stays whole and leaves its room to the others.
 
     Args:
         pairs: Of `layer_g`, oldest first.
-        count: Counts the tokens of a text; monotone in its length.
-        budget_tokens: Limit of the whole text, ≥ 0.
+        fits: Says whether a text is within the budget; where it takes one, it takes its beginnings.
 
     Returns:
-        The text; the pairs in it; how many were left out. Where even the newest pair is over the
-        budget, it is cut and says so.
+        The newest pairs, oldest first; a pair that is missing has no room at all.
     """
-    text, shown = "", 0
-    for n in range(1, len(pairs) + 1):
-        longer = "\n\n".join(pair_text(entry) for entry in pairs[-n:])
-        if count(longer) > budget_tokens:
-            break
-        text, shown = longer, n
-    if pairs and not shown:
-        text = _cut(pair_text(pairs[-1]), count, budget_tokens)
-        shown = 1 if text else 0
-    return text, tuple(pairs[len(pairs) - shown :]), len(pairs) - shown
+    sides = [_sides(entry) for entry in pairs]
+    longest = max((len(side.words) for pair in sides for side in pair), default=0)
+
+    def at(n: int, chars: int) -> tuple[Shown, ...]:
+        rows = list(zip(pairs, sides, strict=True))[len(pairs) - n :]
+        most = [chars] * (n - 1) + [chars * NEWEST_SHARE]
+        return tuple(_shown(e, s, chars=c) for (e, s), c in zip(rows, most, strict=True))
+
+    def is_room(n: int, chars: int) -> bool:
+        return fits(text_of(at(n, chars)))
+
+    fewest = min(FEWEST_CHARS, longest)
+    n = _largest(lambda n: is_room(n, fewest), 0, len(pairs))
+    low, n = (fewest, n) if n else (0, min(1, len(pairs)))
+    chars = _largest(lambda chars: is_room(n, chars), low, longest)
+    return at(n, chars) if n and chars else ()
+
+
+def text_of(shown: Iterable[Shown]) -> str:
+    """Return the text of pairs, an empty line between two."""
+    return "\n\n".join(pair.text for pair in shown)
 
 
 def pair_text(entry: Entry) -> str:
@@ -108,11 +204,7 @@ def pair_text(entry: Entry) -> str:
     Raises:
         ValueError: The entry is no turn.
     """
-    turn = entry.record
-    if not isinstance(turn, Turn):
-        raise ValueError(f"record {entry.seq} is no turn")
-    sides = zip(turn.speakers, (turn.user_text, turn.assistant_text), strict=True)
-    return "\n".join(f"{heading(turn, speaker)}{text}" for speaker, text in sides if text)
+    return "\n".join(side.heading + side.words for side in _sides(entry))
 
 
 def has_session(journal: Journal, session: str) -> bool:
@@ -135,14 +227,42 @@ def _is_pair(record: Record) -> TypeGuard[Turn]:
     )
 
 
-def _cut(text: str, count: Callable[[str], int], budget_tokens: int) -> str:
-    """Return the longest beginning that fits with its mark, or nothing."""
+def _sides(entry: Entry) -> list[Side]:
+    """Return what each speaker of a turn said.
 
-    def marked(shown: int) -> str:
-        return text[:shown] + CUT_MARK.format(shown=shown, all=len(text))
+    Raises:
+        ValueError: The entry is no turn.
+    """
+    turn = entry.record
+    if not isinstance(turn, Turn):
+        raise ValueError(f"record {entry.seq} is no turn")
+    lines = iter(unit(turn)[1])
+    sides = zip(turn.speakers, (turn.user_text, turn.assistant_text), strict=True)
+    return [
+        Side(heading(turn, speaker), words, next(lines) if words.strip() else None)
+        for speaker, words in sides
+        if words
+    ]
 
-    low, high = 0, len(text)
+
+def _shown(entry: Entry, sides: Sequence[Side], *, chars: int) -> Shown:
+    ends = [side.end(chars) for side in sides]
+    text = "\n".join(side.upto(end) for side, end in zip(sides, ends, strict=True))
+    if all(end == len(side.words) for side, end in zip(sides, ends, strict=True)):
+        return Shown(entry, text)
+    spans = (side.span(end) for side, end in zip(sides, ends, strict=True))
+    return Shown(entry, text, tuple(span for span in spans if span))
+
+
+def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest number for which a rule holds, ``low`` where it holds for none.
+
+    Args:
+        holds: A rule that holds up to some number, and for none above.
+        low: Not asked.
+        high: The largest that is asked.
+    """
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(marked(middle)) <= budget_tokens else (low, middle - 1)
-    return marked(low) if low else ""
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low

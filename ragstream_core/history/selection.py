@@ -8,8 +8,9 @@ term fades smoothly and can be overridden by importance. Time is used for freshn
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,7 +126,7 @@ def eligible(
     filters: Filters,
     *,
     hidden: Collection[tuple[int, int]] = (),
-    shown: Collection[int] = (),
+    shown: Mapping[int, Sequence[tuple[int, int]]] = MappingProxyType({}),
 ) -> Eligible:
     """Return which rows a prompt may find, and why not the others.
 
@@ -133,7 +134,8 @@ def eligible(
         columns: The rows, with the tags of now (`HistoryColumns.edited`).
         filters: The prompt's rules.
         hidden: Ranges ``(first, last)`` of ``seq`` that were cleared after the snapshot.
-        shown: ``seq`` of the turns that the prompt shows verbatim.
+        shown: ``seq`` of the turns that the prompt shows verbatim, with the parts of their units
+            that stand there; a chunk is out only where all of it does.
     """
     cleared = np.zeros(len(columns), dtype=bool)
     for first, last in hidden:
@@ -141,7 +143,7 @@ def eligible(
     always = _always(columns, filters)
     since = filters.now_ns - int(filters.days * _DAY_NS) if filters.days else None
     outside: dict[str, Mask] = {"cleared": cleared}
-    outside["recent"] = np.isin(columns.seq, np.array(sorted(shown), dtype=np.int64))
+    outside["recent"] = _is_shown(columns, shown)
     outside["exclude_tags"] = columns.tags.where(_any_of(filters.exclude_tags))
     if since is not None:
         outside["days"] = columns.timestamp_ns < since
@@ -162,6 +164,16 @@ def eligible(
 def project_tag(project: str) -> str:
     """Return the tag that brings a turn into a project, like a label it was written with."""
     return f"project:{project}"
+
+
+def _is_shown(columns: HistoryColumns, shown: Mapping[int, Sequence[tuple[int, int]]]) -> Mask:
+    """Return which rows stand in RECENT HISTORY wholly; a summary of several turns never does."""
+    found = np.zeros(len(columns), dtype=bool)
+    for seq, spans in shown.items():
+        of_turn = (columns.seq == seq) & (columns.seq_last == seq)
+        for first, last in spans:
+            found |= of_turn & (columns.start >= first) & (columns.end <= last)
+    return found
 
 
 def _always(columns: HistoryColumns, filters: Filters) -> Mask:

@@ -33,7 +33,7 @@ class PromptRequest:
         settings: Explicit settings, dotted key → value.
         task: Name of a task profile.
         as_of: Generation to read, for one project; 0 for the newest.
-        session: The conversation it belongs to; empty: none, the newest turns of all count.
+        session: The conversation it belongs to; empty: none, so nothing is recent.
     """
 
     text: str

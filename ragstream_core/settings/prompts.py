@@ -136,8 +136,13 @@ class HistoryConfig(Section):
     enabled: bool = Field(default=True, description="Search older turns beside the documents.")
     recency_k: int = Field(4, ge=0, le=50, description="Newest pairs shown verbatim (Layer G).")
     recent_max_tokens: int = Field(
-        1_500, ge=0, description="Token budget of Layer G; whole pairs, the newest first."
-    )
+        2_000, ge=0, description="Token budget of Layer G, at most half of the prompt's; what does "
+        "not fit is cut at a sentence and stays in the search.",
+    )  # fmt: skip
+    recent_fill: Literal["none", "projects", "all"] = Field(
+        "none", description="Whose newest turns fill up a session that has fewer: nobody's, those "
+        "of the prompt's own projects, or those of all.",
+    )  # fmt: skip
     max_tokens: int = Field(1_000, ge=0, description="Token budget of older turns (Layer E).")
     sessions: Names = Field(
         (), description="Search only these sessions; `current` is the prompt's own; empty: all."

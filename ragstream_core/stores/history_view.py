@@ -123,6 +123,8 @@ class HistoryView:
             stored.lists("projects"),
             stored.labels("source"),
             stored.text("turn_id"),
+            stored.arrays["start"],
+            stored.arrays["end"],
         )
 
     @cached_property

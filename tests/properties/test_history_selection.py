@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_core.history.excerpts import WHOLE
 from ragstream_core.history.selected import capped, value_of
 from ragstream_core.history.selection import Filters, bias, eligible
 from ragstream_core.settings.prompts import HistoryConfig
@@ -80,7 +81,7 @@ def test_what_is_excluded_is_never_found_and_the_rest_of_the_rules_only_take_awa
         columns(rows),
         Filters(("a",), ("note",), ("x",), 30, tuple(always), ("BLUE",), now),
         hidden=[(2, 3)],
-        shown=[1],
+        shown={1: [WHOLE]},
     )
     blue = np.array(["BLUE" in r.tags for r in rows])
     assert np.array_equal(wide.mask, ~blue)

@@ -20,7 +20,7 @@ from ragstream_core.build.memory import files as memory_files
 from ragstream_core.build.upkeep.purging import Finder, purge, remove
 from ragstream_core.build.upkeep.traces import Traces
 from ragstream_core.history.facts import texts_of
-from ragstream_core.history.records import Asked, Entry, Fact, Turn
+from ragstream_core.history.records import Asked, Entry, Fact, TagEdit, Turn
 from ragstream_core.history.units import history_chunk_id
 from ragstream_core.memory.digest import turns_of
 from ragstream_core.orchestration.inputs import DIGEST
@@ -289,12 +289,18 @@ class _Shown:
         self._seqs: list[int] = []
         self._sessions: list[str] = []
         self._of: dict[str, list[int]] = {}
+        self._tagged: set[int] = set()
+        at: dict[str, int] = {}
         for entry in entries:
             record = entry.record
+            if isinstance(record, TagEdit):
+                self._tagged.add(at.get(record.turn, 0))
             if isinstance(record, Turn) and record.status == "complete":
                 self._seqs.append(entry.seq)
                 self._sessions.append(record.session_id)
                 self._of.setdefault(record.session_id, []).append(entry.seq)
+                at[record.id] = entry.seq
+                self._tagged |= {entry.seq} if record.tags else set()
 
     def is_in(self, inputs: Mapping[str, Any], key: str) -> bool:
         """Say whether a prompt asked or showed a cleared turn.
@@ -313,25 +319,44 @@ class _Shown:
         told = turns_of(str((inputs.get("texts") or {}).get(DIGEST, "")))
         if self._gone.intersection(told):
             return True
-        settings = inputs.get("settings") or {}
-        k = int((settings.get("history") or {}).get("recency_k", 0))
-        return bool(self._gone & set(self._window(pin.get("session", ""), pin.get("seq", 0), k)))
+        settings = (inputs.get("settings") or {}).get("history") or {}
+        return bool(self._gone & set(self._window(pin, settings)))
 
     def asks(self, text: object, session: str) -> bool:
         """Say whether a text is what one of the cleared turns asked, in its session or in none."""
         asked = str(text or "").strip()
         return (session, asked) in self._asked or (not session and asked in self._texts)
 
-    def _window(self, session: str, upto: int, k: int) -> list[int]:
-        """Return the turns that Layer G had at a record, newest first."""
+    def _window(self, pin: Mapping[str, Any], settings: Mapping[str, Any]) -> list[int]:
+        """Return the turns that Layer G may have had at a record, newest first.
+
+        Turns that ever had a tag may have been left out, so they take nobody's place. Prompts from
+        before ``recent_fill`` were filled up by everybody's turns, those without a session too.
+        """
+        session, upto, k = pin.get("session", ""), pin.get("seq", 0), settings.get("recency_k", 0)
+        fill = settings.get("recent_fill", "" if settings else "none")
         own = self._of.get(session, []) if session else []
-        window = own[: bisect_right(own, upto)][-k:] if k else []
-        at = bisect_right(self._seqs, upto) - 1
-        while at >= 0 and len(window) < k:
-            if self._sessions[at] != session or not session:
-                window.append(self._seqs[at])
-            at -= 1
-        return window
+        window = self._newest(reversed(own[: bisect_right(own, upto)]), k)
+        if fill == "none" or (fill and not session):
+            return window
+        others = range(bisect_right(self._seqs, upto) - 1, -1, -1)
+        return [
+            *window,
+            *self._newest(
+                (self._seqs[at] for at in others if self._sessions[at] != session or not session),
+                k - sum(seq not in self._tagged for seq in window),
+            ),
+        ]
+
+    def _newest(self, seqs: Iterable[int], k: int) -> list[int]:
+        """Return the first of some turns up to the ``k``-th that never had a tag."""
+        found: list[int] = []
+        for seq in seqs if k > 0 else ():
+            found.append(seq)
+            k -= seq not in self._tagged
+            if k <= 0:
+                break
+        return found
 
 
 def _chunk_ids(gone: Iterable[Entry]) -> list[str]:

@@ -18,7 +18,7 @@ from ragstream_core.build.history.turns import history_dir, journal, snapshot_pa
 from ragstream_core.errors import InputUnavailable, RagstreamError
 from ragstream_core.history.fold import Folded, fold, visible_turns
 from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
-from ragstream_core.history.recent import Recent, layer_g, render_recent
+from ragstream_core.history.recent import Recent, Scope, Shown, layer_g, render_recent, text_of
 from ragstream_core.history.records import Entry, Turn
 from ragstream_core.memory.digest import fitted
 from ragstream_core.orchestration.inputs import DIGEST, HistoryPin, PromptInputs
@@ -141,41 +141,65 @@ class ConversationMemory:
                 hint="ragstream history check",
             )
 
+    @functools.cached_property
+    def _first(self) -> ChainSettings:
+        """The settings of the stage that shows RECENT HISTORY, whatever stage reads now."""
+        found: ChainSettings = self.workspace.settings_for(self.inputs, G_OP)
+        return found
+
+    @functools.cached_property
     def recent(self) -> Recent:
-        """Return Layer G: the newest pairs of the prompt's conversation, back-filled (C-40)."""
-        settings = self.workspace.settings_for(self.inputs, G_OP).history
+        """Layer G: the newest pairs of the prompt's conversation, none without one (C-40)."""
+        settings = self._first.history
         if not (self.shown and settings.recency_k):
             return Recent()
-        return layer_g(
-            journal(self.workspace),
-            session=self.pin.session,
-            k=settings.recency_k,
-            upto=self.pin.seq,
+        scope = Scope(
+            self.pin.session,
+            settings.recency_k,
+            settings.recent_fill,
+            projects=tuple(pin.project for pin in self.inputs.pins),
+            exclude_tags=settings.exclude_tags,
         )
+        return layer_g(journal(self.workspace), scope, upto=self.pin.seq)
+
+    @functools.cached_property
+    def recent_shown(self) -> tuple[Shown, ...]:
+        """What of Layer G stands in the prompt: within its budget, and half of the prompt's."""
+        settings, count = self._first, HeuristicTokenCounter().count
+        most = min(settings.history.recent_max_tokens, settings.prompt.budget_tokens // 2)
+        return render_recent(self.recent.pairs, fits=lambda text: count(text) <= most)
 
     def rendered(self) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return ``recentConversation`` and what the person should know about it."""
-        found = self.recent()
-        body, shown, left = render_recent(
-            found.pairs,
-            count=HeuristicTokenCounter().count,
-            budget_tokens=self.settings.recent_max_tokens,
-        )
+        pairs, shown = self.recent.pairs, self.recent_shown
         notes = [self.pin.note] if self.pin.note and self.settings.enabled and self.shown else []
-        if left:
+        if len(shown) < len(pairs):
             notes.append(
-                f"RECENT HISTORY shows {len(shown)} of {len(found.pairs)} pairs: "
-                f"history.recent_max_tokens is {self.settings.recent_max_tokens}"
+                f"RECENT HISTORY shows {len(shown)} of {len(pairs)} pairs: "
+                f"history.recent_max_tokens is {self._first.history.recent_max_tokens}"
             )
-        behind = self._behind(found)
+        behind = self._behind()
         if behind:
             notes.append(f"{behind} are not searched yet: {BACKFILL}, or `ragstream up`")
         digest = {"digest": self.digest} if self.digest else {}
         if not shown:
             empty = {"body": "", "pairs_count": 0, "range": (0, 0), **digest}
             return empty if digest else {}, tuple(notes)
-        seqs = (shown[0].seq, shown[-1].seq)
-        return {"body": body, "pairs_count": len(shown), "range": seqs, **digest}, tuple(notes)
+        seqs = [pair.entry.seq for pair in shown]
+        found = {
+            "body": text_of(shown),
+            "pairs_count": len(shown),
+            "range": (min(seqs), max(seqs)),
+            **self._apart(shown),
+        }
+        return {**found, **digest}, tuple(notes)
+
+    def _apart(self, shown: Sequence[Shown]) -> dict[str, int]:
+        """Return how many pairs are cut, and where the prompt's own conversation begins."""
+        others = [pair for pair in shown if pair.entry in self.recent.others]
+        own = len(text_of(shown)) - len(text_of(shown[len(others) :]))
+        parts = {"cut_pairs": sum(not pair.is_whole for pair in shown), "own_start": own}
+        return {name: n for name, n in parts.items() if n}
 
     @functools.cached_property
     def digest(self) -> str:
@@ -189,17 +213,22 @@ class ConversationMemory:
         framed = functools.partial(digest_tokens, count=count)
         return fitted(text, count=framed, budget_tokens=settings.max_tokens)
 
-    def _behind(self, recent: Recent) -> str:
-        """Say which turns are newer than the selection and not shown either, "" for none."""
+    def _behind(self) -> str:
+        """Say which turns are newer than the selection and not wholly shown either, "" for none."""
         if not (self.shown and self.settings.enabled) or self.pin.note:
             return ""
+        seqs = {pair.entry.seq for pair in self.recent_shown if pair.is_whole}
         if not self.pin.snapshot:
-            before = journal(self.workspace).entries(1, max(1, recent.first_seq))
+            before = journal(self.workspace).entries(1, self.pin.seq + 1)
             first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
-            return "older turns" if any(isinstance(e.record, Turn) for e in first) else ""
-        seqs = {entry.seq for entry in recent.pairs}
+            older = any(isinstance(e.record, Turn) and e.seq not in seqs for e in first)
+            return "older turns" if older else ""
         turns = visible_turns(self._newer, self.since)
-        count = sum(turn.status == "complete" and e.seq not in seqs for e, turn, _ in turns)
+        out = set(self.settings.exclude_tags)
+        count = sum(
+            turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
+            for e, turn, tags in turns
+        )
         return f"{count} turns" if count else ""
 
     @functools.cached_property
@@ -238,7 +267,7 @@ class ConversationMemory:
             projects=[pin.project for pin in self.inputs.pins],
             now_ns=self.now_ns,
         )
-        shown = [entry.seq for entry in self.recent().pairs]
+        shown = {pair.entry.seq: pair.spans for pair in self.recent_shown}
         return eligible(self._columns, filters, hidden=self.since.hidden, shown=shown)
 
     @functools.cached_property

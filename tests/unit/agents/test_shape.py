@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ragstream_core.agents.a2_audit import Audit, dominant_topic, needs_rerun
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
 from ragstream_core.agents.shape import (
+    UNDETERMINED,
     Shape,
     classify,
     material_change,
@@ -60,14 +61,19 @@ def test_what_project_memory_settles_no_conversation_changes(said, settled):
         ]
         == settled
     )
-    digest = {"body": "", "digest": memory}  # without Project Memory the conversation may settle it
-    assert shaped({"task": "why is it so?"}, recent=digest).extras["shape"]["domain"] == settled
-    assert (
-        shaped({"task": "why the bm25?"}, project_memory=memory, recent=digest).extras["shape"][
-            "domain"
-        ]
-        == "retrieval"
-    )
+
+
+def test_only_the_own_conversation_may_settle_the_domain():
+    task, said = {"task": "why is it so?"}, "All of this is sql and sql."
+
+    def domain(**recent):
+        return shaped(task, recent={"body": "", **recent}).extras["shape"]["domain"]
+
+    settled = domain(body=said)
+    assert settled != UNDETERMINED
+    assert domain(body=f"{said}\n\nAll is well", own_start=len(said) + 2) == UNDETERMINED
+    assert domain(body=f"All is well\n\n{said}", own_start=13) == settled
+    assert domain(digest=said) == UNDETERMINED
 
 
 def test_path_tokens():

@@ -79,20 +79,58 @@ def test_without_a_conversation_nothing_of_it_is_in_the_prompt(root):
     assert not (root / "history").exists()
 
 
-def test_layer_g_is_the_newest_pairs_verbatim_of_the_own_session_first(root):
+def test_layer_g_is_the_newest_pairs_verbatim_of_the_own_session(root):
     space = open_root(root, recency_k=3)
     say(space, "mine", "My own question", "My own answer")
     fill(space)
     prompt = ask(space, session="mine")
-    assert prompt.recentConversation["pairs_count"] == 3
-    shown = prompt.recentConversation["body"]
-    assert "My own question" in shown
-    assert "Small talk number 7" in shown and "Small talk number 6" in shown
-    assert "Small talk number 5" not in shown
+    assert prompt.recentConversation["pairs_count"] == 1
     assert "| [1 October 2026, 10:00] user: My own question" in block(prompt)
+    assert "Small talk" not in prompt.recentConversation["body"]
     later = say(space, "mine", "And another one", "Yes")
     assert "And another one" in ask(space, session="mine").recentConversation["body"]
     assert later.seq > 0
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_others_said_is_in_no_prompt_without_a_session(root, enabled):
+    space = open_root(root, enabled=enabled)
+    say(space, "me", "Keep this in mind.", "The password of the sql database is Quetzal9.")
+    for session in ("", "audit"):
+        prompt = ask(space, "Why is it so?", session=session)
+        assert "Quetzal9" not in prompt.extras["super_prompt"]
+        assert prompt.recentConversation["pairs_count"] == 0
+        assert prompt.extras["shape"]["domain"] == "undetermined"
+
+
+@pytest.mark.parametrize(
+    ("fill", "shown"), [("none", ""), ("projects", "demo"), ("all", "demo else")]
+)
+def test_a_session_is_filled_up_by_others_only_where_that_is_set(root, fill, shown):
+    space = open_root(root, recent_fill=fill)
+    say(space, "mine", "Mine?", "Own words")
+    say(space, "one", "Which sql?", "The words of demo", projects=("demo",))
+    say(space, "two", "Which sql?", "The words of else", projects=("else",))
+    prompt = ask(space, "Why is it so?", session="mine")
+    body = prompt.recentConversation["body"]
+    assert [p for p in ("demo", "else") if f"words of {p}" in body] == shown.split()
+    assert body.endswith("Own words")
+    assert prompt.extras["shape"]["domain"] == "undetermined"
+    assert ask(space, "Why is it so?").recentConversation["pairs_count"] == 0
+
+
+def test_a_blue_turn_is_not_recent(root):
+    space = open_root(root)
+    first = say(space, "mine", "Where is the key?", "Under the mat.")
+    say(space, "mine", "And now?", "Still there.")
+    tag(space, str(first.seq), add=["BLUE"])
+    hidden = ask(space, session="mine")
+    assert hidden.recentConversation["pairs_count"] == 1
+    assert "Under the mat" not in hidden.extras["super_prompt"]
+    key = space.finish(hidden).prompt_key
+    tag(space, str(first.seq), remove=["BLUE"])
+    assert "Under the mat" in ask(space, session="mine").recentConversation["body"]
+    assert open_root(root).replay(key).verdict == "identical"
 
 
 def test_older_turns_are_found_with_the_documents_and_never_become_facts(root):
@@ -122,7 +160,7 @@ def test_what_is_shown_verbatim_is_not_selected_again(root):
     space = open_root(root)
     fill(space, turns=0)
     embed(space)
-    prompt = ask(space)
+    prompt = ask(space, session="old")
     assert "Pegasus" in prompt.recentConversation["body"]
     assert past_ids(prompt) == []
 
@@ -234,7 +272,7 @@ def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, sear
     from ragstream_core.build.history.clearing import clear
 
     space = open_root(root, enabled=searched, max_tokens=0)
-    fill(space)
+    fill(space, turns=0)  # turns that say the same would be named in the record's notes
     for n in range(4):
         say(space, "keep", f"Something else {n}", "Entirely", day=3)
     embed(space)
@@ -263,7 +301,7 @@ def test_a_prompt_goes_on_without_older_turns_and_says_so(root, fault):
         view = history_snapshot.open_snapshot(path)
         view.meta["embed_fp"] = "0" * 64
     forget_snapshots() if fault != "other model" else None
-    prompt = ask(space)
+    prompt = ask(space, session="old")
     forget_snapshots()
     assert past_ids(prompt) == []
     assert "Small talk number 7" in prompt.recentConversation["body"]
@@ -276,7 +314,7 @@ def test_turns_that_are_not_embedded_yet_are_counted_not_waited_for(root):
     embed(space)
     for n in range(6):
         say(space, "new", f"Fresh {n}", "Yes")
-    prompt = ask(space)
+    prompt = ask(space, session="new")
     assert any(m.startswith("2 turns are not searched yet") for m in messages(prompt, "warnings"))
 
 
@@ -300,23 +338,51 @@ def test_the_block_is_off_by_its_switch(root):
     assert block(prompt) == "" and past_ids(prompt) == []
 
 
-def test_long_pairs_are_left_out_whole_and_the_person_is_told(root):
-    space = open_root(root, recent_max_tokens=120)
+def test_long_pairs_are_cut_and_the_person_is_told(root):
+    space = open_root(root, recent_max_tokens=300)
     for n in range(4):
-        say(space, "chat", f"Question {n}", "word " * 60)
+        say(space, "chat", f"Question {n}", "One more sentence. " * 60)
     prompt = ask(space, session="chat")
-    assert prompt.recentConversation["pairs_count"] == 1
+    assert prompt.recentConversation["pairs_count"] == prompt.recentConversation["cut_pairs"] == 3
     assert "Question 3" in prompt.recentConversation["body"]
-    assert any("shows 1 of 4 pairs" in m for m in messages(prompt, "warnings"))
+    assert any("shows 3 of 4 pairs" in m for m in messages(prompt, "warnings"))
+    assert any("3 pairs, 3 of them in part" in m for m in messages(prompt, "events"))
+    assert any("older turns are not searched yet" in m for m in messages(prompt, "warnings"))
+
+
+def test_what_recent_history_does_not_show_is_searched(root):
+    space = open_root(root, recent_max_tokens=150)
+    long = "Nothing but small talk of the weather and of lunch was had here today. " * 30
+    say(space, "chat", "Anything new?", f"{long} {SAID}")
+    embed(space)
+    prompt = ask(space, "Which nightly robot is named Pegasus?", session="chat")
+    assert "Pegasus" not in prompt.recentConversation["body"]
+    assert "Pegasus" in block(prompt)
+    key = space.finish(prompt).prompt_key
+    forget_snapshots()
+    assert open_root(root).replay(key).verdict == "identical"
+
+
+def test_recent_history_leaves_half_of_a_small_prompt_free(root):
+    space = open_workspace(
+        root,
+        explicit={"embeddings.backend": "hashed", "prompt.budget_tokens": 1_200,
+                  "history.recent_max_tokens": 8_000},
+    )  # fmt: skip
+    for n in range(4):
+        say(space, "chat", f"Question {n}", "One more sentence. " * 200)
+    prompt = ask(space, session="chat")
+    assert len(prompt.recentConversation["body"]) <= 600 * 4
+    assert prompt.extras["enforced"]["total_tokens"] <= 1_200
 
 
 def test_the_journal_is_read_at_every_prompt(root):
     space = open_root(root)
     say(space, "a", "First", "One")
-    assert "First" in ask(space).recentConversation["body"]
+    assert "First" in ask(space, session="a").recentConversation["body"]
     other = open_root(root)
     say(other, "a", "Second", "Two")
-    assert "Second" in ask(space).recentConversation["body"]
+    assert "Second" in ask(space, session="a").recentConversation["body"]
     assert journal(space).newest().seq == 2
 
 
@@ -373,6 +439,6 @@ def test_a_prompt_waits_neither_for_the_worker_nor_for_a_writer(root):
     fill(space)
     embed(space)
     with project_lock(root / "history" / "index"), journal(space).locked():
-        prompt = ask(open_root(root))
+        prompt = ask(open_root(root), session="old")
     assert past_ids(prompt)
     assert prompt.recentConversation["pairs_count"] == 4

@@ -66,8 +66,10 @@ def say(space, session, user, assistant, day=1, **more):
     return append_turn(space, Turn("", session, DAY.format(day), user, assistant, **more))
 
 
-def ask(space, text, session=""):
-    prompt = space.run(space.pin(PromptRequest(text, ("demo",), session=session)))
+def ask(space, text, session="", **history):
+    changes = {f"history.{name}": value for name, value in history.items()}
+    request = PromptRequest(text, ("demo",), session=session, settings=changes)
+    prompt = space.run(space.pin(request))
     return space.finish(prompt).prompt_key
 
 
@@ -113,7 +115,7 @@ def test_nothing_of_a_cleared_session_is_left_anywhere(space):
     embed(space)
     keys = {
         "own": ask(space, "What does the treasury hold, and what was it worth?", "secret"),
-        "backfilled": ask(space, "Which rule holds for the catalog?", "newer"),
+        "filled up": ask(space, "Which rule holds for it?", "newer", recent_fill="all"),
         "asked": ask(space, "Zebulon?"),
     }
     say(space, "secret", "Zebulon again?", "Quatermain it is.", 6, prompt_key=keys["asked"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ragstream_core.history.excerpts import WHOLE
 from ragstream_core.history.fold import Edit, Folded
 from ragstream_core.history.selected import capped, lexical_of, value_of
 from ragstream_core.history.selection import RULES, Filters, bias, eligible
@@ -76,14 +77,25 @@ def test_current_is_the_prompts_own_session_and_all_its_projects():
 
 
 def test_cleared_and_shown_turns_are_out_and_the_first_rule_is_named():
+    shown = {1: [WHOLE], 2: [WHOLE]}
     result = eligible(
-        columns(ROWS), Filters(("a",), now_ns=NOW), hidden=[(1, 1), (4, 90)], shown=[1, 2]
+        columns(ROWS), Filters(("a",), now_ns=NOW), hidden=[(1, 1), (4, 90)], shown=shown
     )
     assert [result.rule(i) for i in range(6)] == [
         "cleared", "recent", "sessions", "cleared", "cleared", "sessions",
     ]  # fmt: skip
     assert result.counts() == {"cleared": 3, "recent": 1, "sessions": 2}
     assert not result.mask.any()
+
+
+def test_only_what_stands_in_recent_history_is_out():
+    rows = [
+        row(1, start=0, end=60), row(1, idx=1, start=61, end=200),
+        row(1, idx=2, start=180, end=300), row(2), row(1, seq_last=4, source="summary"),
+    ]  # fmt: skip
+    for spans, out in [([(0, 60), (61, 250)], [0, 1]), ([WHOLE], [0, 1, 2]), ([], [])]:
+        result = eligible(columns(rows), Filters(now_ns=NOW), shown={1: spans})
+        assert [i for i in range(5) if result.rule(i) == "recent"] == out
 
 
 def test_every_rule_has_words_for_people():
