@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 1,
-    "a2_prompt_shaper": 1,
+    "a0_preprocessing": 2,
+    "a2_prompt_shaper": 2,
     "a1_file_injector": 1,
-    "retrieval": 1,
+    "retrieval": 2,
     "reranker": 1,
-    "a3_nli_gate": 1,
+    "a3_nli_gate": 2,
     "a4_condenser": 1,
     "a2_audit": 1,
     "a5_format_enforcer": 1,
