@@ -19,6 +19,7 @@ from ragstream_core.ingestion.index_store import (
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import DocumentLoader
 from ragstream_core.ingestion.one_ingest import Ingest, stats_of
+from ragstream_core.ingestion.parsers.limited import kept_engines
 from ragstream_core.ingestion.quality_gate import QualityGate
 from ragstream_core.ingestion.reading import Reading
 from ragstream_core.ingestion.scan import require_folder
@@ -125,7 +126,8 @@ class IngestionManager:
                 progress=self._progress,
                 gate=self._gate,
             )
-            outcome = task.run(self._clock())
+            with kept_engines():
+                outcome = task.run(self._clock())
         return stats_of(
             project_name,
             outcome,

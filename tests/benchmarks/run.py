@@ -26,6 +26,7 @@ from tests.benchmarks import (
     bench_journal,
     bench_model_share,
     bench_noop_ingest,
+    bench_parsing,
     bench_peers,
     bench_scale,
     bench_snapshot,
@@ -98,6 +99,7 @@ def main() -> None:
         parts = [
             heading(),
             bench_noop_ingest.report(),
+            bench_parsing.report(),
             bench_model_share.report(),
             bench_chroma.report(),
             bench_scale.report(),

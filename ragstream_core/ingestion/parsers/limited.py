@@ -1,26 +1,51 @@
 """`parse`: a file in a child process with limits on memory, CPU and time.
 
 The child gets the bytes that were hashed, as its standard input, an empty environment, and no other
-open file. Whatever it does, the caller gets pages or one reason.
+open file. Whatever it does, the caller gets pages or one reason. Inside `kept_engines` children are
+forked from one process that has the engines imported; elsewhere each file starts Python anew.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import IO
 
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.port import Limits, Parsed
+from ragstream_core.ingestion.parsers.served import ONE_THREAD, ParserServer, ServerLost
 
 CHILD = "ragstream_core.ingestion.parsers.child"
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}  # both cost address space
+_KEPT: ContextVar[ParserServer | None] = ContextVar("kept_engines", default=None)
+
+
+@contextlib.contextmanager
+def kept_engines() -> Iterator[ParserServer | None]:
+    """Within this block, in this thread, `parse` imports engines once for all files.
+
+    Yields:
+        The server, which starts no process before the first file; None where the system has no
+        fork, and files are parsed as outside.
+    """
+    if not ParserServer.available():
+        yield None
+        return
+    server = ParserServer()
+    before = _KEPT.set(server)
+    try:
+        yield server
+    finally:
+        _KEPT.reset(before)
+        server.close()
 
 
 def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
@@ -37,7 +62,14 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
     lacking = missing(file_type)
     if lacking:
         return Parsed(None, lacking)
-    answer, problem = ask_child([CHILD, kind_of(file_type), file_type], data, limits)
+    kind, server = kind_of(file_type), _KEPT.get()
+    try:
+        if server is None:
+            raise ServerLost
+        asked = functools.partial(server.run, kind, file_type, limits=limits)
+        answer, problem = _exchange(data, asked, limits)
+    except ServerLost:  # whatever ended the server: this file is tried once more, alone
+        answer, problem = ask_child([CHILD, kind, file_type], data, limits)
     return Parsed(None, problem) if problem else _parsed(answer)
 
 
@@ -58,25 +90,39 @@ def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes,
     Raises:
         OSError: No child process or temporary file can be made.
     """
-    numbers = (limits.memory_bytes, limits.cpu_s, limits.pages, limits.text_bytes)
+    return _exchange(data, functools.partial(_spawned, words, limits=limits), limits)
+
+
+def _exchange(data: bytes, run: Callable[..., int | None], limits: Limits) -> tuple[bytes, str]:
+    """Give bytes to a child as a file; return what it wrote to another, or what is wrong."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer:
         given.write(data)
         given.seek(0)
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-X", "utf8", "-m", *words, *map(str, numbers)],
-            stdin=given, stdout=answer, stderr=subprocess.DEVNULL,
-            env=_ONE_THREAD, cwd="/", start_new_session=True,
-        )  # fmt: skip
-        try:
-            code = child.wait(limits.wall_s)
-        except subprocess.TimeoutExpired:
+        code = run(given=given, answer=answer)
+        if code is None:
             return b"", f"stopped after {limits.wall_s} s"
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
         answer.seek(0)
         return (b"", _death(code, limits)) if code else (answer.read(), "")
+
+
+def _spawned(
+    words: Sequence[str], *, given: IO[bytes], answer: IO[bytes], limits: Limits
+) -> int | None:
+    """Run a module in a Python of its own; return its exit code, None where it ran too long."""
+    numbers = (limits.memory_bytes, limits.cpu_s, limits.pages, limits.text_bytes)
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-X", "utf8", "-m", *words, *map(str, numbers)],
+        stdin=given, stdout=answer, stderr=subprocess.DEVNULL,
+        env=ONE_THREAD, cwd="/", start_new_session=True,
+    )  # fmt: skip
+    try:
+        return child.wait(limits.wall_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 def _parsed(answer: bytes) -> Parsed:

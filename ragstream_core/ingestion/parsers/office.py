@@ -1,7 +1,7 @@
-"""Word, PowerPoint, Excel and HTML as Markdown, through MarkItDown without plug-ins.
+"""Word, PowerPoint, Excel and HTML as Markdown, through MarkItDown's converters.
 
-Runs in the child process only. Exactly the converter of the type is registered: a broken file is
-refused, never tried as something else.
+Runs in the child process only. Exactly the converter of the type is used: a broken file is refused,
+never tried as something else, and no type is guessed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _CONVERTERS = {
     "html": "HtmlConverter", "htm": "HtmlConverter",
 }  # fmt: skip
 _SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
+_BLANK_LINES = re.compile(r"\n{3,}")
 _UNPACKED = 10  # times the text limit: XML is wordy
 
 
@@ -56,14 +57,23 @@ def _check_package(data: bytes, limit: int) -> None:
 
 
 def _converted(data: bytes, file_type: str) -> str:
-    from markitdown import MarkItDown, StreamInfo, converters
-    from markitdown._exceptions import MarkItDownException
+    from markitdown import StreamInfo, converters
 
+    info = StreamInfo(extension=f".{file_type}", charset=_charset(data, file_type))
     converter: Any = getattr(converters, _CONVERTERS[file_type])()
-    engine = MarkItDown(enable_builtins=False, enable_plugins=False)
-    engine.register_converter(converter)
-    try:
-        info = StreamInfo(extension=f".{file_type}")
-        return str(engine.convert_stream(io.BytesIO(data), stream_info=info).markdown)
-    except MarkItDownException as error:
-        raise Refusal(f"cannot be converted: {type(error).__name__}") from None
+    made = str(converter.convert(io.BytesIO(data), info).markdown)
+    lines = "\n".join(line.rstrip() for line in re.split(r"\r?\n", made))
+    return _BLANK_LINES.sub("\n\n", lines)
+
+
+def _charset(data: bytes, file_type: str) -> str | None:
+    """Return the encoding of a page where UTF-8 must not be tried first.
+
+    Otherwise Beautiful Soup tries UTF-8, a byte order mark, what the page says, and a guess.
+    ISO-2022 alone looks like UTF-8, because it holds ASCII only: there what the page says counts.
+    """
+    if not file_type.startswith("htm") or b"\x1b" not in data:
+        return None
+    from bs4.dammit import EncodingDetector
+
+    return EncodingDetector.find_declared_encoding(data, is_html=True)

@@ -26,8 +26,8 @@ class Limits:
     """What one file may cost.
 
     Attributes:
-        memory_bytes: Address space of the child process.
-        cpu_s: CPU seconds.
+        memory_bytes: Address space of the child process, beyond that of the engines.
+        cpu_s: CPU seconds, not those of the import of the engines.
         wall_s: Seconds until it is killed.
         pages: More pages are refused.
         text_bytes: More text (UTF-8) is refused.

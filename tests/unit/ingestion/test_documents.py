@@ -9,7 +9,7 @@ import pytest
 
 from ragstream_core.ingestion import ingestion_manager
 from ragstream_core.ingestion.parsers import engines, pdf
-from ragstream_core.ingestion.parsers.limited import parse
+from ragstream_core.ingestion.parsers.limited import kept_engines, parse
 from ragstream_core.ingestion.parsers.port import Limits
 from ragstream_core.ingestion.reading import Reading, read_content
 from ragstream_core.ingestion.survey import Surveyor
@@ -86,6 +86,12 @@ def pptx_of(*titles):
 def chunks_of(bench):
     view = bench.fresh_view()
     return view.chunks(view.chunk_ids)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def engines_kept():
+    with kept_engines():
+        yield
 
 
 @pytest.fixture
