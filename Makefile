@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := offline,eval,pdf,convert,code,faiss,dev
 QUESTION ?= How does RAGstream score a long question, and what does the reranker do without a cross-encoder?
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit faults up bench pictures lock clean
+.PHONY: help demo test test-all check lint types suite coverage unit faults up bench pictures lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RAGstream needs Python 3.11 or newer: make demo PYTHON=python3.11"; exit 1; }
@@ -25,20 +26,33 @@ demo: $(STAMP) ## install, ingest the handbook through Dagster, build one Super-
 	@$(BIN)/ragstream ingest handbook
 	@$(BIN)/ragstream prompt -p handbook "$(QUESTION)"
 
-check: $(STAMP) ## lint, types, import contracts
-	$(BIN)/ruff check ragstream_core ragstream_assets ragstream_app tests
-	$(BIN)/ruff format --check ragstream_core ragstream_assets ragstream_app tests
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+check: lint types ## lint, types, import contracts
+
+lint: $(STAMP)
+	@$(BIN)/ruff check ragstream_core ragstream_assets ragstream_app tests
+	@$(BIN)/ruff format --check ragstream_core ragstream_assets ragstream_app tests
+	@$(BIN)/lint-imports
+
+types: $(STAMP)
+	@$(BIN)/mypy
 
 unit: $(STAMP) ## unit tests only (seconds)
 	$(BIN)/pytest tests/unit tests/architecture -q
 
-test: check demo ## everything CI runs
-	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered
+suite: $(STAMP)
+	$(BIN)/pytest -q $(PARALLEL)
+
+test: lint ## lint, types, and all tests but the long ones
+	@$(MAKE) --no-print-directory -j 2 types suite
+
+test-all: demo ## what `make test` leaves out or only samples: servers, sweeps, laws at length; CI runs both
+	LENGTH=long $(BIN)/pytest -q -m "slow or sweep" $(PARALLEL)
+
+coverage: $(STAMP) ## the tests of `make test` again, with the lines they do not reach
+	$(BIN)/pytest -q $(PARALLEL) --cov --cov-report=term:skip-covered
 
 faults: $(STAMP) ## kill, strace, power-cut and bit-flip sweeps at full length
-	FAULTS=full $(BIN)/pytest tests/faults -q --timeout 0 -n 2 --dist loadfile -rP
+	LENGTH=full $(BIN)/pytest tests/faults -q --timeout 0 $(PARALLEL) -rP
 
 up: $(STAMP) ## Dagster and the page on loopback, stopped together with Ctrl-C
 	$(BIN)/ragstream up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,39 @@ from ragstream_core.stores.catalog import store_opener
 from ragstream_core.stores.health import check
 from ragstream_core.stores.pending import pending
 from ragstream_core.stores.view import forget_views, open_view
+from tests.lengths import FULL
 
 # Two child processes an ingest would double the time of the tests; those of the collection ask.
 os.environ.setdefault("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
+LONGEST = ("browser", "faults", "assets", "app", "docs", "properties", "contracts")
+
+
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 4 << 30
+
+
+def pytest_configure(config):
+    """Keep files in memory; where nothing is named, leave what takes long to `make test-all`.
+
+    Nothing here outlives the machine, so a sync that reaches a disk only costs time: on a plain
+    disk most of the time of all tests. The full form of the sweeps stays on the disk.
+    """
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES and not FULL:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    if not (named or config.option.markexpr or config.option.keyword):
+        config.option.markexpr = "not slow"
+
+
+def pytest_collection_modifyitems(items):
+    """Put folders with long files first: at the end no worker is left alone with minutes."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    root = Path(__file__).parent
+
+    def place(item):
+        return places.get(item.path.relative_to(root).parts[0], len(LONGEST))
+
+    items.sort(key=place)
 
 
 class CountingEmbedder:
@@ -131,16 +162,15 @@ def counting_embedder():
 
 # --- the real model: exported once, kept between test runs; nothing goes to the network ---
 
+MODELS = os.environ.get("RAGSTREAM_TEST_MODELS")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 
 @pytest.fixture(scope="session")
 def models_dir() -> Path:
-    """``<data>/models`` of the tests: RAGSTREAM_TEST_MODELS, or a folder that survives runs."""
-    chosen = os.environ.get("RAGSTREAM_TEST_MODELS")
-    repository = Path(__file__).resolve().parent.parent
-    return Path(chosen) if chosen else repository / ".pytest_cache" / "ragstream-models"
+    """``<data>/models`` of the tests: RAGSTREAM_TEST_MODELS, or what `make demo` exported."""
+    return Path(MODELS) if MODELS else Path(__file__).resolve().parent.parent / "data" / "models"
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -16,6 +17,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,9 @@ from ragstream_core.stores.deep_check import Part, read_data
 from ragstream_core.stores.retention import leftovers
 from ragstream_core.stores.view import forget_views
 from tests.conftest import IngestBench
+from tests.lengths import FULL
 
-FULL = os.environ.get("FAULTS") == "full"
+EFFECTS = ("signal=KILL", "error=ENOSPC", "error=EIO")
 DONE, CLEAN, LOCKED, CRASH = 0, 3, 4, 99
 CALLS = ("pwrite64", "write", "fsync", "fdatasync", "rename", "unlink", "ftruncate", "mkdir")
 STRACE = shutil.which("strace")
@@ -139,6 +142,49 @@ class Child:
 
     def words(self):
         return self.said.read_text() if self.said is not None and self.said.exists() else ""
+
+
+class Killer:
+    """Kills tasks at random moments of the time that they take, which it learns.
+
+    Args:
+        seed: Of the moments.
+        span_s: How long a task takes, roughly.
+        most_s: How late it may strike.
+    """
+
+    def __init__(self, seed: int, span_s: float = 0.05, most_s: float = 0.5):
+        self.random = random.Random(seed)
+        self.span_s, self.most_s = span_s, most_s
+        self.struck = self.rounds = 0
+
+    def times(self, count: int) -> Iterator[int]:
+        """Yield 0, 1, … ``count`` times; in a short form on until one was killed in time."""
+        while self.rounds < count or not (self.struck or self.rounds > 9 * count):
+            yield self.rounds
+            self.rounds += 1
+
+    def strike(self, child: Child, *, go: bool = True) -> bool:
+        """Let a child go and kill it; return whether it was killed before it was done."""
+        if go:
+            child.go()
+        began = time.perf_counter()
+        time.sleep(self.random.random() * self.span_s)
+        child.kill()
+        status = child.wait()
+        if status == DONE:  # too late: aim earlier
+            self.span_s *= 0.9
+            return False
+        assert status in (-signal.SIGKILL, CLEAN), child.words()
+        took = time.perf_counter() - began
+        self.span_s = min(self.most_s, max(self.span_s, 1.05 * took))
+        self.struck += 1
+        return True
+
+    def line(self) -> str:
+        """Say how many were killed in time; in the full form of many of them."""
+        assert self.struck > (self.rounds // 3 if FULL else 0), (self.struck, self.rounds)
+        return f"{self.struck} of {self.rounds} killed"
 
 
 def _allow_tracing():

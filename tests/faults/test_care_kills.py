@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-import time
 
 import pytest
 
@@ -18,9 +16,10 @@ from ragstream_core.orchestration.stage_files import packed
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
 from tests.copies import said
-from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
+from tests.faults.harness import CRASH, Child, Killer, need_strace
+from tests.lengths import by_length
 
-KILLS = 100 if FULL else 12
+KILLS = by_length(4, 12, 100)
 CANARY = "umbrella marzipan cathedral"
 
 
@@ -54,25 +53,13 @@ def template(tmp_path_factory):
 
 def kill_often(tmp_path, make, task, after):
     """Kill a task at random moments; each time run what must hold afterwards."""
-    rng, killed, span = random.Random(31), 0, 0.05
-    for n in range(KILLS):
+    killer = Killer(31)
+    for n in killer.times(KILLS):
         space = make(n)
-        child = Child(lambda space=space: task(space), tmp_path / "said")
-        began = time.perf_counter()
-        child.go()
-        time.sleep(rng.random() * span)
-        child.kill()
-        status = child.wait()
-        assert status != CRASH, child.words()
-        if status == DONE:
-            span *= 0.9
-        else:
-            killed += 1
-            span = min(0.5, max(span, 1.05 * (time.perf_counter() - began)))
+        killer.strike(Child(lambda space=space: task(space), tmp_path / "said"))
         after(space)
         shutil.rmtree(space.data_dir)
-    print(f"\n{killed} of {KILLS} killed, all completed by the next run")
-    assert killed > (KILLS // 3 if FULL else 0)  # chance decides how many in a short run
+    print(f"\n{killer.line()}, all completed by the next run")
 
 
 def copies(template, tmp_path):
@@ -116,12 +103,14 @@ TASKS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_killed_at_random_moments(template, tmp_path, name):
     task, finish = TASKS[name]
     kill_often(tmp_path, copies(template, tmp_path), task, finish)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("effect", ["signal=KILL", "error=EIO"])
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_every_call_may_be_the_last(template, tmp_path, name, effect):
@@ -136,7 +125,7 @@ def test_every_call_may_be_the_last(template, tmp_path, name, effect):
             hit = hindered(space, task, f"inject={call}:{effect}:when={n}", tmp_path)
             finish(space)
             shutil.rmtree(space.data_dir)
-            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 23)
+            points, hits, n = points + 1, hits + hit, n + by_length(67, 23, 1)
     print(f"\n{name} {effect}: {points} runs, {hits} hit, all completed by the next run")
     assert hits > 4
 
@@ -156,6 +145,7 @@ def grep(root):
     return [p for p in root.rglob("*") if p.is_file() and needle in said(p)]
 
 
+@pytest.mark.sweep
 def test_backup_and_restore(template, tmp_path):
     source = open_root(template)
     digest = source.view("demo").digest

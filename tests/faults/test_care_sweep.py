@@ -23,14 +23,15 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.stores.catalog import open_catalog
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
-from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
+from tests.faults.harness import CRASH, DONE, EFFECTS, Child, need_strace
+from tests.lengths import by_length, spread
 from tests.unit.stores.test_migrations import make_old, version
 
 CALLS = (
     "pwrite64", "write", "fsync", "fdatasync", "rename", "renameat2", "unlink", "unlinkat",
     "rmdir", "mkdir", "ftruncate",
 )  # fmt: skip
-SAMPLE = 10_000 if FULL else 2
+SAMPLE = by_length(1, 2, 10_000)
 
 
 @pytest.fixture(autouse=True)
@@ -195,15 +196,17 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("counts")
 
 
-@pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("name", sorted(SCENES))
 def test_every_call_may_be_the_last(origin, tmp_path, folder, name, effect, record_property):
     kind, (old, new) = SCENES[name], states(origin)
     expected = counts(kind, origin, folder / name)
     assert expected.get("fsync", 0) + expected.get("fdatasync", 0) > 2
     points = hits = saw_old = 0
-    for call, number in expected.items():
-        for n in range(1, number + 1, max(1, number // SAMPLE)):
+    turn = EFFECTS.index(effect) + sorted(SCENES).index(name)
+    for call in expected:
+        for n in spread(expected[call], SAMPLE, turn):
             scene = kind(origin, tmp_path / f"n{points}")
             inject = f"inject={call}:{effect}:when={n}"
             _, trace = traced(scene, tmp_path / "said", f"trace={call}", inject)

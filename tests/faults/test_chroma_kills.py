@@ -16,9 +16,9 @@ from ragstream_core.ingestion import scan
 from ragstream_core.stores import chroma_seal
 from ragstream_core.stores.chroma_copies import copy_of
 from ragstream_core.stores.chroma_sync import Collection
-from tests.faults.harness import FULL
+from tests.lengths import FULL, by_length
 
-KILLS = 60 if FULL else 4
+KILLS = by_length(2, 4, 60)
 POINTS = (
     "after copy_checked",
     "after write_receipt",
@@ -108,6 +108,7 @@ def test_killed_at_a_chosen_step(behind, point):
     assert behind.faults(vectors=True) == []
 
 
+@pytest.mark.sweep
 def test_killed_at_any_moment(behind):
     chance = random.Random(11)
     old = chroma_seal.current(behind.chroma_dir).name

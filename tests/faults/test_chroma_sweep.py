@@ -15,13 +15,14 @@ import pytest
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion import scan
 from ragstream_core.stores import chroma_seal
-from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
+from tests.faults.harness import CRASH, DONE, Child, need_strace
 from tests.faults.test_chroma_kills import (
     collection_in,
     require_healed,
     require_old_or_new,
     template,
 )
+from tests.lengths import FULL
 
 __all__ = ["template"]
 PUBLISHER = ("fsync", "rename", "unlink", "unlinkat", "rmdir", "mkdir", "write")

@@ -15,10 +15,10 @@ from ragstream_core.stores.deep_check import Part, read_data
 from ragstream_core.stores.heal import heal_derived
 from ragstream_core.stores.rows_file import ROWS_FILE
 from ragstream_core.stores.view import forget_views, open_view
-from tests.faults.harness import FULL
+from tests.lengths import by_length
 
-FLIPS = 1000 if FULL else 30
-REBUILDS = 40 if FULL else 3
+FLIPS = by_length(10, 30, 1000)
+REBUILDS = by_length(2, 3, 40)
 ROWS = str(ROWS_FILE)
 DERIVED = ("lexical-latest/arrays.bin", "file_manifest.json", ROWS)
 
@@ -63,6 +63,7 @@ def restored(bench, files):
         path.write_bytes(intact)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["catalog.sqlite", "vectors", *DERIVED])
 def test_every_flip_that_changes_an_answer_is_found(filled, name, record_property):
     path = filled.vector_file() if name == "vectors" else filled.index / name
@@ -93,6 +94,7 @@ def test_every_flip_that_changes_an_answer_is_found(filled, name, record_propert
         assert tally["found"] == FLIPS
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["catalog.sqlite", "vectors"])
 def test_a_rebuild_heals_any_flip_and_uses_again_what_survived(filled, name, record_property):
     path = filled.vector_file() if name == "vectors" else filled.index / name
@@ -115,12 +117,13 @@ def test_a_rebuild_heals_any_flip_and_uses_again_what_survived(filled, name, rec
     assert embedded < REBUILDS * texts / 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["catalog.sqlite", "vectors", *DERIVED])
 def test_every_cut_is_found_or_healed(filled, name):
     path = filled.vector_file() if name == "vectors" else filled.index / name
     intact, sound = path.read_bytes(), answers(filled)
     rng = random.Random(f"cut {name}")
-    for n in range(100 if FULL else 12):
+    for n in range(by_length(5, 12, 100)):
         path.write_bytes(intact[: rng.randrange(len(intact)) if n else 0])
         found = read_data(filled.index, Part(1, 1)) + filled.health()
         if not found:

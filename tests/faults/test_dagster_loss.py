@@ -19,7 +19,7 @@ from ragstream_core.orchestration.inputs import PromptRequest
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
 from tests.copies import said
-from tests.faults.harness import FULL
+from tests.lengths import by_length
 from tests.recorded import record_prompt
 
 SECRET = (
@@ -74,12 +74,13 @@ def test_deleting_dagsters_home_loses_runs_and_no_work(space):
     assert space.replay(prompt.record.prompt_key).verdict == "identical"
 
 
+@pytest.mark.sweep
 def test_a_garbled_cursor_embeds_nothing_again_and_misses_no_file(space):
     recorder.record_ingest(space, "demo")
     home = instance.instance_of(space.data_dir)
     cursor = sensors.tick(space, home, None).cursor
     rng = random.Random(30)
-    for n in range(100 if FULL else 20):
+    for n in range(by_length(8, 20, 100)):
         bad = garble(cursor, rng)
         result = sensors.tick(space, home, bad)
         assert not result.run_requests or not space.ingest("demo").chunks["embedded"]
@@ -97,7 +98,8 @@ def databases(space):
     return found
 
 
-@pytest.mark.parametrize("held_s", [60.0] if FULL else [2.0])
+@pytest.mark.sweep
+@pytest.mark.parametrize("held_s", [by_length(1.0, 2.0, 60.0)])
 def test_locked_storage_delays_no_commit(space, held_s):
     """Every database of Dagster is locked while an ingest runs, then while none of it is there."""
     recorder.record_ingest(space, "demo")

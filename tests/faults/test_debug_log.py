@@ -7,10 +7,13 @@ import random
 import shutil
 import time
 
-from ragstream_core.debug_log.log import DebugLog, DebugRules
-from tests.faults.harness import FULL, Child
+import pytest
 
-KILLS = 100 if FULL else 15
+from ragstream_core.debug_log.log import DebugLog, DebugRules
+from tests.faults.harness import Child
+from tests.lengths import by_length
+
+KILLS = by_length(5, 15, 100)
 WHEN = dt.datetime(2026, 3, 1, 9, 5, 7, 0, dt.UTC)
 
 
@@ -23,6 +26,7 @@ def numbers(folder, keep):
     return [int(line.rsplit(" ", 1)[1]) for line in whole]
 
 
+@pytest.mark.sweep
 def test_killed_at_random_moments_no_finished_line_is_lost(tmp_path):
     chance, keep = random.Random(3), 2_000
     for _ in range(KILLS):

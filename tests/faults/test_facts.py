@@ -15,7 +15,8 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import Turn
 from ragstream_core.memory.facts.bullets import NAMES
 from tests.copies import said
-from tests.faults.harness import CRASH, FULL, Child, need_strace
+from tests.faults.harness import CRASH, Child, need_strace
+from tests.lengths import by_length
 
 LINE = "- The company reviews the open incidents every Friday.\n"
 OTHER = "- A line of mine.\n"
@@ -40,6 +41,7 @@ def company(space):
     return facts_files.read(space, "company")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
 @pytest.mark.parametrize("step", ["accept", "undo"])
 def test_every_call_may_be_the_last(template, tmp_path, effect, step):
@@ -68,7 +70,7 @@ def test_every_call_may_be_the_last(template, tmp_path, effect, step):
             again = FactMemory(now).undo(fact.id) if wanted else FactMemory(now).accept(fact.id)
             assert (LINE in company(now)) is (again.status == "accepted")
             shutil.rmtree(root)
-            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 2)
+            points, hits, n = points + 1, hits + hit, n + by_length(3, 2, 1)
     print(f"\n{step} {effect}: {points} runs, {hits} hit")
     assert hits > 4
 
@@ -85,6 +87,7 @@ def hindered(space, fact, step, injection, tmp_path):
     return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
 
 
+@pytest.mark.sweep
 def test_a_clearing_killed_anywhere_takes_the_facts_along_in_the_end(template, tmp_path):
     """Its fact is accepted and edited by hand; whoever comes next finishes, and no word is left."""
     need_strace()
@@ -110,6 +113,6 @@ def test_a_clearing_killed_anywhere_takes_the_facts_along_in_the_end(template, t
             left = [p for p in root.rglob("*") if p.is_file() and b"incidents" in said(p).lower()]
             assert left == [] and company(open_root(root)) == OTHER
             shutil.rmtree(root)
-            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 2)
+            points, hits, n = points + 1, hits + hit, n + by_length(3, 2, 1)
     print(f"\nclear: {points} runs, {hits} killed")
     assert hits > 4

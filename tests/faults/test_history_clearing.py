@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import time
 
@@ -20,9 +19,10 @@ from ragstream_core.orchestration.stage_files import packed
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
 from tests.copies import said
-from tests.faults.harness import CRASH, DONE, FULL, Child, need_strace
+from tests.faults.harness import CRASH, DONE, Child, Killer, need_strace
+from tests.lengths import by_length
 
-KILLS = 100 if FULL else 8
+KILLS = by_length(3, 8, 100)
 CANARY = "umbrella marzipan cathedral"
 WHEN = "2026-10-{:02}T10:{:02}:00+02:00"
 
@@ -107,29 +107,18 @@ def require_finished(space, before, by):
     assert [row["session_id"] for row in show(space)] == ["plain"] * 16
 
 
+@pytest.mark.sweep
 def test_killed_at_random_moments(template, tmp_path):
-    rng, killed, span = random.Random(28), 0, 0.05
-    before = plain(open_root(template))
-    for n in range(KILLS):
+    killer, before = Killer(28), plain(open_root(template))
+    for n in killer.times(KILLS):
         space = copied(template, tmp_path, n)
-        child = Child(lambda space=space: clear(space, session="secret"), tmp_path / "said")
-        began = time.perf_counter()
-        child.go()
-        time.sleep(rng.random() * span)
-        child.kill()
-        status = child.wait()
-        assert status != CRASH, child.words()
-        if status == DONE:
-            span *= 0.9
-        else:
-            killed += 1
-            span = min(0.5, max(span, 1.05 * (time.perf_counter() - began)))
+        killer.strike(Child(lambda space=space: clear(space, session="secret"), tmp_path / "said"))
         require_finished(space, before, ("embed", "clear", "finish")[n % 3])
         shutil.rmtree(space.data_dir)
-    print(f"\n{killed} of {KILLS} clearings killed, all finished by whoever came next")
-    assert killed > (KILLS // 3 if FULL else 0)
+    print(f"\n{killer.line()}, all finished by whoever came next")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("effect", ["signal=KILL", "error=EIO"])
 def test_every_call_may_be_the_last(template, tmp_path, effect):
     """The same by strace, call by call; a sample of them in the short form."""
@@ -142,7 +131,7 @@ def test_every_call_may_be_the_last(template, tmp_path, effect):
             hit = hindered(space, f"inject={call}:{effect}:when={n}", tmp_path)
             require_finished(space, before, ("embed", "clear", "finish")[points % 3])
             shutil.rmtree(space.data_dir)
-            points, hits, n = points + 1, hits + hit, n + (1 if FULL else 17)
+            points, hits, n = points + 1, hits + hit, n + by_length(47, 17, 1)
     print(f"\nclear {effect}: {points} runs, {hits} hit, all finished by whoever came next")
     assert hits > 4
 
@@ -158,10 +147,11 @@ def hindered(space, injection, tmp_path):
     return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
 
 
+@pytest.mark.sweep
 def test_in_a_race_with_appends_and_embeddings(template, tmp_path):
     """Writers append to both conversations, a worker embeds, and three clearings come between."""
     space = copied(template, tmp_path, 0)
-    turns = 60 if FULL else 25
+    turns = by_length(12, 25, 60)
 
     def write(name):
         mine = open_root(space.data_dir)

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
-import signal
 import time
 import warnings
 
@@ -29,17 +29,19 @@ from tests.faults.harness import (
     CLEAN,
     CRASH,
     DONE,
-    FULL,
+    EFFECTS,
     LOCKED,
     Child,
+    Killer,
     Tally,
     can_trace,
     orphans,
 )
 from tests.history_bench import HistoryBench, embedding, turn, words
+from tests.lengths import FULL, by_length, spread
 
-KILLS = 200 if FULL else 12
-SAMPLE = 10_000 if FULL else 3
+KILLS = by_length(5, 12, 200)
+SAMPLE = by_length(1, 3, 10_000)
 MISSING = "strace is not installed or may not attach: NO system call is swept"
 STAMP = "2026-10-05T12:00:00+00:00"
 
@@ -84,11 +86,11 @@ def require_healed(bench):
     return live
 
 
+@pytest.mark.sweep
 def test_a_run_killed_between_append_and_commit(tmp_path, record_property):
-    rng = random.Random(30)
+    rng, killer = random.Random(30), Killer(30)
     bench = HistoryBench(tmp_path)
-    seen = {"nothing": 0, "part": 0, "all": 0, "alive": 0}
-    span, acked = 0.05, 0
+    seen, acked = {"nothing": 0, "part": 0, "all": 0}, 0
 
     def talk(records, told):
         log = Journal(bench.journal.folder)
@@ -98,7 +100,7 @@ def test_a_run_killed_between_append_and_commit(tmp_path, record_property):
                 acks.write(f"{entry.seq}\n")
             bench.run()
 
-    for n in range(KILLS):
+    for n in killer.times(KILLS):
         told = tmp_path / f"acked{n}"
         told.touch()
         before = require_whole(bench)
@@ -106,14 +108,7 @@ def test_a_run_killed_between_append_and_commit(tmp_path, record_property):
         child.go()
         while not told.stat().st_size:
             time.sleep(0.0005)
-        began = time.perf_counter()
-        time.sleep(rng.random() * span)
-        child.kill()
-        status = child.wait()
-        took = time.perf_counter() - began
-        span = 0.9 * span if status == DONE else min(0.5, max(span, 1.05 * took))
-        assert status in (DONE, -signal.SIGKILL), child.words()
-        seen["alive"] += status == DONE
+        killer.strike(child, go=False)
         acks = [int(line) for line in told.read_text().split()]
         acked += len(acks)
         mark = require_whole(bench)
@@ -122,16 +117,15 @@ def test_a_run_killed_between_append_and_commit(tmp_path, record_property):
         live = require_healed(bench)
         assert set(acks) <= live.turns.keys()
     record_property("kills", str(seen))
-    print(f"\n{KILLS - seen['alive']} of {KILLS} killed, {acked} turns acknowledged: {seen}; "
-          "0 lost, 0 twice, 0 orphan")  # fmt: skip
+    print(f"\n{killer.line()}, {acked} turns acknowledged: {seen}; 0 lost, 0 twice, 0 orphan")
     assert len(bench.rows().turns) >= acked > 0
-    assert KILLS - seen["alive"] > (KILLS // 2 if FULL else 0)
 
 
+@pytest.mark.sweep
 def test_of_two_workers_at_once_each_turn_is_embedded_once(tmp_path):
     rng = random.Random(31)
     bench = HistoryBench(tmp_path)
-    for n in range(30 if FULL else 5):
+    for n in range(by_length(3, 5, 30)):
         bench.say(*some_turns(rng, 8))
         before = bench.rows().mark.generation if n else 0
         children = [Child(bench.run, tmp_path / f"said{i}") for i in range(2)]
@@ -196,8 +190,8 @@ GROUNDS = {"first": first, "delta": later, "cut anew": cut_anew}
 class Ground:
     """A journal with an index as it is before a run, to be copied for each hindrance."""
 
-    def __init__(self, root, prepare):
-        self.root = root
+    def __init__(self, root, name):
+        self.root, self.name, prepare = root, name, GROUNDS[name]
         self.origin = HistoryBench(root / "origin")
         if prepare is first:
             self.origin.say(*some_turns(random.Random(34), 10))
@@ -218,7 +212,7 @@ def ground(request, tmp_path_factory, small_parts):
     if not can_trace():
         warnings.warn(MISSING, stacklevel=1)
         pytest.skip(MISSING)
-    return Ground(tmp_path_factory.mktemp("sweep"), GROUNDS[request.param])
+    return Ground(tmp_path_factory.mktemp("sweep"), request.param)
 
 
 def counts(ground):
@@ -234,19 +228,22 @@ def counts(ground):
     return {call: sum(f" {call}(" in line for line in lines) for call in CALLS}
 
 
-@pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("effect", EFFECTS)
 def test_every_call_of_a_run_may_be_the_last(ground, effect, record_property):
     tally = Tally()
     expected = counts(ground)
     assert expected["fsync"] + expected["fdatasync"] > 5 and expected["pwrite64"] > 5
+    turn = EFFECTS.index(effect) + sorted(GROUNDS).index(ground.name)
     for call in CALLS:
-        n, step = 1, max(1, expected[call] // SAMPLE)
-        while hinder(ground, call, effect, n, tally):
-            n += step
-        assert n > expected[call] - 3, (call, n, expected)
+        further = itertools.count(expected[call] + 1) if FULL else ()
+        for n in itertools.chain(spread(expected[call], SAMPLE, turn), further):
+            if not hinder(ground, call, effect, n, tally):
+                assert n > expected[call] - 3, (call, n, expected)
+                break
     record_property("sweep", tally.line())
     print(f"\nsweep {effect}: {tally.line()}")
-    assert tally.hit >= 10
+    assert tally.hit >= by_length(3, 10, 10)
 
 
 def hinder(ground, call, effect, n, tally):

@@ -10,8 +10,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.faults.harness import DONE, FULL, Child, need_strace
+from tests.faults.harness import DONE, Child, need_strace
 from tests.faults.hostile_pdfs import corpus as hostile_pdfs
+from tests.lengths import FULL
 from tests.unit.ingestion.test_corpora import (
     BOMBS,
     ENCODINGS,

@@ -1,6 +1,6 @@
 """The journal under kills, cuts, flipped bits, a full or failing disk, and many writers.
 
-The full form (``FAULTS=full``) kills 200 times, cuts at every byte, flips 1,000 bits and sweeps
+The full form (``LENGTH=full``) kills 200 times, cuts at every byte, flips 1,000 bits and sweeps
 every system call; the short form takes samples.
 """
 
@@ -24,12 +24,13 @@ import pytest
 from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.history.journal import Journal
 from ragstream_core.history.records import Cleared, TagEdit, Turn
-from tests.faults.harness import CLEAN, CRASH, DONE, FULL, Child, need_strace
+from tests.faults.harness import CLEAN, CRASH, DONE, EFFECTS, Child, need_strace
+from tests.lengths import by_length
 
-KILLS = 200 if FULL else 10
-FLIPS = 1000 if FULL else 120
-EACH = 500 if FULL else 40
-STEP = 1 if FULL else 23
+KILLS = by_length(4, 10, 200)
+FLIPS = by_length(40, 120, 1000)
+EACH = by_length(15, 40, 500)
+STEP = by_length(89, 23, 1)
 WHEN = "2026-10-05T14:07:09+02:00"
 CURRENT = "conversation.log"
 CALLS = ("pwrite64", "fsync", "ftruncate", "rename", "openat", "mkdir", "write")
@@ -75,10 +76,11 @@ def write_on(folder, acks, name):
             out.write(f"{name}-{n}\n".encode())
 
 
+@pytest.mark.sweep
 def test_no_acknowledged_turn_is_lost_or_doubled_by_kills(tmp_path, record_property):
     rng = random.Random(9)
     logs, acks = tmp_path / "logs", tmp_path / "acks"
-    wanted, kills, acked = (2000 if FULL else 60), 0, []
+    wanted, kills, acked = by_length(30, 60, 2000), 0, []
     while kills < KILLS or len(acked) < wanted:
         names = [f"k{kills}w{w}" for w in (0, 1)]
         children = [Child(lambda name=name: write_on(logs, acks, name)) for name in names]
@@ -106,6 +108,7 @@ def test_no_acknowledged_turn_is_lost_or_doubled_by_kills(tmp_path, record_prope
     print(f"\n{line}; {report.segments} segments, {len(report.torn)} torn")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("writers", [2, 8])
 def test_many_writers_lose_and_mix_nothing(tmp_path, writers):
     def write(name):
@@ -145,6 +148,7 @@ def test_a_lock_whose_owner_was_killed_is_free_at_once(tmp_path):
 # --- R1: cut anywhere ---
 
 
+@pytest.mark.sweep
 def test_cut_at_every_byte_of_the_last_three_records(fast_dir, record_property):
     log = filled(fast_dir / "origin", 6)
     entries = list(log.entries())
@@ -181,6 +185,7 @@ def test_cut_at_every_byte_of_the_last_three_records(fast_dir, record_property):
 # --- R2: flipped bits ---
 
 
+@pytest.mark.sweep
 def test_every_flipped_bit_is_detected_and_costs_one_turn(fast_dir, record_property):
     rng = random.Random(4)
     origin = fast_dir / "origin"
@@ -220,12 +225,13 @@ def assert_all_but_one(found, entries):
         assert entry.record == entries[entry.seq].record
 
 
+@pytest.mark.sweep
 def test_noise_anywhere_never_crashes_a_reader(fast_dir):
     rng = random.Random(7)
     log = filled(fast_dir / "origin", 8, size=300)
     known = {e.seq: e.record for e in log.entries()}
     data = (fast_dir / "origin" / CURRENT).read_bytes()
-    for n in range(200 if FULL else 30):
+    for n in range(by_length(15, 30, 200)):
         folder = fast_dir / f"n{n}"
         folder.mkdir()
         at, size = rng.randrange(len(data)), rng.randrange(1, 3000)
@@ -240,6 +246,7 @@ def test_noise_anywhere_never_crashes_a_reader(fast_dir):
 # --- R7: no room ---
 
 
+@pytest.mark.sweep
 def test_where_a_file_may_not_grow_turns_are_refused_and_none_is_lost(tmp_path, record_property):
     def write(folder, limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -250,7 +257,7 @@ def test_where_a_file_may_not_grow_turns_are_refused_and_none_is_lost(tmp_path, 
                 out.write(f"id-{n}\n".encode())
 
     count = 0
-    for limit in range(300, 6000, 97 if FULL else 700):
+    for limit in range(300, 6000, by_length(1400, 700, 97)):
         folder = tmp_path / f"f{limit}"
         child = Child(lambda f=folder, size=limit: write(f, size), tmp_path / f"said{limit}")
         child.go()
@@ -301,8 +308,9 @@ def damaged(folder):
     path.write_bytes(path.read_bytes().replace(b"alpha", b"alpho", 1))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("state", [nothing, plain, full_segment, torn, damaged])
-@pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
+@pytest.mark.parametrize("effect", EFFECTS)
 def test_every_call_may_be_the_last(tmp_path, tracing, state, effect, record_property):
     origin = tmp_path / "origin"
     state(origin)
@@ -316,9 +324,9 @@ def test_every_call_may_be_the_last(tmp_path, tracing, state, effect, record_pro
                 shutil.copytree(origin, folder)
             hit = hinder(folder, before, call, f"{effect}:when={n}")
             runs, hits, misses = runs + 1, hits + hit, misses + (not hit)
-            n += 1 if FULL else 1 + n // 3
+            n += by_length(2 + n, 1 + n // 3, 1)
     record_property("sweep", f"{runs} runs, {hits} hit")
-    assert hits >= (10 if FULL else 4)
+    assert hits >= by_length(3, 4, 10)
 
 
 def hinder(folder, before, call, injection):
@@ -355,7 +363,8 @@ def hinder(folder, before, call, injection):
     return hit
 
 
-@pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("effect", EFFECTS)
 def test_a_purge_may_end_at_every_call(tmp_path, tracing, effect):
     """The one rewrite: what is left is a file as it was or as it will be; again, and it is done."""
     origin = tmp_path / "origin"
@@ -383,7 +392,7 @@ def test_a_purge_may_end_at_every_call(tmp_path, tracing, effect):
             assert {entry.seq: raw for entry, raw in Journal(folder).lines()} == left
             assert Journal(folder).check().sound
             shutil.rmtree(folder)
-            n += 1 if FULL else 1 + n // 3
+            n += by_length(2 + n, 1 + n // 3, 1)
     assert hits > 5
 
 

@@ -23,15 +23,16 @@ from ragstream_core.stores.view import forget_views, open_view
 from tests.conftest import IngestBench
 from tests.faults.harness import (
     DONE,
-    FULL,
     LOCKED,
     Child,
+    Killer,
     require_healed,
     require_own_vectors,
 )
+from tests.lengths import by_length
 
-KILLS = 220 if FULL else 15
-PAIRS = 50 if FULL else 6
+KILLS = by_length(5, 15, 220)
+PAIRS = by_length(3, 6, 50)
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 
 
@@ -63,41 +64,29 @@ def scratch_digest(bench, tmp_path, n):
     return other.view().digest
 
 
+@pytest.mark.sweep
 def test_killed_at_random_moments(bench, tmp_path, small_batches, record_property):
-    rng = random.Random(20)
-    seen = {"old": 0, "new": 0, "alive": 0}
+    rng, killer = random.Random(20), Killer(20, 0.03)
+    seen = {"old": 0, "new": 0}
     shuffle(bench, rng)
     bench.run()
-    span = 0.03
-    for n in range(KILLS):
+    for n in killer.times(KILLS):
         old = bench.view().digest
         shuffle(bench, rng)
         how = {"delete_replaced": n % 3 == 0}
         new = scratch_digest(bench, tmp_path, n)
-        child = Child(lambda how=how: bench.run(**how), tmp_path / "said")
-        began = time.perf_counter()
-        child.go()
-        time.sleep(rng.random() * span)
-        child.kill()
-        status = child.wait()
-        if status == DONE:  # the kill came too late: aim earlier
-            seen["alive"] += 1
-            span = 0.9 * span
-        else:
-            assert status == -signal.SIGKILL, child.words()
-            span = min(0.5, max(span, 1.05 * (time.perf_counter() - began)))
+        killer.strike(Child(lambda how=how: bench.run(**how), tmp_path / "said"))
         view = bench.fresh_view()
         assert view.digest in (old, new)
         seen["new" if view.digest == new else "old"] += 1
         require_own_vectors(bench, view)
         require_healed(bench, new, **how)
-    killed = KILLS - seen["alive"]
     record_property("kills", str(seen))
-    print(f"\n{killed} of {KILLS} killed: readers saw the old state {seen['old']}, the new one "
+    print(f"\n{killer.line()}: readers saw the old state {seen['old']}, the new one "
           f"{seen['new']} times; 0 mixed, 0 orphan, 0 missing")  # fmt: skip
-    assert killed > (KILLS // 2 if FULL else 0)  # chance decides how many in a short run
 
 
+@pytest.mark.sweep
 def test_of_two_ingests_at_once_one_commits(bench, tmp_path, small_batches):
     rng = random.Random(21)
     outcomes = []
@@ -151,12 +140,13 @@ def test_readers_are_never_disturbed(bench, tmp_path, small_batches):
     assert bench.health() == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
 def test_an_ended_ingest_is_as_a_killed_one(bench, tmp_path, small_batches, number):
     rng = random.Random(int(number))
     shuffle(bench, rng)
     bench.run()
-    for n in range(20 if FULL else 2):
+    for n in range(by_length(1, 2, 20)):
         old = bench.view().digest
         shuffle(bench, rng)
         new = scratch_digest(bench, tmp_path, n)
@@ -169,11 +159,12 @@ def test_an_ended_ingest_is_as_a_killed_one(bench, tmp_path, small_batches, numb
         require_healed(bench, new)
 
 
+@pytest.mark.sweep
 def test_a_stopped_ingest_holds_its_lock_and_goes_on(bench, tmp_path, small_batches):
     rng = random.Random(24)
     shuffle(bench, rng)
     bench.run()
-    for n in range(20 if FULL else 3):
+    for n in range(by_length(2, 3, 20)):
         old = bench.view().digest
         shuffle(bench, rng)
         new = scratch_digest(bench, tmp_path, n)
@@ -191,10 +182,11 @@ def test_a_stopped_ingest_holds_its_lock_and_goes_on(bench, tmp_path, small_batc
         require_healed(bench, new)
 
 
+@pytest.mark.sweep
 def test_a_lock_is_free_at_once_when_its_owner_was_killed(bench, tmp_path):
     bench.write("a.md", "text")
     bench.run()
-    for n in range(20 if FULL else 4):
+    for n in range(by_length(2, 4, 20)):
         child = Child(lambda: _hold(bench), tmp_path / "said")
         child.go()
         while not (tmp_path / "held").exists():
@@ -212,6 +204,7 @@ def _hold(bench):
         time.sleep(60)
 
 
+@pytest.mark.sweep
 def test_what_is_read_is_one_version_of_a_file_that_is_rewritten_all_the_time(bench):
     """Hash and chunks come from the same bytes, or the old version stays."""
     versions = [f"# Version {v}\n\n" + f"line of version {v}.\n" * 400 for v in range(5)]
@@ -229,7 +222,7 @@ def test_what_is_read_is_one_version_of_a_file_that_is_rewritten_all_the_time(be
     writer = threading.Thread(target=rewrite)
     writer.start()
     try:
-        for _ in range(100 if FULL else 15):
+        for _ in range(by_length(8, 15, 100)):
             bench.run()
             view = bench.fresh_view()
             chunks = [c for c in view.chunks(view.chunk_ids) if c.source == "hot.md"]

@@ -19,7 +19,8 @@ from ragstream_core.stores.catalog import open_catalog
 from ragstream_core.stores.deep_check import Part, read_data
 from ragstream_core.stores.view import forget_views
 from tests.conftest import CountingEmbedder, IngestBench
-from tests.faults.harness import FULL, Child, need_strace, orphans
+from tests.faults.harness import Child, need_strace, orphans
+from tests.lengths import by_length
 
 CANARY = "umbrella marzipan cathedral"
 
@@ -142,6 +143,7 @@ def test_vectors_of_a_model_that_was_tried_and_given_up_go(bench, monkeypatch):
     require_nothing_left(bench)
 
 
+@pytest.mark.sweep
 def test_killed_at_random_moments_nothing_is_left_of_what_is_not_wanted(bench, tmp_path):
     """Each killed ingest has other documents, so that nothing of it is taken up by the next."""
     need_strace()
@@ -149,7 +151,7 @@ def test_killed_at_random_moments_nothing_is_left_of_what_is_not_wanted(bench, t
     for n in range(4):
         bench.write(f"{n}.md", f"text number {n}")
     bench.run()
-    for n in range(100 if FULL else 10):
+    for n in range(by_length(5, 10, 100)):
         for i in range(8):
             bench.write(f"new{i}.md", f"text {i} of round {n} {rng.random()}")
         child = Child(lambda: bench.run(delete_replaced=n % 2 == 0), tmp_path / "said")  # noqa: B023

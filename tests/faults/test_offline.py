@@ -1,6 +1,6 @@
 """No byte leaves: the main job in a network namespace without a route, the servers under strace.
 
-``FAULTS=full`` watches the servers for ten minutes, else for half a minute.
+``LENGTH=full`` watches the servers for ten minutes, else for half a minute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 
 from ragstream_app.serving.ports import HOST
-from tests.faults.harness import FULL
+from ragstream_core.embedders.onnx_export import ensure_onnx
+from tests.lengths import FULL
 from tests.unit.orchestration.conftest import write_docs
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,8 @@ ALLOWED = UNSHARE is not None and not subprocess.run(
 @pytest.mark.skipif(not ALLOWED, reason="needs the right to make a network namespace")
 def test_ingest_and_prompt_work_without_any_network(tmp_path, models_dir):
     write_docs(tmp_path)
-    shutil.copytree(models_dir, tmp_path / "models")
+    weights = ensure_onnx(models_dir)
+    shutil.copytree(weights, tmp_path / "models" / weights.name)
     base = [UNSHARE, "-n", sys.executable, "-m", "ragstream_app.cli", "--data", str(tmp_path)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("RAGSTREAM_")}
     for words in (

@@ -19,7 +19,6 @@ from ragstream_core.stores import retention
 from tests.conftest import IngestBench
 from tests.faults.harness import (
     DONE,
-    FULL,
     Ground,
     Tally,
     need_strace,
@@ -27,8 +26,9 @@ from tests.faults.harness import (
     require_old_or_new,
 )
 from tests.faults.test_sweep import everything_changes, three_generations
+from tests.lengths import by_length
 
-CUTS = 10_000 if FULL else 25
+CUTS = by_length(9, 25, 10_000)
 _CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<args>.*)\) += (?P<result>-?\d+)")
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 _FD = re.compile(r"^(?P<number>\d+)<(?P<path>[^>]*)>")
@@ -156,6 +156,7 @@ def test_the_recorded_trace_rebuilds_the_disk_it_was_recorded_on(recorded):
     assert all(simulated[name] == there[name] for name in there)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("all_names", [False, True])
 def test_what_was_not_synced_may_be_lost_at_any_call(recorded, tmp_path, all_names):
     ground, calls, root = recorded

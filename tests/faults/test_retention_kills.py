@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import random
-import time
-
 import pytest
 
 from ragstream_assets import retention
 from ragstream_assets.instance import drop_instances, instance_of
 from ragstream_core.build.workspace import open_workspace
 from tests.assets.retained import NOW, Archive, name, wanted
-from tests.faults.harness import CRASH, DONE, FULL, Child
+from tests.faults.harness import Child, Killer
+from tests.lengths import by_length
 
-KILLS = 60 if FULL else 12
+KILLS = by_length(4, 12, 60)
 ROWS = [(60 - n, n - 4 if n % 4 == 0 else -1, n % 9 != 1, n % 7 == 0) for n in range(24)]
 
 
@@ -26,28 +24,18 @@ def archive(tmp_path, monkeypatch):
     drop_instances()
 
 
+@pytest.mark.sweep
 def test_killed_at_random_moments(archive, tmp_path):
-    chance, killed, span = random.Random(5), 0, 0.1
+    killer = Killer(5, 0.1, most_s=1.0)
     stays = {name(n) for n in wanted(ROWS, 45, 2_000)}
     assert 3 < len(stays) < len(ROWS) - 3
-    for _ in range(KILLS):
+    for _ in killer.times(KILLS):
         archive.fill(ROWS)
-        child = Child(
+        task = Child(
             lambda: retention.gc(archive.space, instance=archive.home, now=NOW), tmp_path / "said"
         )
-        began = time.perf_counter()
-        child.go()
-        time.sleep(chance.random() * span)
-        child.kill()
-        status = child.wait()
-        assert status != CRASH, child.words()
-        if status == DONE:
-            span *= 0.9
-        else:
-            killed += 1
-            span = min(1.0, max(span, 1.05 * (time.perf_counter() - began)))
+        killer.strike(task)
         assert stays <= archive.runs() and all(stays <= files for files in archive.files())
         retention.gc(archive.space, instance=archive.home, now=NOW)
         assert archive.runs() == stays and archive.files() == (stays, stays, stays)
-    print(f"\n{killed} of {KILLS} killed, all completed by the next call")
-    assert killed > 0
+    print(f"\n{killer.line()}, all completed by the next call")

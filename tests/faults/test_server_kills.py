@@ -2,7 +2,7 @@
 
 Each time a new document is put into a project, and the process that ingests it is killed too.
 Recovered means: the servers answer, and the document is in the index, within two ticks of the
-folder sensor. ``FAULTS=full`` kills each of them 20 times, else twice.
+folder sensor. ``LENGTH=full`` kills each of them 20 times, else twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ragstream_app.serving.ports import HOST, answers
 from ragstream_assets.sensors import INTERVAL_S
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.stores.view import forget_views
-from tests.faults.harness import FULL
+from tests.lengths import FULL
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 20 if FULL else 1

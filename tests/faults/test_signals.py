@@ -22,7 +22,7 @@ from ragstream_core.build.upkeep import care
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.stores.deep_check import Part
 from ragstream_core.stores.view import forget_views
-from tests.faults.harness import FULL
+from tests.lengths import FULL
 
 ROOT = Path(__file__).parents[2]
 TIMES = 20 if FULL else 1

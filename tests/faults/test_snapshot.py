@@ -15,10 +15,11 @@ import pytest
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.stores.history_snapshot import build, forget_snapshots, open_snapshot, publish
-from tests.faults.harness import CALLS, CLEAN, CRASH, DONE, FULL, Child, can_trace
+from tests.faults.harness import CALLS, CLEAN, CRASH, DONE, Child, can_trace
 from tests.history_rows import mark, row, vectors_of
+from tests.lengths import by_length
 
-FLIPS = 1000 if FULL else 100
+FLIPS = by_length(32, 100, 1000)
 MISSING = "strace is not installed or may not attach: NO system call is swept"
 TAGS = [("GOLD",), (), ("a", "b"), ("SILVER",)]
 OLD = [row(n, tags=TAGS[n % 4]) for n in range(1, 9)]
@@ -144,6 +145,7 @@ def damaged(raw, rng, n):
     return raw[:at] + bytes(min(512, len(raw) - at)) + raw[at + 512 :]
 
 
+@pytest.mark.sweep
 def test_every_flip_that_changes_an_answer_is_found_and_healed(path, record_property):
     put(path, NEW, NEW_MARK)
     raw, sound = path.read_bytes(), answers(path)

@@ -20,7 +20,6 @@ from ragstream_core.stores import retention
 from tests.faults.harness import (
     CLEAN,
     DONE,
-    FULL,
     Child,
     Ground,
     Tally,
@@ -29,6 +28,7 @@ from tests.faults.harness import (
     require_old_or_new,
 )
 from tests.faults.test_sweep import everything_changes, three_generations
+from tests.lengths import FULL, by_length
 
 SYNCS = "fsync,fdatasync"
 
@@ -69,10 +69,11 @@ def named_files(bench):
     }
 
 
+@pytest.mark.sweep
 def test_no_failed_sync_is_taken_for_a_commit_or_tried_again(ground, record_property):
     tally, suspects = Tally(), 0
     for at, (call, n, on_vectors) in enumerate(syncs(ground)):
-        if not (FULL or on_vectors or at % 5 == 0):
+        if not (FULL or on_vectors or at % by_length(11, 5, 1) == 0):
             continue
         bench = ground.copy()
         child = ground.child(bench)

@@ -5,6 +5,7 @@ The full form (``make faults``) takes every call; the short form a sample of the
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 
@@ -17,15 +18,16 @@ from tests.faults.harness import (
     CLEAN,
     CRASH,
     DONE,
-    FULL,
+    EFFECTS,
     Ground,
     Tally,
     need_strace,
     require_healed,
     require_old_or_new,
 )
+from tests.lengths import FULL, by_length, spread
 
-SAMPLE = 10_000 if FULL else 3
+SAMPLE = by_length(1, 3, 10_000)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,7 +82,9 @@ def ground(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "BATCH_TEXTS", 4)
         patch.setattr(retention, "COMPACT_MIN_ROWS", 4)
-        yield Ground(tmp_path_factory.mktemp("sweep"), before, change, **settings)
+        made = Ground(tmp_path_factory.mktemp("sweep"), before, change, **settings)
+        made.turn = sorted(GROUNDS).index(request.param)
+        yield made
 
 
 def counts(ground):
@@ -96,22 +100,22 @@ def counts(ground):
     return {call: sum(f" {call}(" in line for line in lines) for call in CALLS}
 
 
-@pytest.mark.parametrize("effect", ["signal=KILL", "error=ENOSPC", "error=EIO"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("effect", EFFECTS)
 def test_every_call_may_be_the_last(ground, effect, record_property):
     tally = Tally()
     expected = counts(ground)
     assert expected["fsync"] + expected["fdatasync"] > 5 and expected["pwrite64"] > 5
+    turn = EFFECTS.index(effect) + ground.turn
     for call in CALLS:
-        n, step = 1, max(1, expected[call] // SAMPLE)
-        while True:
-            hit = hinder(ground, call, effect, n, tally)
-            if not hit:
+        further = itertools.count(expected[call] + 1) if FULL else ()
+        for n in itertools.chain(spread(expected[call], SAMPLE, turn), further):
+            if not hinder(ground, call, effect, n, tally):
                 assert n > expected[call] - 3, (call, n, expected)
                 break
-            n += step
     record_property("sweep", tally.line())
     print(f"\nsweep {effect}: {tally.line()}")
-    assert tally.hit >= 10
+    assert tally.hit >= by_length(5, 10, 10)
 
 
 def hinder(ground, call, effect, n, tally):

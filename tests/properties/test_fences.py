@@ -21,6 +21,7 @@ from ragstream_core.prompting.fences import BREAK, PREFIX, break_tokens, normali
 from ragstream_core.prompting.parser import owners, verify
 from ragstream_core.prompting.render import HARD_RULES, PROJECT_MEMORY, SYSTEM, TASK
 from ragstream_core.records import Chunk, SuperPrompt
+from tests.lengths import by_length
 
 OLD = "3f2a9c81d0be"
 ATTACKS = [
@@ -174,7 +175,10 @@ def test_no_known_attack_escapes(attack):
         check(prompt, CLASSIC if turn % 3 == 2 else RULES)
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.sweep
+@settings(
+    max_examples=by_length(600, 3000, 3000), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(
     st.lists(TEXTS, min_size=1, max_size=4),
     st.lists(HOSTILE_NAMES, min_size=4, max_size=4),
@@ -209,7 +213,10 @@ def test_the_judge_shares_no_code_with_what_it_judges():
     assert modules <= {"__future__", "re", "collections.abc", "ragstream_core.errors"}
 
 
-@settings(max_examples=2500, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.sweep
+@settings(
+    max_examples=by_length(500, 2500, 2500), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(st.lists(TEXTS, min_size=1, max_size=3), HOSTILE_NAMES, TEXTS)
 def test_a_mark_known_from_an_earlier_prompt_is_no_use(documents, name, task):
     names = [name] * len(documents)
