@@ -1,6 +1,8 @@
 """A stage of a kept prompt again, with other settings: the stages before it are those of then."""
 
+import datetime as dt
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ragstream_assets.recorder import is_on, record_stage
 from ragstream_assets.recording.outcomes import Passed
@@ -61,7 +63,7 @@ def resume(
     """
     op = first_op(stage)
     then = workspace.store.record(key)
-    inputs = inputs_from(then.inputs)
+    inputs = _timed(inputs_from(then.inputs))
     querying.require_inputs(workspace, inputs)
     passed = _upstream(workspace, then, inputs, op)
     newest = list(passed.values())[-1].prompt if passed else begin(inputs)
@@ -74,6 +76,12 @@ def resume(
         newest, _request(inputs), inputs, passed, recording=recording, resumed=then.prompt_key
     )
     return record_stage(workspace, before, OPS[OPS.index(op) :], settings=settings)
+
+
+def _timed(inputs: PromptInputs) -> PromptInputs:
+    """Return inputs with a time: the present, where no stage has read one until now."""
+    now = dt.datetime.now().astimezone()
+    return inputs if inputs.now else replace(inputs, now=now.isoformat(), time_zone=str(now.tzinfo))
 
 
 def _upstream(

@@ -23,6 +23,7 @@ from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.keeping import persists
 from ragstream_core.build.query_vectors import KeptQueries, NotingStage
 from ragstream_core.errors import UsageError
+from ragstream_core.orchestration.clock import TimedStage
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
 from ragstream_core.prompting.compose import Layout, digest_tokens
 from ragstream_core.prompting.remembered import project_memory
@@ -148,9 +149,10 @@ def _retrieval(
     embedder = models.embedder(workspace.config)
     memory = ConversationMemory(workspace, inputs, "retrieval")
     if getattr(embedder, "reproducible", True) or not persists(inputs):
-        return searching.retrieval_stage(
+        stage = searching.retrieval_stage(
             workspace, settings, lambda: _views(workspace, inputs), memory=memory
         )
+        return TimedStage(stage, memory.clock)
     recorded = inputs.query_vectors if isinstance(files, RecordedFiles) else None
     queries = KeptQueries(embedder, workspace.store, recorded)
     stage = searching.retrieval_stage(
@@ -160,7 +162,7 @@ def _retrieval(
         memory=memory,
         embedder=cast("Embedder", queries),
     )
-    return NotingStage(stage, queries)
+    return TimedStage(NotingStage(stage, queries), memory.clock)
 
 
 def _reranker(

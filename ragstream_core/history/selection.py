@@ -161,6 +161,15 @@ def eligible(
     return Eligible(rules == 0, rules)
 
 
+def is_timed(settings: HistoryConfig) -> bool:
+    """Whether these settings let a turn be found for a time only.
+
+    Args:
+        settings: Section ``history``.
+    """
+    return bool(settings.days) or any(map(_WINDOWED.search, settings.always_tags))
+
+
 def project_tag(project: str) -> str:
     """Return the tag that brings a turn into a project, like a label it was written with."""
     return f"project:{project}"

@@ -177,8 +177,8 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
     """Return the digest of what an op made of a prompt: every field and extra it changed.
 
     What it left alone is in the digests of the ops before it; the first op's covers everything.
-    Left out are the pinned inputs, the trail itself, ledger rows of other stages, and the texts of
-    candidates, which their ids stand for.
+    Left out are the pinned inputs and whether the time was read, the trail itself, ledger rows of
+    other stages, and the texts of candidates, which their ids stand for.
 
     Args:
         before: What the op read.
@@ -194,7 +194,7 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
 
 def _state(prompt: SuperPrompt) -> dict[str, Any]:
     """Return the fields of a prompt; its views and its extras one by one."""
-    left_out = ("inputs", "trail", "decisions")
+    left_out = ("inputs", "time_read", "trail", "decisions")
     fields = {n: getattr(prompt, n) for n in SuperPrompt.__slots__}
     fields["base_context_chunks"] = [chunk.id for chunk in prompt.base_context_chunks]
     views = {f"view.{k}": v for k, v in fields.pop("views_by_stage").items()}

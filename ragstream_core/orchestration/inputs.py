@@ -15,6 +15,8 @@ from ragstream_core.records.identity import digest_of
 
 INPUTS_VERSION = 1
 QUERY_VECTORS = "query_vectors"
+TIME_READ = "time_read"
+"""The entry of ``extras`` that says that a stage has read the prompt's time."""
 DIGEST = "memory_digest"
 """The text of `PromptInputs.texts` that is the rolling digest of the conversation."""
 
@@ -145,8 +147,8 @@ class PromptInputs:
         texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
             ``memory_digest`` where there is one; and ``diff:project/path`` for the changes of a
             file.
-        now: ISO 8601 time of the request.
-        time_zone: Its zone's name.
+        now: ISO 8601 time of the request; empty of a finished prompt where no stage read it.
+        time_zone: Its zone's name; likewise.
         models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
             files), ``gate``, ``gate_weights``, ``counter``.
         code: Op → version of the code that ran it (`STAGE_VERSIONS`); empty in records made before
@@ -184,6 +186,11 @@ class PromptInputs:
         kept = [c for c in self.changes if not (c[0] == op and c[1] in changes)]
         added = [(op, key, value) for key, value in sorted(changes.items())]
         return replace(self, changes=(*kept, *added))
+
+    @property
+    def timeless(self) -> PromptInputs:
+        """The inputs without a time."""
+        return replace(self, now="", time_zone="")
 
     @property
     def key(self) -> str:
@@ -224,6 +231,8 @@ def inputs_from(data: Mapping[str, Any]) -> PromptInputs:
 def inputs_of(prompt: SuperPrompt) -> PromptInputs:
     """Return the pinned inputs that a prompt carries, with the digests that stages have added.
 
+    A time that no stage has read is left out: nothing can depend on it.
+
     Raises:
         UsageError: The prompt was made outside of the chain.
     """
@@ -232,7 +241,8 @@ def inputs_of(prompt: SuperPrompt) -> PromptInputs:
     inputs = inputs_from(prompt.extras["inputs"])
     receipts = {"/".join(f["home"]): f["sha256"] for f in prompt.extras.get("files", [])}
     vectors = prompt.extras.get(QUERY_VECTORS, {})
-    return replace(inputs, receipts=receipts, query_vectors=dict(vectors))
+    found = replace(inputs, receipts=receipts, query_vectors=dict(vectors))
+    return found if prompt.extras.get(TIME_READ) else found.timeless
 
 
 def begin(inputs: PromptInputs) -> SuperPrompt:

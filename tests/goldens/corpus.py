@@ -65,6 +65,15 @@ SCENARIOS: dict[str, dict] = {
     "projects": {"text": "Who audits the catalog?", "projects": ("demo", "audit")},
     "session": {"text": "And who else writes the catalog?", "session": "mine"},
     "past": {"text": "Which robot writes the catalog at night?", "session": "other"},
+    "aged": {
+        "text": "How long did the robot Pegasus take last night?",
+        "settings": {
+            "history.recency_weight": 0.1,
+            "history.damping": 0.1,
+            "history.days": 25,
+            "history.always_tags": "GOLD@31d",
+        },
+    },
     "narrow": {
         "text": LONG,
         "settings": {"prompt.budget_tokens": 900, "rerank.backend": "none", "agents.a2": False},
@@ -128,14 +137,15 @@ def build(root: Path) -> Workspace:
     return space
 
 
-def run(space: Workspace, name: str) -> SuperPrompt:
+def run(space: Workspace, name: str, now: dt.datetime = NOW) -> SuperPrompt:
     """Run the whole chain for one scenario.
 
     Args:
         space: As `build` left it.
         name: A key of `SCENARIOS`.
+        now: The prompt's time.
     """
     request = PromptRequest(**{"projects": ("demo",), **SCENARIOS[name]})
     says = NARROWING if name == "rescoped" else {}
     with patch.object(models, "chat_model", lambda config: Thinking(**says)):
-        return space.run(space.pin(request, NOW))
+        return space.run(space.pin(request, now))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.build.workspace import Workspace
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.orchestration.versions import STAGE_VERSIONS
 from ragstream_core.records.identity import sha256_hex
@@ -24,9 +25,9 @@ RECORDED = Path(__file__).with_name("stages.json")
 AGAIN = "python -m tests.goldens.test_stages"
 
 
-def made_now(root: Path) -> dict:
+def made_now(space: Workspace) -> dict:
     """What the chain makes of the corpus: of each scenario its trail and the prompt's digest."""
-    space, results = build(root), {}
+    results = {}
     for name in SCENARIOS:
         prompt = run(space, name)
         trail = [f"{op} {digest[:16]}" for op, digest in prompt.extras["trail"]]
@@ -68,8 +69,8 @@ def unraised(then: dict, now: dict) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def now(tmp_path_factory):
-    return made_now(tmp_path_factory.mktemp("goldens"))
+def now(space):
+    return made_now(space)
 
 
 def test_no_result_changed_under_its_version(now):
@@ -107,7 +108,7 @@ def test_a_changed_result_names_its_stage_until_the_version_is_raised(now):
 def main() -> int:
     """Record again; 1 where a version has to be raised first."""
     with tempfile.TemporaryDirectory() as root:
-        made = made_now(Path(root))
+        made = made_now(build(Path(root)))
     missing = unraised(recorded(), made) if RECORDED.exists() else []
     if missing:
         print("\n".join(missing), file=sys.stderr)

@@ -21,6 +21,7 @@ from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, rea
 from ragstream_core.history.recent import Recent, Scope, Shown, layer_g, render_recent, text_of
 from ragstream_core.history.records import Entry, Turn
 from ragstream_core.memory.digest import fitted
+from ragstream_core.orchestration.clock import Clock
 from ragstream_core.orchestration.inputs import DIGEST, HistoryPin, PromptInputs
 from ragstream_core.prompting.compose import HISTORY_PREFIX, digest_tokens
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
@@ -119,10 +120,16 @@ class ConversationMemory:
         return bool(settings.prompt.recent_history and self.pin.seq and not self.inputs.lock)
 
     @functools.cached_property
-    def now_ns(self) -> int:
-        """The prompt's time, ns since the epoch."""
-        past = dt.datetime.fromisoformat(self.inputs.now) - _EPOCH
-        return past // dt.timedelta(microseconds=1) * 1000
+    def clock(self) -> Clock:
+        """Tells the prompt's time, and whether it was asked; the present, where none is known.
+
+        None is where a prompt is varied whose own stages had no use for it.
+        """
+        return Clock(self.inputs.now or dt.datetime.now().astimezone().isoformat())
+
+    def _now_ns(self) -> int:
+        """Return the prompt's time, ns since the epoch."""
+        return (self.clock.now() - _EPOCH) // dt.timedelta(microseconds=1) * 1000
 
     def require(self) -> None:
         """Refuse to go on where the journal is not what it was.
@@ -259,13 +266,13 @@ class ConversationMemory:
     @functools.cached_property
     def eligible(self) -> Eligible:
         """Which rows of `view` may be found."""
-        from ragstream_core.history.selection import Filters, eligible
+        from ragstream_core.history.selection import Filters, eligible, is_timed
 
         filters = Filters.of(
             self.settings,
             session=self.pin.session,
             projects=[pin.project for pin in self.inputs.pins],
-            now_ns=self.now_ns,
+            now_ns=self._now_ns() if is_timed(self.settings) else 0,
         )
         shown = {pair.entry.seq: pair.spans for pair in self.recent_shown}
         return eligible(self._columns, filters, hidden=self.since.hidden, shown=shown)
@@ -288,9 +295,10 @@ class ConversationMemory:
         """Add importance, recency and tags to the scores of turns; return the new order."""
         from ragstream_core.history.selection import bias
 
-        if self.view is None:
+        if self.view is None or not any(h.chunk_id.startswith(HISTORY_PREFIX) for h in hits):
             return list(hits)
-        terms = bias(self._columns, self.settings, self.now_ns)
+        ages = bool(self.settings.recency_weight or self.settings.damping)
+        terms = bias(self._columns, self.settings, self._now_ns() if ages else 0)
         rows = {identifier: row for row, identifier in enumerate(self.view.chunk_ids)}
         found = [
             _with_terms(hit, terms.parts(rows[hit.chunk_id]))

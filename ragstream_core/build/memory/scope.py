@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.ports import ChatModel
 
-_OF_ONE_QUESTION = ("text", "now", "history", "receipts", "query_vectors")
+_OF_ONE_QUESTION = ("text", "now", "time_zone", "history", "receipts", "query_vectors")
 _OF_THE_CACHE = ("cache", "cache_min_score")
 
 

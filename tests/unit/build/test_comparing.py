@@ -8,7 +8,7 @@ import pytest
 from ragstream_core.build.explaining.comparing import ALL, NONE, PART, diff
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownPrompt
-from ragstream_core.orchestration.inputs import PromptRequest, inputs_from
+from ragstream_core.orchestration.inputs import TIME_READ, PromptRequest, inputs_from
 from ragstream_core.records import evolve
 from tests.unit.orchestration.conftest import write_docs
 
@@ -29,15 +29,17 @@ def space(tmp_path):
 
 def key_of(space, text=QUESTION, minutes=0, **more):
     request = PromptRequest(text=text, projects=("demo",), **more)
-    pinned = space.pin(request, NOW + dt.timedelta(minutes=minutes))
-    return space.finish(space.run(pinned)).prompt_key
+    prompt = space.run(space.pin(request, NOW + dt.timedelta(minutes=minutes)))
+    if minutes:  # as if a stage had read the time
+        prompt.extras[TIME_READ] = True
+    return space.finish(prompt).prompt_key
 
 
 def effects(found):
     return {row["input"]: row["effect"] for row in found["causes"]}
 
 
-def test_the_same_question_a_minute_later_differs_in_nothing_but_the_time(space):
+def test_where_the_time_was_read_it_is_a_cause_that_did_nothing(space):
     found = diff(space, key_of(space), key_of(space, minutes=1))
     assert found["output"]["identical"] and found["output"]["blocks"] == []
     assert effects(found) == {"time": NONE}
@@ -98,7 +100,8 @@ def forged(space, key, text, **changed):
     """Keep a prompt as another version of the program would have: other bytes, its own key."""
     prompt = space.run(inputs_from(space.store.record(key).inputs))
     inputs = {**prompt.extras["inputs"], **changed}
-    prompt = evolve(prompt, extras={**prompt.extras, "inputs": inputs, "super_prompt": text})
+    made = {"inputs": inputs, "super_prompt": text, TIME_READ: bool(inputs["now"])}
+    prompt = evolve(prompt, extras={**prompt.extras, **made})
     return space.finish(prompt).prompt_key
 
 

@@ -1,0 +1,70 @@
+"""The time is a part of a prompt's key where a stage has read it, and nowhere else."""
+
+import datetime as dt
+
+import pytest
+
+from ragstream_core.orchestration.clock import Clock, TimedStage
+from ragstream_core.orchestration.inputs import PromptRequest, begin, inputs_of
+from ragstream_core.orchestration.prompt_store import key_of
+from ragstream_core.records import evolve
+from tests.goldens.corpus import NOW, SCENARIOS, run
+
+LATER = NOW + dt.timedelta(days=3, hours=5)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_no_stage_read_changes_neither_bytes_nor_key(space, name):
+    one, other = run(space, name), run(space, name, LATER)
+    timed = bool(inputs_of(one).now)
+    assert timed == bool(inputs_of(other).now)
+    assert (key_of(one) == key_of(other)) == (not timed)
+    if not timed:
+        assert one.extras["super_prompt"] == other.extras["super_prompt"]
+        assert one.extras["trail"] == other.extras["trail"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "timed"),
+    [
+        ({}, False),
+        ({"recency_weight": 0.05}, True),
+        ({"recency_weight": 0.05, "enabled": False}, False),
+        ({"damping": 0.2}, True),
+        ({"days": 400}, True),
+        ({"always_tags": "GOLD"}, False),
+        ({"always_tags": "GOLD@30d"}, True),
+    ],
+)
+def test_the_time_is_read_where_turns_age_or_run_out(space, settings, timed):
+    given = {f"history.{name}": value for name, value in settings.items()}
+    text = SCENARIOS["past"]["text"]
+    keys = set()
+    for now in (NOW, LATER):
+        request = PromptRequest(text, ("demo",), session="other", settings=given)
+        prompt = space.run(space.pin(request, now))
+        assert bool(inputs_of(prompt).now) == timed
+        keys.add(key_of(prompt))
+    assert len(keys) == 1 + timed
+
+
+def test_a_replay_gives_the_recorded_time(space):
+    prompt = run(space, "aged")
+    record = space.finish(prompt)
+    assert record.inputs["now"] == NOW.isoformat()
+    assert space.replay(record.prompt_key).verdict == "identical"
+    untimed = space.finish(run(space, "lock"))
+    assert untimed.inputs["now"] == untimed.inputs["time_zone"] == ""
+    assert untimed.prompt_key == space.finish(run(space, "lock", LATER)).prompt_key
+    assert space.replay(untimed.prompt_key).verdict == "identical"
+
+
+def test_a_clock_notes_that_it_was_read_and_a_second_pass_keeps_the_note(space):
+    inputs = space.pin(PromptRequest("Who?", ("demo",)), NOW)
+    prompt, clock = begin(inputs), Clock(inputs.now)
+    unread = TimedStage(lambda given: given, clock)(prompt)
+    assert not inputs_of(unread).now
+    assert clock.now() == NOW
+    read = TimedStage(lambda given: evolve(given), clock)(unread)
+    again = TimedStage(lambda given: evolve(given), Clock(inputs.now))(read)
+    assert inputs_of(read) == inputs_of(again) == inputs
