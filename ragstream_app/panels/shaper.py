@@ -106,7 +106,13 @@ def _field(step: Step, target: str, mark: str) -> None:
     if target in SHAPE:
         options = list(dict.fromkeys([value, *SHAPE[target]]))
         label = f"{target.capitalize()} · {origin(step, target)}"
-        st.selectbox(label, options, key=key, disabled=not step.prompt.extras.get("shape"))
+        st.selectbox(
+            label,
+            options,
+            key=key,
+            disabled=not step.prompt.extras.get("shape"),
+            accept_new_options=target == "domain",
+        )
         return
     label = f"{NAMES[target]} · {origin(step, target)}"
     if "\n" in value:

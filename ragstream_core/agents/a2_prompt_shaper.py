@@ -1,26 +1,23 @@
 """A2 · Prompt Shaper, pass 1: intent, domain and header proposals before anything is retrieved.
 
-Reads ``body``, ``extras["explicit"]``, Project Memory, and of Layer G the prompt's own
-conversation: what others said says nothing about this prompt. Writes ``extras["shape"]`` (intent,
-domain, deliverable, artefacts, and the headers it proposed) and fills role and depth where the
-person left them free; a proposed format stays in the shape, so that Prompt_MD, which the reranker
+Reads ``body``, ``extras["explicit"]``, Hard Rules, Project Memory, and of the prompt's own
+conversation Layer G and the older turns that share most words with the ask (Layer E); what others
+said says nothing about this prompt. Writes ``extras["shape"]`` (intent, domain, deliverable,
+artefacts, and the headers it proposed) and fills role, only where it is sure, and depth where
+nobody has settled them; a proposed format stays in the shape, so that Prompt_MD, which the reranker
 reads, holds the person's words only. Never changes a word the person wrote, Hard Rules, Project
 Memory or the file lock. Switched off, it passes the prompt through with an event.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ragstream_core.agents.asking import Ask
-from ragstream_core.agents.shape import (
-    UNDETERMINED,
-    Shape,
-    classify,
-    propose_headers,
-    shape_row,
-)
+from ragstream_core.agents.shape import Shape, classify, propose_headers, role_is_sure, shape_row
 from ragstream_core.agents.shaping import shaped
+from ragstream_core.agents.subject import UNDETERMINED, settled_by
 from ragstream_core.agents.trail import advance, put_notes
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
 
@@ -28,7 +25,7 @@ OP = "a2_prompt_shaper"
 
 
 def free_keys(prompt: SuperPrompt) -> set[str]:
-    """Return the body keys the person left open.
+    """Return the body keys the person left open, be they settled by the rules or not.
 
     A key is free when it is empty, still has its default, or holds A2's own earlier proposal, and
     no header of the prompt set it; who writes SYSTEM has said the role as well.
@@ -44,17 +41,27 @@ def free_keys(prompt: SuperPrompt) -> set[str]:
     }
 
 
+def asked_of(prompt: SuperPrompt) -> str:
+    """Return the person's words that say what is asked."""
+    keys = ("task", "text", "purpose")
+    return "\n".join(prompt.body[key] for key in keys if prompt.body.get(key))
+
+
 @dataclass(frozen=True)
 class PromptShaper:
     """Stage ``a2``.
 
     Attributes:
-        project_memory: Text of the project's memory; may settle the domain.
+        project_memory: Text of the project's memory; may settle the domain, and headers.
+        hard_rules: Text of the hard rules; may settle headers.
+        older: The person's words → the older turns that share most of them, as one text.
         ask: Asks a language model what is asked for; None, or no good answer: by rules.
         enabled: Off: pass-through.
     """
 
     project_memory: str = ""
+    hard_rules: str = ""
+    older: Callable[[str], str] = lambda ask: ""
     ask: Ask | None = None
     enabled: bool = True
 
@@ -64,17 +71,17 @@ class PromptShaper:
         if not self.enabled:
             put_notes(result, OP, events=["switched off: the prompt goes on as it is"])
             return result
-        ask = "\n".join(
-            prompt.body[key] for key in ("task", "text", "purpose") if prompt.body.get(key)
-        )
+        ask = asked_of(prompt)
         past = prompt.recentConversation
         recent = str(past.get("body", ""))[int(past.get("own_start", 0)) :]
-        shape, notes = self._shape(ask, recent)
-        free = free_keys(prompt)
+        shape, notes = self._shape(ask, (self.project_memory, recent, self.older(ask)))
+        settled = settled_by({"Hard Rules": self.hard_rules, "Project Memory": self.project_memory})
+        free = free_keys(prompt) - set(settled) - (set() if role_is_sure(ask) else {"role"})
         headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}
         result.body |= {k: v for k, v in headers.items() if k != "format"}
         result.extras["shape"] = {**shape_row(shape), "headers": headers}
-        filled = ", ".join(sorted(headers)) or "nothing, all was written by you"
+        filled = ", ".join(sorted(headers)) or "nothing"
+        notes["events"] += [f"{name} says the {key}" for key, name in settled.items()]
         put_notes(
             result,
             OP,
@@ -87,12 +94,14 @@ class PromptShaper:
         )
         return result
 
-    def _shape(self, task: str, recent: str) -> tuple[Shape, dict[str, list[str]]]:
+    def _shape(
+        self, task: str, anchors: tuple[str, str, str]
+    ) -> tuple[Shape, dict[str, list[str]]]:
         """Return the shape of an ask, and the events and warnings of how it was found."""
-        rules = classify(task, self.project_memory, recent)
+        rules = classify(task, *anchors)
         if self.ask is None:
             return rules, {"events": [], "warnings": []}
-        said, missed = shaped(self.ask, task, (self.project_memory, recent), rules)
+        said, missed = shaped(self.ask, task, anchors, rules)
         if said is None:
             why = f"the language model did not classify ({missed}): by rules"
             return rules, {"events": [], "warnings": [why]}

@@ -1,7 +1,8 @@
 """Pure classification of an ask: intent, domain, deliverable, artefacts; the rubric of R-164.
 
-Rules, not a model: the same words give the same shape everywhere, and the shape says which words
-decided. First rule that fits wins, so the order of the tables is part of the rule.
+Rules, not a model: the same words give the same shape everywhere. First rule that fits wins, so the
+order of the tables is part of the rule. A role is proposed only where it is surely right: the ask
+is about software and does not ask for a mail, a summary or another text for people.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-UNDETERMINED = "undetermined"
+from ragstream_core.agents.subject import UNDETERMINED, asks_for_text, domain_of, is_software
 
 _START = r"(?:^|[.!?:;\n]\s{0,4}|\b(?:please|to|and|you|then|should|must)\s)"
 _INTENTS = (
@@ -39,18 +40,6 @@ _DELIVERABLES = (
     ("config", r"\b(?:config(?:uration)? file|ya?ml|toml|dockerfile|workflow file)\b"),
     ("code", r"\b(?:code|function|class|script|snippet|patch|implement\w*|refactor\w*|fix)\b"),
 )
-_DOMAINS = (
-    ("retrieval", "retriev rerank embed bm25 vector index chunk search semantic rag corpus"),
-    ("orchestration", "dagster pipeline asset sensor schedul job partition airflow workflow"),
-    ("database", "sql sqlite postgres database query schema transaction migration table catalog"),
-    ("security", "secur auth token secret encrypt password permission vulnerab inject csrf"),
-    ("testing", "test pytest hypothesis coverage assert mock fixture"),
-    ("deployment", "deploy docker kubernetes helm container server port install release"),
-    ("frontend", "streamlit page button css html ui browser react widget"),
-    ("machine learning", "model train neural gpu weight tokeniz transformer llm prompt agent"),
-    ("configuration", "config setting environ yaml toml flag option default"),
-    ("storage", "file disk fsync atomic backup snapshot durable directory path"),
-)
 _ROLES = {
     "compare": "a technical consultant who weighs options evenly",
     "review": "a careful senior reviewer",
@@ -73,9 +62,9 @@ _FORMATS = {
     "config": "the file in one code block, then one line a changed key",
     "code": "code in one block, then a short explanation",
     "answer": "the direct answer first, then the reasons",
+    "text": "the text itself, ready to be used",
 }
 INTENTS = tuple(_ROLES)
-DOMAINS = tuple(name for name, _ in _DOMAINS)
 DELIVERABLES = tuple(_FORMATS)
 _SHORT = re.compile(
     r"\b(?:brief(?:ly)?|short(?:ly)?|concise(?:ly)?|in one sentence|tl;?dr)\b", re.IGNORECASE
@@ -83,7 +72,7 @@ _SHORT = re.compile(
 _PATH_CHARS = re.compile(r"[A-Za-z0-9_~.*?\[\]/\\-]+")
 _SUFFIX = re.compile(r"[A-Za-z0-9_*\]-]\.[A-Za-z0-9]{1,8}$")
 MAX_PATH = 200
-MAX_WORDS = 5000
+_BUILT = ("tests", "code", "config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +81,8 @@ class Shape:
 
     Attributes:
         intent: ``explain``, ``fix``, ``implement``, ``review``, ``compare``, ``plan``, ….
-        domain: A subject, or ``undetermined``.
-        deliverable: ``answer``, ``code``, ``spec``, ``plan``, ``tests``, ``docs``, ….
+        domain: A subject in free text, or ``undetermined``.
+        deliverable: ``answer``, ``text``, ``code``, ``spec``, ``plan``, ``tests``, ``docs``, ….
         artefacts: Paths the answer is about, sorted.
     """
 
@@ -106,16 +95,6 @@ class Shape:
 def _first(table: Sequence[tuple[str, str]], text: str, default: str) -> str:
     found = (name for name, pattern in table if re.search(pattern, text, re.IGNORECASE))
     return next(found, default)
-
-
-def _domain(text: str, least: int = 1) -> str:
-    words = re.findall(r"[a-z0-9]{2,40}", text.lower())[:MAX_WORDS]
-    scores = [
-        (sum(any(w.startswith(stem) for stem in stems.split()) for w in words), -i, name)
-        for i, (name, stems) in enumerate(_DOMAINS)
-    ]
-    best, _, name = max(scores)
-    return name if best >= least else UNDETERMINED
 
 
 def path_tokens(text: str) -> list[str]:
@@ -135,23 +114,34 @@ def classify(task: str, *anchors: str) -> Shape:
 
     Args:
         task: The person's words.
-        anchors: In falling authority (Project Memory, the conversation): the first one that has a
-            domain settles it where the task has none.
+        anchors: In falling authority (Project Memory, the newest turns, older turns): the first
+            one that has a domain settles it where the task has none.
     """
     intent = _first(_INTENTS, task, "explain")
-    texts = ((task, 1), *((text, 2) for text in anchors))
-    domains = (_domain(text, least) for text, least in texts)
+    domains = (domain_of(task, near=anchors), *(domain_of(text, least=2) for text in anchors))
     domain = next((found for found in domains if found != UNDETERMINED), UNDETERMINED)
-    return Shape(
-        intent,
-        domain,
-        _first(_DELIVERABLES, task, "answer") if intent != "explain" else "answer",
-        tuple(sorted(path_tokens(task))),
-    )
+    return Shape(intent, domain, _deliverable(task, intent), tuple(sorted(path_tokens(task))))
+
+
+def _deliverable(task: str, intent: str) -> str:
+    """Return what is to be handed over; code only where the task is surely about software."""
+    if asks_for_text(task):
+        return "text"
+    found = _first(_DELIVERABLES, task, "answer") if intent != "explain" else "answer"
+    return "answer" if found in _BUILT and not is_software(task) else found
+
+
+def role_is_sure(task: str) -> bool:
+    """Say whether the role by the intent is surely right for a task; else none is better.
+
+    The intent must stand in its words, which are English ones, and not be the default.
+    """
+    known = _first(_INTENTS, task, "") != ""
+    return known and is_software(task) and not asks_for_text(task)
 
 
 def propose_headers(shape: Shape, task: str) -> dict[str, str]:
-    """Propose role, format and depth for a shape; the caller fills only what is free."""
+    """Propose role, format and depth for a shape; the caller fills only what is free and sure."""
     proposal = {"role": _ROLES[shape.intent], "format": _FORMATS[shape.deliverable]}
     if _SHORT.search(task):
         proposal["depth"] = "low"

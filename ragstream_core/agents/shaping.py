@@ -1,8 +1,9 @@
-"""A2's forms with a language model: it chooses from the words that the rules know, and from files.
+"""A2's forms with a language model: it chooses from words that are there, and from files.
 
-Shaper: intent, domain and deliverable by name. Audit: a topic that the passages' own titles hold,
-and eligible files. What it may not decide (a domain that Project Memory settles where the task does
-not, a file that is off) stays, and the attempt is a warning.
+Shaper: intent and deliverable by name, the domain by name or in words of the task and its anchors.
+Audit: a topic that the passages' own titles hold, eligible files, the intent whose role fits. What
+it may not decide (a domain that Project Memory settles where the task does not, a file that is
+off, a header that is settled) stays, and the attempt is noted.
 """
 
 from __future__ import annotations
@@ -13,24 +14,30 @@ from pydantic import Field
 
 from ragstream_core.agents.asking import Answer, Ask, own, passage, question
 from ragstream_core.agents.judging import MAX_CHARS
-from ragstream_core.agents.shape import DELIVERABLES, DOMAINS, INTENTS, UNDETERMINED, Shape
+from ragstream_core.agents.reading import stemmed_terms
+from ragstream_core.agents.shape import DELIVERABLES, INTENTS, Shape
+from ragstream_core.agents.subject import DOMAINS, MAX_DOMAIN, UNDETERMINED
 from ragstream_core.records import Chunk
 
 MAX_ANCHOR_CHARS = 4_000
-"""So much of Project Memory and of the newest turns is shown."""
+"""So much of Project Memory, of the newest turns and of older ones is shown."""
+MAX_DOMAIN_WORDS = 4
 MAX_FILES = 200
 """So many eligible files are shown to the audit."""
 _SHAPE = (
-    "You classify what somebody asks for in the text named task, knowing Project Memory and the"
-    " newest turns of the conversation (memory, recent) where they are given.\n"
+    "You classify what somebody asks for in the text named task, knowing Project Memory, the"
+    " newest turns of the conversation and older ones (memory, recent, older) where they are"
+    " given.\n"
     f"intent: one of {', '.join(INTENTS)}. deliverable: one of {', '.join(DELIVERABLES)}.\n"
-    f"domain: one of {', '.join(DOMAINS)}, or {UNDETERMINED}."
+    f"domain: what it is about in one to four words of these texts, or one of"
+    f" {', '.join(DOMAINS)}, or {UNDETERMINED}."
 )
 _AUDIT = (
     "Passages were found for the task. Say whether they show that something else is meant.\n"
     "topic: the one word from the passages' titles (the text named titles) that says what the task"
     " is about, or an empty text. files: those of the text named files that must be looked at as"
-    " well and that no passage comes from; usually none."
+    " well and that no passage comes from; usually none. role: who is best asked, by what that"
+    f" person does, one of {', '.join(INTENTS)}; an empty text unless you are sure."
 )
 
 
@@ -38,7 +45,7 @@ class Shaped(Answer):
     """What is asked for."""
 
     intent: str = Field(max_length=40, json_schema_extra={"enum": list(INTENTS)})
-    domain: str = Field(max_length=40, json_schema_extra={"enum": [*DOMAINS, UNDETERMINED]})
+    domain: str = Field(max_length=MAX_DOMAIN)
     deliverable: str = Field(max_length=40, json_schema_extra={"enum": list(DELIVERABLES)})
 
 
@@ -47,36 +54,39 @@ class Audited(Answer):
 
     topic: str = Field(max_length=41)
     files: list[str] = Field(max_length=10)
+    role: str = Field("", max_length=40)
 
 
-def shaped(ask: Ask, task: str, anchors: tuple[str, str], rules: Shape) -> tuple[Shape | None, str]:
+def shaped(ask: Ask, task: str, anchors: Sequence[str], rules: Shape) -> tuple[Shape | None, str]:
     """Ask what is asked for.
 
     Args:
         ask: Asks the model.
         task: The person's words.
-        anchors: Project Memory, and the newest turns.
+        anchors: Project Memory, the newest turns, older turns.
         rules: The shape by rules; its artefacts stay.
 
     Returns:
         The shape and an empty text, or None and why there is none.
     """
     parts = [own("task", task)]
-    named = zip(("memory", "recent"), anchors, strict=True)
+    named = zip(("memory", "recent", "older"), anchors, strict=True)
     parts += [own(name, text[:MAX_ANCHOR_CHARS]) for name, text in named if text.strip()]
-    said, missed = ask(question(_SHAPE, parts), Shaped, _unknown_word)
+    shown = frozenset(stemmed_terms("\n".join((task, *anchors))))
+    said, missed = ask(question(_SHAPE, parts), Shaped, lambda answer: _unknown_word(answer, shown))
     if said is None:
         return None, missed
     return Shape(said.intent, said.domain, said.deliverable, rules.artefacts), ""
 
 
-def _unknown_word(said: Shaped) -> str:
-    known = (
-        said.intent in INTENTS
-        and said.deliverable in DELIVERABLES
-        and said.domain in (*DOMAINS, UNDETERMINED)
-    )
-    return "" if known else "it names what is not on the list"
+def _unknown_word(said: Shaped, shown: frozenset[str]) -> str:
+    if said.intent not in INTENTS or said.deliverable not in DELIVERABLES:
+        return "it names what is not on the list"
+    own_words = stemmed_terms(said.domain)
+    grounded = own_words and len(said.domain.split()) <= MAX_DOMAIN_WORDS
+    if said.domain in (*DOMAINS, UNDETERMINED) or (grounded and shown >= frozenset(own_words)):
+        return ""
+    return "it names a domain that no text holds"
 
 
 def audited(
@@ -101,6 +111,8 @@ def audited(
 
 
 def _not_there(said: Audited, words: Collection[str], eligible: Collection[str]) -> str:
+    if said.role not in ("", *INTENTS):
+        return "it names a role that is not on the list"
     if said.topic and said.topic.lower() not in words:
         return "it names a topic that no title holds"
     return "" if set(said.files) <= set(eligible) else "it names a file that is not there"

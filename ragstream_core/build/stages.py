@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.a1_file_injector import FileInjector
-from ragstream_core.agents.a2_audit import Audit
+from ragstream_core.agents.a2_audit import PROJECT_MEMORY, Audit
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
@@ -107,7 +107,13 @@ def _preprocessing(
 def _shaper(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return PromptShaper(inputs.texts["project_memory"], enabled=settings.agents.a2)
+    memory = ConversationMemory(workspace, inputs, "a2_prompt_shaper")
+    return PromptShaper(
+        inputs.texts["project_memory"],
+        inputs.texts["hard_rules"],
+        memory.older,
+        enabled=settings.agents.a2,
+    )
 
 
 def _injector(
@@ -246,7 +252,11 @@ def _audit(
     views = _views(workspace, inputs)
     alone = len(views) == 1
     eligible = {p if alone else f"{view.project}/{p}" for view in views for p in view.paths}
-    return Audit(sorted(eligible), enabled=settings.agents.a2)
+    texts = {
+        "Hard Rules": inputs.texts["hard_rules"],
+        PROJECT_MEMORY: inputs.texts["project_memory"],
+    }
+    return Audit(sorted(eligible), texts, inputs.history.session, enabled=settings.agents.a2)
 
 
 def _enforcer(

@@ -12,14 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ragstream_core.agents.shape import (
-    DELIVERABLES,
-    DOMAINS,
-    INTENTS,
-    UNDETERMINED,
-    propose_headers,
-    shape_from,
-)
+from ragstream_core.agents.a2_prompt_shaper import free_keys
+from ragstream_core.agents.shape import DELIVERABLES, INTENTS, propose_headers, shape_from
+from ragstream_core.agents.subject import DOMAINS, MAX_DOMAIN, UNDETERMINED
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.orchestration.chain import OPS, Observer, StageFactory, run_chain
 from ragstream_core.prompting.reparse import EDITS, SUPER_PROMPT, text_tokens
@@ -32,7 +27,7 @@ SHAPE: Mapping[str, tuple[str, ...]] = {
     "domain": (*DOMAINS, UNDETERMINED),
     "deliverable": DELIVERABLES,
 }
-"""What A2 classifies, and the words it knows for it."""
+"""What A2 classifies, and the words it knows for it; a domain may be any other text as well."""
 HEADERS = ("system", "role", "audience", "tone", "depth", "format")
 """The headers that say how to answer. What is searched for is changed in the Prompt itself."""
 PLACES: Mapping[str, str] = {
@@ -198,7 +193,12 @@ def _checked(prompt: SuperPrompt, target: str, value: str) -> str:
     if plain == before:
         return plain
     plain = plain.strip()
-    if target in SHAPE and plain not in (*SHAPE[target], before):
+    if target == "domain" and not (0 < len(plain) <= MAX_DOMAIN and "\n" not in plain):
+        raise UsageError(
+            f"a domain has 1 to {MAX_DOMAIN} characters on one line, not {len(plain)}",
+            hint=f"for example: {', '.join(DOMAINS[:3])}",
+        )
+    if target in SHAPE and target != "domain" and plain not in (*SHAPE[target], before):
         raise UsageError(
             f"A2 knows no {target} {plain!r}", hint=f"one of: {', '.join(SHAPE[target])}"
         )
@@ -210,7 +210,8 @@ def _checked(prompt: SuperPrompt, target: str, value: str) -> str:
 def _put(prompt: SuperPrompt, target: str, value: str) -> None:
     """Set a value in a copy that the caller owns.
 
-    What A2 proposes follows a changed shape; a header counts as written by the person.
+    What A2 proposes follows a changed shape, and who chooses the intent is sure of the role that
+    goes with it; a header counts as written by the person.
     """
     if target == SUPER_PROMPT:
         nonce = str(prompt.extras["fence"]["nonce"])
@@ -224,7 +225,8 @@ def _put(prompt: SuperPrompt, target: str, value: str) -> None:
     if target in SHAPE:
         shape = {**shape, target: value}
         proposed = propose_headers(shape_from(shape), "")
-        fresh = {key: text for key, text in proposed.items() if key in own}
+        follow = {*own, *({"role"} & free_keys(prompt) if target == "intent" else ())}
+        fresh = {key: text for key, text in proposed.items() if key in follow}
         prompt.body |= {key: text for key, text in fresh.items() if key != "format"}
         prompt.extras["shape"] = {**shape, "headers": {**own, **fresh}}
         return

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 
 STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 2,
-    "a2_prompt_shaper": 2,
+    "a2_prompt_shaper": 3,
     "a1_file_injector": 1,
     "retrieval": 2,
     "reranker": 1,
     "a3_nli_gate": 2,
-    "a4_condenser": 1,
-    "a2_audit": 1,
+    "a4_condenser": 2,
+    "a2_audit": 2,
     "a5_format_enforcer": 1,
     "prompt_builder": 1,
 }

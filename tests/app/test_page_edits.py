@@ -223,7 +223,7 @@ def test_the_shaper_shows_what_a2_made_and_where_from(page):  # noqa: F811
     for target in (*SHAPE, *HEADERS):
         assert field(page, target).value == value_of(step.prompt, target)
     assert "you wrote it" in field(page, "audience").label
-    assert "proposed by A2" in field(page, "role").label
+    assert "proposed by A2" in field(page, "format").label
     assert "found by A2" in field(page, "intent").label
     assert "default" in field(page, "tone").label
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.a1_file_injector import FileInjector
-from ragstream_core.agents.a2_prompt_shaper import PromptShaper
+from ragstream_core.agents.a2_prompt_shaper import PromptShaper, free_keys
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.shape import propose_headers, shape_from
@@ -138,10 +138,11 @@ def test_what_is_there_already_is_no_edit(prompt):
 @given(st.sampled_from(SHAPED), st.sampled_from(SHAPE["intent"]), WORDS)
 def test_what_a2_proposes_follows_the_shape_and_a_person_s_word_stays(prompt, intent, role):
     made = edited(prompt, {"intent": intent})
-    own = prompt.extras["shape"]["headers"]
+    own, role_is_free = prompt.extras["shape"]["headers"], "role" in free_keys(prompt)
     wanted = propose_headers(shape_from(made.extras["shape"]), "")
     for name in ("role", "format"):
-        expected = wanted[name] if name in own else value_of(prompt, name)
+        follows = name in own or (name == "role" and role_is_free and made is not prompt)
+        expected = wanted[name] if follows else value_of(prompt, name)
         assert value_of(made, name) == expected
     assume(role.strip() and "\r" not in role and role != wanted["role"])
     assert value_of(edited(prompt, {"intent": intent, "role": role}), "role") in (
@@ -189,6 +190,16 @@ def test_the_token_tree_of_an_untouched_text_is_the_builder_s(prompt):
 def test_what_is_no_target_there_is_refused(values):
     with pytest.raises(UsageError):
         edited(SHAPED[0], values)
+
+
+@given(st.text(min_size=1, max_size=60))
+def test_a_domain_is_any_short_text_on_one_line(domain):
+    plain = domain.strip()
+    if 0 < len(plain) <= 40 and not set(plain) & {"\n", "\r"}:
+        assert value_of(edited(SHAPED[0], {"domain": domain}), "domain") == plain
+    else:
+        with pytest.raises(UsageError, match="a domain has 1 to 40 characters"):
+            edited(SHAPED[0], {"domain": domain})
 
 
 def test_an_edit_that_does_not_fit_its_place_or_value_is_not_made():

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 BACKFILL = "ragstream history backfill"
 G_OP = "a0_preprocessing"
+OLDER = 3
+"""So many older turns are an anchor of A2."""
 _LOOKED_AT = 64
 _LEFT_OUT = "older turns are left out: "
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -290,6 +292,28 @@ class ConversationMemory:
             return None
         lexicon = lexicon_of(default_lexicon_text(), self.inputs.texts.get("lexicon", ""))
         return Past(self.view, self.eligible.mask, lexicon.expand)
+
+    def older(self, text: str) -> str:
+        """Return the older turns that share most words with a text, as one text, best first.
+
+        Those of the prompt's own conversation, found by BM25 alone: nothing is embedded here.
+
+        Args:
+            text: The person's words.
+
+        Raises:
+            InputUnavailable: The pinned selection was replaced since and cannot be made again.
+        """
+        from ragstream_core.lexical import Bm25
+        from ragstream_core.terms import terms
+
+        if self.view is None or not len(self.view.chunk_ids) or not self.pin.session:
+            return ""
+        mine = self._columns.sessions.where(lambda session: session == self.pin.session)
+        scores = Bm25([self.view.lexical]).scores(terms(text)) * (self.eligible.mask & mine)
+        best = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:OLDER]
+        found = [self.view.chunk_ids[row] for row in best if scores[row] > 0]
+        return "\n".join(chunk.snippet for chunk in self.view.chunks(found))
 
     def biased(self, hits: Sequence[Hit]) -> list[Hit]:
         """Add importance, recency and tags to the scores of turns; return the new order."""

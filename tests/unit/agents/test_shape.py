@@ -12,10 +12,14 @@ from ragstream_core.agents.shape import (
     classify,
     material_change,
     path_tokens,
+    propose_headers,
+    role_is_sure,
     shape_row,
 )
+from ragstream_core.agents.subject import DOMAINS
 from ragstream_core.agents.trail import notes_of, put_notes
 from ragstream_core.records import Chunk, SuperPrompt, to_json
+from tests.unit.agents.labelled_prompts import PROMPTS
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,35 @@ def test_domain_comes_from_the_task_then_from_project_memory():
         classify("why is it so?", "Dagster assets and sensors run the jobs").domain
         == "orchestration"
     )
+
+
+@pytest.mark.parametrize(("task", "intents", "software"), PROMPTS)
+def test_no_role_unless_it_is_surely_right(task, intents, software):
+    shape = classify(task)
+    role = shaped({"task": task}).body.get("role", "")
+    fitting = {propose_headers(Shape(i, "", "answer"), "")["role"] for i in intents if i}
+    assert role in fitting | ({""} if "" in intents else set())
+    assert bool(role) is role_is_sure(task)
+    assert software or shape.domain not in DOMAINS
+    assert software or shape.deliverable in ("answer", "text", "plan", "review")
+
+
+@pytest.mark.parametrize(
+    ("task", "anchors", "domain"),
+    [
+        ("Write a mail about the late pump delivery.", (), "late pump delivery"),
+        ("Schreibe etwas über die Kühlpumpen.", (), "die kühlpumpen"),
+        ("请写一份关于水泵的报告。", (), "水泵"),
+        ("The seal leaks. Which seal fits?", (), "seal"),
+        ("How often must the seal be changed?", ("All seals and seal rings of the pump",), "seal"),
+        ("Which train model has the lowest weight?", (), "undetermined"),
+        ("Which model of `train.py` has the lowest weight?", (), "machine learning"),
+        ("why is it so?", ("", "", "Pumps are old. The pumps of hall 3"), "pumps"),
+        ("why is it so?", ("", "about valves", "Pumps are old. The pumps of hall 3"), "valves"),
+    ],
+)
+def test_a_domain_is_free_text(task, anchors, domain):
+    assert classify(task, *anchors).domain == domain
 
 
 SUBJECTS = {"retrieval": "bm25", "orchestration": "dagster", "database": "sql", "frontend": "css"}
@@ -122,7 +155,7 @@ def test_what_the_person_wrote_is_never_overridden():
 
 
 def test_free_fields_are_filled_and_twice_is_once():
-    once = shaped({"task": "Fix it briefly"})
+    once = shaped({"task": "Fix `load` briefly"})
     assert "debugging" in once.body["role"]
     assert once.body["depth"] == "low"
     assert once.body.get("format", "") == ""
@@ -130,7 +163,7 @@ def test_free_fields_are_filled_and_twice_is_once():
 
 
 def test_who_says_the_system_has_said_the_role():
-    body = {"task": "Fix it", "system": "a poet"}
+    body = {"task": "Fix `load`", "system": "a poet"}
     assert shaped(body, {"explicit": ["system", "task"]}).body.get("role", "") == ""
     assert shaped(body, {"explicit": ["task"]}).body["role"]
 
@@ -151,6 +184,8 @@ def test_all_that_is_asked_says_what_is_meant(key):
         ("why is it so?", "dagster and dagster", "undetermined", "orchestration", False),
         ("why is it so?", "", "frontend", "frontend", False),
         ("why the bm25?", "dagster and dagster", "frontend", "frontend", False),
+        ("why do old pumps leak?", "", "old pumps", "old pumps", False),
+        ("why do old pumps leak?", "dagster and dagster", "pumps", "orchestration", True),
     ],
 )
 def test_a_model_settles_what_project_memory_leaves_open(task, memory, said, domain, warned):
@@ -165,6 +200,40 @@ def test_a_model_settles_what_project_memory_leaves_open(task, memory, said, dom
         told == [f"the language model says {said}; Project Memory settles it: {domain}"]
     ) is warned
     assert warned or not told
+
+
+@pytest.mark.parametrize("domain", ["old valves", "x y z a b", "the", " "])
+def test_a_model_s_domain_stands_in_the_texts_or_its_answer_is_dropped(domain):
+    def ask(messages, schema, check):
+        answer = schema(intent="explain", domain=domain, deliverable="answer")
+        return (None, said) if (said := check(answer)) else (answer, "")
+
+    prompt = shaped({"task": "why do old pumps leak?"}, ask=ask)
+    assert prompt.extras["shape"]["domain"] == "undetermined"
+    assert (
+        "did not classify (it names a domain that no text holds)"
+        in (prompt.extras["warnings"][0]["message"])
+    )
+
+
+def test_older_turns_are_an_anchor_for_rules_and_model():
+    seen = []
+
+    def ask(messages, schema, check):
+        seen.append(messages[1].text)
+        return None, "not now"
+
+    prompt = shaped({"task": "why?"}, older=lambda task: "The pumps. These pumps.", ask=ask)
+    assert prompt.extras["shape"]["domain"] == "pumps"
+    assert "The pumps. These pumps." in seen[0]
+
+
+@pytest.mark.parametrize("name", ["hard_rules", "project_memory"])
+@pytest.mark.parametrize("text", ["Role: a plumber", "You are a plumber of this town."])
+def test_hard_rules_and_project_memory_settle_headers(name, text):
+    prompt = shaped({"task": "Fix `load`"}, **{name: text})
+    assert prompt.body.get("role", "") == "" and "role" not in prompt.extras["shape"]["headers"]
+    assert any("says the role" in e["message"] for e in prompt.extras["events"])
 
 
 def test_switched_off_passes_through_with_an_event():
@@ -242,6 +311,91 @@ def test_an_eligible_file_that_a_fact_names_comes_into_scope():
     before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml"], issues=False, pool=off)
     assert not needs_rerun(before, after)
     assert any("switched OFF" in e["message"] for e in after.extras["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("session", "domain"), [("chat", "pumps"), ("other", "undetermined"), ("", "undetermined")]
+)
+def test_older_turns_of_the_conversation_settle_a_domain_that_no_title_does(session, domain):
+    before, _ = audited(VAGUE, headings=("Alpha", "Beta", "Gamma"))
+    past = [
+        Chunk(f"history::{n}", f"chat/{n}", "These are pumps.", (0, 9), {"turn_id_end": n})
+        for n in range(2)
+    ]
+    before.base_context_chunks += past
+    before.final_selection_ids += [c.id for c in past]
+    after = Audit(session=session)(before)
+    assert after.extras["shape"]["domain"] == domain
+
+
+def test_a_guessed_domain_gives_way_to_the_evidence_and_a_person_s_does_not():
+    guessed = Shape("explain", "old words", "answer")
+    before, after = audited(guessed)
+    assert after.extras["shape"]["domain"] == "gate"
+    before.extras["edits"] = [{"target": "domain"}]
+    stays = Audit()(before)
+    assert stays.extras["shape"]["domain"] == "old words"
+    assert any("stays old words" in e["message"] for e in stays.extras["events"])
+    by_memory = Audit(texts={"Project Memory": "About old words"})(audited(guessed)[0])
+    assert by_memory.extras["shape"]["domain"] == "old words"
+
+
+def coded(task="Fix it", **body):
+    """A prompt whose evidence is code, after A4."""
+    prompt, _ = audited(Shape("fix", "retrieval", "answer"), issues=False)
+    prompt.body |= {"task": task, **body}
+    prompt.base_context_chunks = [
+        Chunk(f"c{i}.py::x::0", f"c{i}.py", "x", (0, 1), {}) for i in range(3)
+    ]
+    prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
+    prompt.extras["explicit"] = sorted(body)
+    return prompt
+
+
+def test_the_audit_refines_a_role_that_was_left_open_and_that_is_no_re_run():
+    before = coded()
+    after = Audit()(before)
+    assert "debugging" in after.body["role"] and not needs_rerun(before, after)
+    assert after.extras["shape"]["headers"] == {"role": after.body["role"]}
+    assert any("settles the role" in e["message"] for e in after.extras["events"])
+    assert to_json(Audit()(after)) == to_json(after)
+    assert before.body.get("role", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "texts", "who"),
+    [
+        (coded(role="a poet"), {}, "you settled"),
+        (coded(system="a poet"), {}, "you settled"),
+        (coded(), {"Hard Rules": "You are a plumber."}, "Hard Rules settled"),
+        (coded(), {"Project Memory": "Role: a plumber"}, "Project Memory settled"),
+    ],
+)
+def test_what_is_settled_stays_and_the_attempt_is_reported(prompt, texts, who):
+    after = Audit(texts=texts)(prompt)
+    assert after.body == prompt.body
+    assert any(who in e["message"] and "ignored" in e["message"] for e in after.extras["events"])
+    assert to_json(Audit(texts=texts)(after)) == to_json(after)
+
+
+def test_a_mail_gets_no_role_and_a_lock_keeps_everything():
+    mail = coded("Write an email about the fix in loader.py")
+    locked = coded()
+    locked.extras["pool"] = {"lock": True}
+    for prompt in (mail, locked):
+        assert Audit()(prompt).body == prompt.body
+
+
+@pytest.mark.parametrize(("role", "refined"), [("review", "reviewer"), ("", ""), ("poet", "")])
+def test_a_model_names_a_role_from_the_list(role, refined):
+    def ask(messages, schema, check):
+        answer = schema(topic="", files=[], role=role)
+        return (None, said) if (said := check(answer)) else (answer, "")
+
+    before, _ = audited(VAGUE, issues=False)
+    after = Audit(ask=ask)(before)
+    assert refined in after.body.get("role", "") and bool(after.body.get("role")) is bool(refined)
+    assert (role == "poet") is bool(after.extras["warnings"])
 
 
 @pytest.mark.parametrize(("topic", "settled"), [("strict", True), ("gate", False), ("", True)])

@@ -240,6 +240,9 @@ def test_older_turns_are_questioned_like_documents(space):
     prompt, key = made(space, session="talk")
     ledger = {row["chunk_id"] for row in prompt.extras["decisions"]}
     view = ConversationMemory(space, inputs_of(prompt), "retrieval").view
+    older = ConversationMemory(space, inputs_of(prompt), "a2_prompt_shaper").older
+    assert "ship 12?" in older("Pegasus and ship 12").split("\n")[0]  # Layer E, an anchor of A2
+    assert older("zebra") == "" and "ship 29" not in older("ship 29")  # that one is in Layer G
     rules = {i: only(why_not(space, i, key))["rule"] for i in view.chunk_ids if i not in ledger}
     assert set(rules.values()) == {"not_listed", "not_eligible"}
     shown = [i for i, rule in rules.items() if rule == "not_eligible"]

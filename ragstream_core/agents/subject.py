@@ -1,0 +1,160 @@
+"""What an ask is about: its domain in free text, and whether it is surely about software.
+
+A domain is one of the names below where a word of that trade stands in the text, or one of its
+everyday words in a text that is surely about software ("train", "model" and "weight" alone may mean
+railways); else the person's own words: what stands behind "about", or what they say twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ragstream_core.agents.instructions import is_saying, what_is_asked
+from ragstream_core.terms import stems, terms
+
+UNDETERMINED = "undetermined"
+MAX_DOMAIN = 40
+MAX_WORDS = 5000
+# trade words | everyday words
+_DOMAINS = (
+    ("retrieval", "rerank embed bm25", "retriev vector index chunk search semantic rag corpus"),
+    ("orchestration", "dagster airflow", "pipeline asset sensor schedul job partition workflow"),
+    (
+        "database",
+        "sql sqlite postgres",
+        "database query schema transaction migration table catalog",
+    ),
+    ("security", "csrf", "secur auth token secret encrypt password permission vulnerab inject"),
+    ("testing", "pytest", "test hypothesis coverage assert mock fixture"),
+    ("deployment", "docker kubernetes", "deploy helm container server port install release"),
+    ("frontend", "streamlit css html", "page button ui browser react widget"),
+    ("machine learning", "tokeniz llm gpu", "model train neural weight transformer prompt agent"),
+    ("configuration", "yaml toml", "config setting environ flag option default"),
+    ("storage", "fsync", "file disk atomic backup snapshot durable directory path"),
+)
+DOMAINS = tuple(name for name, _, _ in _DOMAINS)
+CODE_SUFFIX = re.compile(
+    r"\.(?:py|pyi|ipynb|js|jsx|ts|tsx|java|kt|go|rs|c|h|cc|cpp|hpp|cs|rb|php|swift|scala|sh|sql|tf"
+    r"|proto|lua|pl|r|jl|vue|svelte)\b",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"https?://\S{1,400}")
+_SOFTWARE = re.compile(
+    r"`[^`\n]{0,80}[\w)]`|^```|\b\w+\(\)|\b[a-z]\w*_[a-z]\w*\b|\b[A-Z]\w+(?:Error|Exception)\b"
+    r"|\b(?i:python|javascript|typescript|golang|c\+\+|sqlite3?|postgres(?:ql)?|mysql|faiss|numpy"
+    r"|pytest|unit[ -]tests?|traceback|stack ?trace|segfault|docker(?:file)?|docker-compose"
+    r"|kubernetes|github|gitlab|pull requests?|merge requests?|code ?base|source code|refactor"
+    r"|dagster|airflow|streamlit|bm25|cross-encoder)\b",
+    re.MULTILINE,
+)
+_TEXTS = (
+    r"e-?mails?|mails?|letters?|courriels?|lettres?|cartas?|correos?|brief|anschreiben|nachricht"
+    r"|summar(?:y|ies)|zusammenfassung|résumé|minutes|report|bericht|rapport|informe|story|stories"
+    r"|geschichte|poem|gedicht|speech|rede|essay|article|blog post|press release|announcement"
+    r"|newsletter|invitation|einladung|play|message|memo"
+)
+_WRITES = re.compile(
+    r"\b(?:(?:re)?write|draft|compose|prepare|improve|polish|proofread|review|schreib\w{0,3}"
+    r"|verfass\w{0,2}|erstell\w{0,2}|écri\w{1,5}|rédige\w{0,2}|escrib\w{1,3}|redact\w{1,2}"
+    rf"|scriv\w{{1,4}})\b[^.!?\n]{{0,60}}\b(?:{_TEXTS})\b"
+    r"|\b(?:summari[sz]e|translate|übersetz\w{0,2}|traduis|traduce|riassumi|résume[rz]?)\b"
+    r"|\bfass\w{0,2}\b[^.!?\n]{0,80}\bzusammen\b|总结|總結|翻译|翻譯|邮件|要約|翻訳",
+    re.IGNORECASE,
+)
+_ABOUT = re.compile(
+    r"\b(?:about|regarding|concerning|on the subject of|über|bezüglich|zum thema|à propos de"
+    r"|au sujet de|sobre|acerca de|riguardo a)"
+    r"\s+((?:[^\W\d_][\w-]{0,30}\s+){0,4}[^\W\d_][\w-]{0,30})"
+    r"|(?:关于|關於)([^，。？！\s的]{2,12})|([^、。？！\sはがを]{2,12})について",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[^\W\d_][\w-]{2,30}")
+_LITTLE = frozenset(stems("thing things way please question answer example detail point today new"))
+
+
+def is_software(text: str) -> bool:
+    """Say whether a text is surely about software: code, an error's name, a tool of the trade."""
+    plain = _URL.sub(" ", text)
+    return bool(_SOFTWARE.search(plain) or CODE_SUFFIX.search(plain))
+
+
+def asks_for_text(text: str) -> bool:
+    """Say whether a mail, a summary, a translation or another text for people is asked for."""
+    return _WRITES.search(text) is not None
+
+
+def domain_of(text: str, *, least: int = 1, near: Sequence[str] = ()) -> str:
+    """Return what a text is about, at most 40 characters, or ``undetermined``.
+
+    Args:
+        text: A task, or an anchor.
+        least: How many words of a named domain it takes.
+        near: Anchors: of the text's words, the one they say most often, twice at least, is its
+            subject where it names none itself.
+    """
+    return _named(text, least) or _own_words(text, near) or UNDETERMINED
+
+
+def settled_by(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that Hard Rules or Project Memory settle: header → who settles it.
+
+    Args:
+        texts: Name of the text, for people → the text, in falling authority.
+    """
+    found: dict[str, str] = {}
+    for name, text in texts.items():
+        for key, pattern in _SETTLES.items():
+            if pattern.search(text):
+                found.setdefault(key, name)
+    return found
+
+
+_SETTLES = {
+    "role": re.compile(
+        r"^[\W\d]{0,6}(?:role|rolle|persona)\s*[:=]"
+        r"|\b(?:you are|act as|du bist|sie sind) (?:an?|the|eine?|de[rs]|die) ",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    "format": re.compile(r"^[\W\d]{0,6}(?:format|output)\s*[:=]", re.IGNORECASE | re.MULTILINE),
+    "depth": re.compile(r"^[\W\d]{0,6}(?:depth|length)\s*[:=]", re.IGNORECASE | re.MULTILINE),
+}
+
+
+def _named(text: str, least: int) -> str:
+    words = re.findall(r"[a-z0-9]{2,40}", text.lower())[:MAX_WORDS]
+    sure = is_software(text)
+    best, found = 0, ""
+    for name, trade, everyday in _DOMAINS:
+        known = _count(words, trade)
+        score = known + _count(words, everyday)
+        if score >= least and score > best and (known or sure):
+            best, found = score, name
+    return found
+
+
+def _count(words: Sequence[str], begins: str) -> int:
+    return sum(word.startswith(tuple(begins.split())) for word in words)
+
+
+def _own_words(text: str, near: Sequence[str]) -> str:
+    """Return the subject of a text in its own words, or an empty text."""
+    about = _ABOUT.search(text)
+    if about:
+        said = [
+            word
+            for word in (about[1] or about[2] or about[3]).split()
+            if terms(word) and not is_saying(word)
+        ]
+        return " ".join(said)[:MAX_DOMAIN].strip().lower()
+    surface: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for word in _NAME.findall(what_is_asked(text))[:MAX_WORDS]:
+        stem = next(iter(terms(word)), "")
+        if stem and stem not in _LITTLE and not is_saying(word):
+            counts[stem] += 1
+            surface.setdefault(stem, word.lower())
+    others = Counter(stem for anchor in near for stem in terms(anchor))
+    ranks = [(-(n + others[stem]), stem) for stem, n in counts.items() if n > 1 or others[stem] > 1]
+    return surface[min(ranks)[1]][:MAX_DOMAIN] if ranks else ""
