@@ -19,6 +19,7 @@ from ragstream_core.stores.pending import Inspection, inspect
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import IngestProgress, Workspace
+    from ragstream_core.chunking.profiles import ChunkProfile
     from ragstream_core.ingestion.stats import IngestionStats
 
 
@@ -26,11 +27,13 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
     """Return what an ingest of a project depends on; loads no model.
 
     Raises:
-        RagstreamError: The embedding settings name a model or backend that is not here.
+        RagstreamError: The embedding settings name a model or backend that is not here, or the
+            sizes of chunks do not fit together.
     """
     settings = workspace.config.settings
     return IngestionConfig(
         profile=settings.chunking.profile,
+        chunk_limits=profile_of(workspace).limits,
         delete_replaced=settings.ingestion.delete_replaced,
         retain_generations=settings.ingestion.retain_generations,
         max_text_bytes=settings.discovery.max_text_bytes,
@@ -42,6 +45,23 @@ def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
         exclude=tuple(settings.discovery.exclude),
         embedding=fingerprint(workspace.config),
         flat=folders.is_flat(workspace.data_dir, project),
+    )
+
+
+def profile_of(workspace: Workspace) -> ChunkProfile:
+    """Return how documents are cut: the named profile with the sizes that are set.
+
+    Raises:
+        UnknownSetting: The sizes do not fit together.
+    """
+    from ragstream_core.chunking.profiles import adjusted, chunk_profile
+
+    chosen = workspace.config.settings.chunking
+    return adjusted(
+        chunk_profile(chosen.profile),
+        size=chosen.size,
+        overlap=chosen.overlap,
+        unit=chosen.unit,
     )
 
 
@@ -71,7 +91,6 @@ def ingest(
     from ragstream_core.build import models
     from ragstream_core.build.quality import gate_of
     from ragstream_core.build.upkeep.keeping import pinned
-    from ragstream_core.chunking.profiles import chunk_profile
     from ragstream_core.chunking.words import word_offsets
     from ragstream_core.ingestion.chunker import Chunker
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
@@ -86,8 +105,8 @@ def ingest(
             workspace.config.index_dir, pinned=functools.partial(pinned, workspace.store.root)
         ),
         embedder=embedder,
-        chunkers=lambda name: Chunker(
-            chunk_profile(name),
+        chunkers=lambda _: Chunker(
+            profile_of(workspace),
             token_offsets=offsets,
             strip_markdown=workspace.config.settings.chunking.strip_markdown,
         ),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragstream_core.errors import UnknownSetting, UsageError
 
 RULES_VERSION = 2
 """Version of our own packing rules; raised with every change that moves a boundary."""
+
+MIN_SIZE, MAX_SIZE = 16, 100_000
+"""Range of a size that is set; smaller chunks say nothing, larger ones cite nothing."""
 
 Unit = Literal["tokens", "characters"]
 Overlap = Literal["section", "sentence", "word"]
@@ -42,11 +44,17 @@ class ChunkProfile:
             )
 
     @property
+    def limits(self) -> str:
+        """Size, overlap, unit and kind of overlap, as they stand in fingerprints."""
+        return f"{self.max_tokens}/{self.overlap_tokens} {self.unit} {self.overlap}"
+
+    @property
     def version(self) -> str:
         """What stands for this profile in the fingerprint: limits, rules, splitter's version."""
+        import importlib.metadata  # 20 ms that a no-op ingest does not have
+
         splitter = importlib.metadata.version("semantic-text-splitter")
-        limits = f"{self.max_tokens}/{self.overlap_tokens} {self.unit} {self.overlap}"
-        return f"{self.name} {limits} rules-{RULES_VERSION} semantic-text-splitter-{splitter}"
+        return f"{self.name} {self.limits} rules-{RULES_VERSION} semantic-text-splitter-{splitter}"
 
 
 PROFILES = {
@@ -72,3 +80,38 @@ def chunk_profile(name: str) -> ChunkProfile:
             hint=f"set chunking.profile to one of {', '.join(sorted(PROFILES))}",
         )
     return PROFILES[name]
+
+
+def adjusted(
+    profile: ChunkProfile, *, size: int = 0, overlap: int = -1, unit: Unit | Literal[""] = ""
+) -> ChunkProfile:
+    """Return a profile with other limits.
+
+    Args:
+        profile: What is not set comes from here.
+        size: Largest size of a chunk, 16 to 100,000; 0: the profile's.
+        overlap: Largest overlap, below the size; -1: the profile's share of the size.
+        unit: What both are counted in; empty: the profile's.
+
+    Raises:
+        UnknownSetting: The values do not fit together; the message names the settings.
+    """
+    given = f"chunking.size {size}"
+    if size and not MIN_SIZE <= size <= MAX_SIZE:
+        raise UnknownSetting(
+            f"{given} is outside of {MIN_SIZE} to {MAX_SIZE}", hint="0 takes that of the profile"
+        )
+    if unit and unit != profile.unit and not size:
+        raise UnknownSetting(
+            f"chunking.unit is {unit}, but chunking.size is not set: the {profile.max_tokens} of "
+            f"chunking.profile {profile.name} are {profile.unit}",
+            hint="set chunking.size too",
+        )
+    limit = size or profile.max_tokens
+    repeated = limit * profile.overlap_tokens // profile.max_tokens if overlap < 0 else overlap
+    if repeated >= limit:
+        raise UnknownSetting(
+            f"chunking.overlap {repeated} is not below the size of a chunk, {limit}",
+            hint="set chunking.overlap lower or chunking.size higher",
+        )
+    return replace(profile, max_tokens=limit, overlap_tokens=repeated, unit=unit or profile.unit)

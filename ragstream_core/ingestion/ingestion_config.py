@@ -25,6 +25,8 @@ class IngestionConfig:
 
     Attributes:
         profile: Name of the chunk profile.
+        chunk_limits: Size, overlap and unit of chunks, where they are not the profile's; part of
+            `scan_fp`.
         delete_replaced: Keep no older generation: replaced and deleted rows go at once.
         retain_generations: Generations kept otherwise, ≥ 1.
         max_text_bytes: Larger text and code files are skipped before they are read.
@@ -42,6 +44,7 @@ class IngestionConfig:
     """
 
     profile: str = "default"
+    chunk_limits: str = ""
     delete_replaced: bool = False
     retain_generations: int = 20
     max_text_bytes: int = 20_000_000
@@ -78,6 +81,7 @@ class IngestionConfig:
         return digest_of(
             {
                 "profile": self.profile,
+                "chunk_limits": self.chunk_limits,
                 "max_text_bytes": self.max_text_bytes,
                 "include": list(self.include),
                 "exclude": list(self.exclude),

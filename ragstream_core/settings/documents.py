@@ -49,6 +49,23 @@ class ChunkingConfig(Section):
     profile: Literal["default", "recursive_1024", "sentence_400"] = Field(
         "default", description="Named chunk profile; a change re-chunks and re-uses equal texts."
     )
+    size: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Largest chunk, 16 or more, in `chunking.unit`; 0: that of the profile.",
+    )
+    overlap: int = Field(
+        -1,
+        ge=-1,
+        le=100_000,
+        description="Most that a chunk repeats of the one before, below the size; -1: the "
+        "profile's share of the size.",
+    )
+    unit: Literal["", "tokens", "characters"] = Field(
+        "",
+        description="What size and overlap are counted in; empty: as the profile (tokens).",
+    )
     strip_markdown: bool = Field(
         default=False, description="Leave the markup of Markdown out of the chunks' texts."
     )

@@ -66,13 +66,13 @@ def _evaluate_documents(
     qrels: dict[str, dict[str, int]],
     progress: Progress | None,
 ) -> EvaluationResult:
-    from ragstream_core.chunking.profiles import chunk_profile
+    from ragstream_core.build.ingesting import profile_of
     from ragstream_core.chunking.words import word_offsets
     from ragstream_core.ingestion.chunker import Chunker
 
     embedder = models.embedder(workspace.config)
     settings = workspace.config.chain()
-    profile = chunk_profile(workspace.config.settings.chunking.profile)
+    profile = profile_of(workspace)
     view = CorpusView.build(
         documents,
         chunker=Chunker(profile, token_offsets=getattr(embedder, "token_offsets", word_offsets)),
