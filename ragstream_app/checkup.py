@@ -199,6 +199,8 @@ def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:
 
 
 def _data_root(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build.projects import unfit
+
     root = config.data_dir
     if not root.is_dir():
         step = f"mkdir -p {root}/doc_raw/PROJECT and put documents there"
@@ -211,6 +213,8 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
     level = "warn" if free < LOW_DISK_BYTES else "ok"
     step = "free some space; an ingest needs room for new vectors" if level == "warn" else ""
     yield Check("data root", level, f"{root}, {free / 1e9:.1f} GB free", step)
+    for name, reason in unfit(root):
+        yield Check("projects", "warn", f"{root / 'doc_raw' / name} is no project", reason)
     home = root / "dagster_home"
     recorded = config.settings.dagster.record == "dagster"
     state = "there" if home.is_dir() else "made by the first recorded run"

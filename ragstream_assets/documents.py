@@ -16,6 +16,7 @@ from ragstream_assets.previews import (
     file_metadata,
     index_metadata,
     suspicion_metadata,
+    unfit_metadata,
 )
 from ragstream_assets.progress import reporter
 from ragstream_assets.recording.outcomes import outcome
@@ -92,6 +93,8 @@ def ingest(
             collection=False,  # an asset of its own, downstream
         )
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
+        unfit = space.unfit_folders()
+    context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
     yield from reported
 
 

@@ -73,6 +73,12 @@ def file_metadata(stats: IngestionStats) -> Metadata:
     }
 
 
+def unfit_metadata(rows: Sequence[tuple[str, str]]) -> Metadata:
+    """Return the folders beside the projects' that cannot be projects, and why."""
+    shown = [{"folder": name, "reason": reason} for name, reason in rows]
+    return {"no_projects": table(shown, "folder", "reason")} if rows else {}
+
+
 def chunk_metadata(stats: IngestionStats, sample: Sequence[Chunk]) -> Metadata:
     """Return how many chunks there are, and what a few of them look like."""
     parts = [

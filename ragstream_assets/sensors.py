@@ -59,10 +59,15 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
             after[name] = known if wanted else digest
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else dg.SkipReason(f"no folder changed, of {len(names)}"),
+        skip_reason=None if requests else dg.SkipReason(_idle(workspace, len(names))),
         cursor=write_cursor(after),
         dynamic_partitions_requests=_new_partitions(instance, names),
     )
+
+
+def _idle(workspace: Workspace, projects: int) -> str:
+    unfit = [f"{name} is no project: {reason}" for name, reason in workspace.unfit_folders()]
+    return "; ".join([f"no folder changed, of {projects}", *unfit])
 
 
 def behind(workspace: Workspace, project: str) -> bool:

@@ -88,7 +88,14 @@ def status(
     rows = [workspace.status(project) for project in _wanted(workspace, projects)]
     prompts = _last_prompts(workspace.data_dir / "prompts")
     if as_json:
-        emit_json({"data_dir": str(workspace.data_dir), "projects": rows, "prompts": prompts})
+        emit_json(
+            {
+                "data_dir": str(workspace.data_dir),
+                "projects": rows,
+                "prompts": prompts,
+                "not_projects": [list(row) for row in workspace.unfit_folders()],
+            }
+        )
         return
     from ragstream_app.rendering import print_skipped, print_status
 
@@ -162,10 +169,19 @@ def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
     if not wanted:
         folder = workspace.data_dir / "doc_raw"
         raise UnknownProject(
-            f"there is no project under {folder}",
+            "; ".join([f"there is no project under {folder}", *unfit_lines(workspace)]),
             hint=f"put documents into {folder}/PROJECT/, or name another root with --data DIR",
         )
+    if not projects:
+        for line in unfit_lines(workspace):
+            note(line)
     return wanted
+
+
+def unfit_lines(workspace: Workspace) -> list[str]:
+    """Return a line for each folder that cannot be a project, for people."""
+    rows = workspace.unfit_folders()
+    return [f"no project: {name!r}: {reason}" for name, reason in rows]
 
 
 def _print(stats: IngestionStats, run_id: str) -> None:

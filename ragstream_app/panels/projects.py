@@ -56,11 +56,13 @@ def show() -> None:
             key="create project",
             on_click=_create,
             width="stretch",
-            help="3 to 64 letters, digits, dots, hyphens or underscores.",
+            help="1 to 64 letters, digits, dots, hyphens or underscores.",
         )
     with fill.popover("Upload", width="stretch", disabled=not names, help="Adds documents."):
         if names:
             uploader()
+    for name, reason in workspace().unfit_folders():
+        st.text(f"No project: {name!r}: {reason}")
     problem = st.session_state.get(PROBLEM_KEY)
     if problem:
         show_message(problem)

@@ -10,7 +10,11 @@ from pathlib import Path
 from ragstream_core.errors import InvalidName, UnknownProject
 
 FLAT = "default"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+RULE = (
+    "1 to 64 letters, digits, '.', '_', '-', starting with a letter or digit, no '..', "
+    "no name of a Windows device"
+)
 _PORTS = (f"{port}{number}" for port in ("com", "lpt") for number in range(10))
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *_PORTS})
 
@@ -19,7 +23,7 @@ def checked(project: str) -> str:
     """Return the name itself when it is a project name.
 
     Raises:
-        InvalidName: Other characters, ``..``, too short or long, or a Windows device name.
+        InvalidName: Other characters, ``..``, too long, or a Windows device name.
     """
     if (
         _NAME.fullmatch(project) is None
@@ -28,7 +32,7 @@ def checked(project: str) -> str:
     ):
         raise InvalidName(
             f"{project!r} cannot be a project name",
-            hint="3 to 64 letters, digits, '.', '_', '-', starting with a letter or digit, no '..'",
+            hint=RULE,
         )
     return project
 
@@ -48,6 +52,34 @@ def names(data_dir: Path) -> list[str]:
     return sorted(found)
 
 
+def unfit(data_dir: Path) -> list[tuple[str, str]]:
+    """Return (name, reason) of the folders of ``doc_raw`` that cannot be projects, sorted.
+
+    Hidden ones, whose name begins with a dot, are nobody's projects and not listed.
+    """
+    root = data_dir / "doc_raw"
+    if not root.is_dir():
+        return []
+    with os.scandir(root) as entries:
+        found = [(entry.name, _fault(entry)) for entry in entries if entry.name[0] != "."]
+    return sorted((_shown(name), fault) for name, fault in found if fault)
+
+
+def _shown(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")  # bytes that are no text stay in no output
+
+
+def _fault(entry: os.DirEntry[str]) -> str:
+    """Say why an entry that looks like a project is none; empty for projects and for files."""
+    if entry.is_symlink():
+        if entry.is_dir():
+            return "a link: documents are read from real folders only; move or copy them here"
+        return "" if entry.is_file() else "a link that leads nowhere; remove it"
+    if entry.is_dir(follow_symlinks=False) and not is_valid(entry.name):
+        return f"not a project name; rename it: {RULE}"
+    return ""
+
+
 def doc_dir(data_dir: Path, project: str) -> Path:
     """Return the folder of a project's documents.
 
@@ -58,6 +90,8 @@ def doc_dir(data_dir: Path, project: str) -> Path:
     checked(project)
     known = names(data_dir)
     if project not in known:
+        if fault := dict(unfit(data_dir)).get(project):
+            raise UnknownProject(f"{data_dir / 'doc_raw' / project} is no project", hint=fault)
         near = difflib.get_close_matches(project, known, n=1)
         listed = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
         raise UnknownProject(

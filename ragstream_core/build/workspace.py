@@ -53,6 +53,10 @@ class Workspace:
         """Return the names of all projects, sorted; ``default`` holds the flat files."""
         return folders.names(self.data_dir)
 
+    def unfit_folders(self) -> list[tuple[str, str]]:
+        """Return (name, reason) of the folders of ``doc_raw`` that cannot be projects, sorted."""
+        return folders.unfit(self.data_dir)
+
     def doc_dir(self, project: str) -> Path:
         """Return a project's document folder.
 
@@ -138,7 +142,7 @@ class Workspace:
             GenerationGone: Nothing is ingested.
             IntegrityError: The index is damaged, or what Chroma made of it is wrong twice.
             StoreFailed: Chroma refused or its process died.
-            OSError: Disk full; the old collection stays.
+            OperationFailed: Disk full; the old collection stays.
         """
         from ragstream_core.build import collections
 

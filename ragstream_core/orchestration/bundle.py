@@ -29,7 +29,7 @@ INDEX_PARTS = ("generation", "files", "chunks", "texts", "vectors")
 _SEAL = 65
 _NAME = re.compile(
     rf"{RECORD}|{JOURNAL}|{SNAPSHOT}|{BLOB}[0-9a-f]{{64}}"
-    rf"|index/[A-Za-z0-9][A-Za-z0-9._-]{{2,63}}/(?:{'|'.join(INDEX_PARTS)})"
+    rf"|index/[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}/(?:{'|'.join(INDEX_PARTS)})"
 )
 _KEY = re.compile(r"[0-9a-f]{64}")
 

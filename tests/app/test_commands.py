@@ -264,3 +264,23 @@ def test_reading_settings_reach_the_ingest(data, run, monkeypatch):
     assert key.encode() not in raw
     assert "café au lait".encode() in raw
     assert b"Clone with [redacted:github-token] and go on." in raw
+
+
+def test_folders_that_cannot_be_projects_are_listed_wherever_projects_are(data, run, tmp_path):
+    docs = data / "doc_raw"
+    (docs / "pg").mkdir()
+    (docs / "pg" / "note.md").write_text("# A note\n\nOf a project with a short name.\n")
+    (docs / "two words").mkdir()
+    (docs / "linked").symlink_to(tmp_path)
+    code, out, err = run("ingest")
+    assert code == 0 and "pg" in out
+    assert "no project: 'two words': not a project name; rename it" in err
+    assert "no project: 'linked': a link" in err
+    code, out, err = run("status")
+    assert code == 0 and "pg" in out and "'linked': a link" in err
+    rows = json.loads(run("status", "--json")[1])["not_projects"]
+    assert [name for name, _ in rows] == ["linked", "two words"]
+    checks = json.loads(run("doctor", "--json")[1])
+    assert [c["level"] for c in checks if c["name"] == "projects"] == ["warn", "warn"]
+    code, _, err = run("ingest", "linked")
+    assert code == 2 and "is no project" in err and "real folders only" in err

@@ -37,6 +37,13 @@ def test_a_new_folder_is_a_partition_and_a_request(space, home):
     assert json.loads(result.cursor) == {"v": 1, "projects": {"demo": digest}}
 
 
+def test_a_folder_that_is_no_project_is_told_with_its_reason(space, home):
+    (space.data_dir / "doc_raw" / "two words").mkdir()
+    first = _tick(space, home)
+    second = _tick(space, home, first.cursor)
+    assert "two words is no project: not a project name" in second.skip_reason.skip_message
+
+
 def test_unchanged_is_skipped_with_counts(space, home):
     again = _tick(space, home, _tick(space, home).cursor)
     assert not again.run_requests and not again.dynamic_partitions_requests

@@ -45,7 +45,7 @@ def messages(prompt, kind="warnings"):
 
 
 @pytest.mark.parametrize(
-    "name", ["..", "a", "../demo", "de/mo", "-x-", "con", "a..b", "x" * 65, ""]
+    "name", ["..", ".", "../demo", "de/mo", "-x-", "con", "a..b", "x" * 65, ""]
 )
 def test_names_that_could_lead_outside_are_refused(space, name):
     with pytest.raises(InvalidName, match="cannot be a project name"):
