@@ -85,6 +85,10 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
             typer.echo(f"{printable(row['project'])}: {forecast_text(row['forecast'])}")
         if UNREADABLE in row["reason"]:
             typer.echo(f"{printable(row['project'])}: {printable(row['reason'])}")
+        if standing := collection_text(row["collection"]):
+            typer.echo(f"{printable(row['project'])}: {printable(standing)}")
+            if row["collection"]["next"]:
+                typer.echo(f"  next: {row['collection']['next']}")
     if prompts:
         typer.echo("last prompts:")
     for item in prompts:
@@ -94,6 +98,23 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
         typer.echo(f"next: ragstream ingest {' '.join(stale)}")
     elif prompts:
         typer.echo(f"next: ragstream explain {prompts[0]['prompt_key'][:KEY_DIGITS]}")
+
+
+def collection_text(state: Mapping[str, Any]) -> str:
+    """Return what to know of a Chroma collection; empty where it is whole and finds all its rows.
+
+    Args:
+        state: As `ragstream_core.build.collections.state`; empty for none.
+    """
+    if state.get("problem"):
+        return f"the Chroma collection was left as it was: {state['problem']}"
+    recall = state.get("self_recall")
+    if recall is None or recall >= 1:
+        return ""
+    return (
+        f"the Chroma collection holds all {state['rows']:,} rows; its graph finds "
+        f"{recall:.1%} of a sample by their own vectors"
+    )
 
 
 def forecast_text(forecast: Mapping[str, Any]) -> str:

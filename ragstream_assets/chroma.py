@@ -1,7 +1,7 @@
 """Asset `documents/chroma_collection`: the sealed Chroma collection derived from an index.
 
-Downstream of the commit and never part of it: where this asset fails, the index is committed and
-every prompt can be asked; the collection of the last generation stays.
+Downstream of the commit and never part of it: where it cannot be made, the index is committed, the
+ingest succeeds and every prompt can be asked; the collection of the last generation stays.
 """
 
 import warnings
@@ -11,10 +11,11 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.documents import GROUP, INDEX, projects
-from ragstream_assets.failures import chosen, derived_errors
+from ragstream_assets.failures import chosen, derived_errors, failure
 from ragstream_assets.previews import table
+from ragstream_assets.recording.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_core.build.collections import compare
+from ragstream_core.build.collections import Left, compare, keep_up
 from ragstream_core.stores.chroma_making import CollectionReport
 
 CODE_VERSION = "1"
@@ -36,15 +37,51 @@ class CollectionConfig(dg.Config):
 def chroma_collection(
     context: dg.AssetExecutionContext, config: CollectionConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
-    """The same chunks for everything that speaks Chroma: sealed, verified, never half-written."""
-    space = workspace.open()
-    if not space.config.settings.vector_store.collection:
-        return dg.MaterializeResult(metadata={"made": "switched off: vector_store.collection"})
+    """The same chunks for everything that speaks Chroma: sealed, verified, never half-written.
+
+    Where it cannot be made, a run that also ingests goes on with a warning, and the check fails;
+    launched alone, the step fails.
+    """
     with derived_errors():
         (project,) = chosen(context)
-        report = space.sync_collection(project, rebuild=config.rebuild, verify_all=config.verify)
-    version = dg.DataVersion(report.receipt.digest)
-    return dg.MaterializeResult(metadata=collection_metadata(report), data_version=version)
+        done = keep_up(
+            workspace.open(),
+            project,
+            rebuild=config.rebuild,
+            verify_all=config.verify,
+            again=is_alone(context, INDEX.key),
+        )
+    return made_of(context, done, upstream=INDEX.key)
+
+
+def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
+    """Say whether a person launched a collection itself, without what it is made from."""
+    selected = context.run.asset_selection  # none or empty: all that the job holds
+    return upstream not in selected if selected else False
+
+
+def made_of(
+    context: dg.AssetExecutionContext, done: CollectionReport | Left, *, upstream: dg.AssetKey
+) -> dg.MaterializeResult[None]:
+    """Return what a collection is now, or why it was left as it was.
+
+    Args:
+        context: The step.
+        done: What became of the collection.
+        upstream: What it is made from.
+
+    Raises:
+        Failure: It could not be made, and this run was launched for it.
+    """
+    if not isinstance(done, Left):
+        version = dg.DataVersion(done.receipt.digest)
+        return dg.MaterializeResult(metadata=collection_metadata(done), data_version=version)
+    if done.failed and is_alone(context, upstream):
+        raise failure(done.why, done.next)
+    if done.failed:
+        context.log.warning(done.warning)
+        outcome(context.run_id).warn(done.warning)
+    return dg.MaterializeResult(metadata={"made": done.why, "next": done.next or "-"})
 
 
 def collection_metadata(report: CollectionReport) -> dict[str, Any]:
@@ -59,6 +96,8 @@ def collection_metadata(report: CollectionReport) -> dict[str, Any]:
         "added": report.added,
         "deleted": report.deleted,
         "vectors_verified": report.verified,
+        "self_recall": receipt.self_recall,
+        "graph": receipt.graph,
         "chromadb": receipt.chromadb,
         "collection": receipt.collection,
         "folder": dg.MetadataValue.path(str(report.folder)),

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.chroma import collection_metadata
+from ragstream_assets.chroma import is_alone, made_of
 from ragstream_assets.failures import chosen, derived_errors
 from ragstream_assets.history_previews import (
     log_metadata,
@@ -171,11 +171,10 @@ def seal_history_main(
 ) -> dg.MaterializeResult[None]:
     """The same turns for everything that speaks Chroma; nothing is embedded."""
     with derived_errors():
-        report = history_collection.kept(workspace.open(), rest_s=config.rest_s)
-    if isinstance(report, str):
-        return dg.MaterializeResult(metadata={"made": report})
-    version = dg.DataVersion(report.receipt.digest)
-    return dg.MaterializeResult(metadata=collection_metadata(report), data_version=version)
+        done = history_collection.kept(
+            workspace.open(), rest_s=config.rest_s, again=is_alone(context, SNAPSHOT.key)
+        )
+    return made_of(context, done, upstream=SNAPSHOT.key)
 
 
 @dg.multi_asset(name="roll_up", specs=[DIGEST])

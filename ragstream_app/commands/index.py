@@ -186,7 +186,7 @@ def size(count: int) -> str:
 
 
 def _print_check(result: dict[str, Any]) -> None:
-    from ragstream_app.rendering import printable
+    from ragstream_app.rendering import collection_text, printable
     from ragstream_core.history.records import HISTORY
 
     history = result["project"] == HISTORY
@@ -199,6 +199,8 @@ def _print_check(result: dict[str, Any]) -> None:
         none = "the journal is sound, nothing is embedded" if history else "no index"
         what = f"generation {result['generation']} is sound" if result["generation"] else none
         typer.echo(f"{name}: {what}")
+        if standing := collection_text(result.get("collection", {})):
+            typer.echo(f"{name}: {standing}")
     if "suspicious" in result:
         _print_suspicious(name, result["suspicious"])
     for finding in result["findings"]:

@@ -7,7 +7,7 @@ Dagster wrapped it, the timings of the stages so far.
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,11 @@ class Outcome:
     def took(self, op: str, seconds: float) -> None:
         """Add the time that an op took."""
         self.timings_ms[op] = self.timings_ms.get(op, 0.0) + seconds * 1000
+
+    def warn(self, text: str) -> None:
+        """Add a warning to what the ingest did; without an ingest there is nobody to tell."""
+        if self.stats is not None:
+            self.stats = replace(self.stats, warnings=(*self.stats.warnings, text))
 
     def made(self, step: str) -> Passed | None:
         """Return what a step of the chain made before the run was written, None in any other run.

@@ -18,7 +18,7 @@ from ragstream_assets.upkeep import PROJECT_TAG, process_tags, tidy
 from ragstream_core.build.workspace import Workspace
 
 if TYPE_CHECKING:
-    from dagster import DagsterInstance, DagsterRun, JobDefinition
+    from dagster import DagsterEvent, DagsterInstance, DagsterRun, JobDefinition
     from dagster._core.execution.plan.plan import ExecutionPlan
     from dagster._core.remote_origin import RemoteJobOrigin
 
@@ -87,11 +87,20 @@ def execute(workspace: Workspace, wanted: Wanted, left: Outcome) -> tuple[str, b
                 raise KeyboardInterrupt
     finally:
         outcomes.forget(wanted.run_id)
-    failed = [event.step_key for event in result.all_events if event.is_step_failure]
-    problem = "; ".join(f"step {step} failed" for step in failed)
+    problem = "; ".join(_said(event) for event in result.all_events if event.is_step_failure)
     if not problem and not result.success:
-        problem = "the run failed"
+        problem = f"run {wanted.run_id} failed before its first step; its log in Dagster says why"
     return problem, (run.parent_run_id or "") == wanted.parent
+
+
+def _said(event: "DagsterEvent") -> str:
+    """Return which step failed, why and what to do next, in our own words only."""
+    ours = event.step_failure_data.user_failure_data
+    why, _, next_ = (ours.description or "" if ours else "").partition("\nnext: ")
+    error = event.step_failure_data.error
+    why = why or (f"{error.cls_name}: unexpected" if error else "no reason was given")
+    next_ = next_ or "run it with --no-record --traceback to see it"
+    return f"step {event.step_key} failed: {why} (next: {next_})"
 
 
 def _create(instance: "DagsterInstance", workspace: Workspace, wanted: Wanted) -> "DagsterRun":

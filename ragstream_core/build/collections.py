@@ -10,12 +10,12 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build.projects import checked
 from ragstream_core.errors import GenerationGone, InputUnavailable, IntegrityError, RagstreamError
 from ragstream_core.history.records import HISTORY
-from ragstream_core.stores import chroma_seal
+from ragstream_core.stores import chroma_note, chroma_seal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +27,47 @@ if TYPE_CHECKING:
     from ragstream_core.retrieval.proposers import Proposer
     from ragstream_core.settings import ChainSettings
     from ragstream_core.stores.chroma_making import CollectionReport
+    from ragstream_core.stores.chroma_note import FailedAttempt
     from ragstream_core.stores.chroma_sync import Collection
 
 CATALOG = "catalog"
 CHROMA = "chroma"
+SWITCHED_OFF = "switched off: vector_store.collection"
 CACHED_STORES = 4
 STORES = "stores"
 """Folder inside an index where stores that have a `save` keep their files; derived."""
 _stores: OrderedDict[tuple[Path, str], VectorStore] = OrderedDict()
 _guard = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A collection that was left as it is.
+
+    Attributes:
+        why: The reason, for people.
+        failed: Whether it could not be made, rather than was not to be.
+        next: What to run, where it could not be made.
+    """
+
+    why: str
+    failed: bool = False
+    next: str = ""
+
+    @property
+    def warning(self) -> str:
+        """What to say of a failure; empty where there was none."""
+        return f"{self.why}\n  next: {self.next}" if self.failed else ""
+
+
+def left_behind(what: str, error: RagstreamError) -> Left:
+    """Return what to say of a collection that could not be made.
+
+    Args:
+        what: Its name for people.
+        error: Why.
+    """
+    return Left(f"{what} was left as it was: {error.message}", failed=True, next=error.hint)
 
 
 def collection_of(workspace: Workspace, project: str) -> Collection:
@@ -70,27 +102,92 @@ def sync(
 
     Raises:
         RagstreamError: It could not be done; the old collection stays.
-        OSError: Disk full.
     """
     return collection_of(workspace, project).sync(rebuild=rebuild, verify_all=verify_all)
+
+
+def keep_up(
+    workspace: Workspace,
+    project: str,
+    *,
+    rebuild: bool = False,
+    verify_all: bool = False,
+    again: bool = False,
+) -> CollectionReport | Left:
+    """Bring the collection up to date where one is kept; a failure harms nothing else.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        rebuild: Build it from the catalog even if it could be updated.
+        verify_all: Compare every vector even where nothing is to be done.
+        again: Try even if it failed for this generation already, as ``rebuild`` does.
+
+    Returns:
+        What became of it, or why it was left.
+    """
+    if not workspace.config.settings.vector_store.collection:
+        return Left(SWITCHED_OFF)
+    collection = collection_of(workspace, project)
+    try:
+        if rebuild or again:
+            return collection.sync(rebuild=rebuild, verify_all=verify_all)
+        return collection.keep_up(verify_all=verify_all)
+    except GenerationGone:
+        return Left("nothing is ingested yet")
+    except RagstreamError as error:
+        return left_behind("the Chroma collection", error)
 
 
 def sync_after_ingest(
     workspace: Workspace, project: str, *, rebuild: bool = False, verify_all: bool = False
 ) -> tuple[str, ...]:
-    """Bring the collection up to date where one is kept; what goes wrong is a warning.
+    """As `keep_up`; return the warnings of it."""
+    done = keep_up(workspace, project, rebuild=rebuild, verify_all=verify_all)
+    return (done.warning,) if isinstance(done, Left) and done.warning else ()
 
-    The index is committed by then, and the next ingest tries again.
+
+def failures(workspace: Workspace, project: str, newest: Generation | None) -> tuple[str, ...]:
+    """Return the warning of a collection that could not be made for a generation, if any."""
+    failed = _failed(workspace, project, newest)
+    return (left_behind("the Chroma collection", failed.error).warning,) if failed else ()
+
+
+def _failed(workspace: Workspace, project: str, newest: Generation | None) -> FailedAttempt | None:
+    folder = _chroma_dir(workspace, project)
+    kept = workspace.config.settings.vector_store.collection
+    if not kept or newest is None or chroma_note.noted(folder) is None:
+        return None
+    return collection_of(workspace, project).failed(newest)
+
+
+def state(workspace: Workspace, project: str, newest: Generation | None) -> dict[str, Any]:
+    """Return how a project's collection stands; reads two small files.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        newest: The newest generation, None where nothing is ingested.
+
+    Returns:
+        ``kept`` (whether the settings ask for one), ``generation`` and ``rows`` (0: there is none),
+        ``self_recall`` (share of a sample of rows that the graph finds by their own vectors; None:
+        not measured), ``graph``, ``problem`` (why it could not be made; empty where it could),
+        ``next`` (what makes it good).
     """
-    if not workspace.config.settings.vector_store.collection:
-        return ()
-    try:
-        sync(workspace, project, rebuild=rebuild, verify_all=verify_all)
-    except GenerationGone:
-        return ()
-    except (RagstreamError, OSError) as error:
-        return (f"the Chroma collection was left as it was: {error}",)
-    return ()
+    folder = chroma_seal.current(_chroma_dir(workspace, project))
+    receipt = chroma_seal.receipt_of(folder) if folder else None
+    failed = _failed(workspace, project, newest)
+    measured = receipt is not None and receipt.self_recall >= 0
+    return {
+        "kept": workspace.config.settings.vector_store.collection,
+        "generation": receipt.generation if receipt else 0,
+        "rows": receipt.rows if receipt else 0,
+        "self_recall": receipt.self_recall if receipt and measured else None,
+        "graph": receipt.graph if receipt else "",
+        "problem": failed.message if failed else "",
+        "next": failed.hint if failed else "",
+    }
 
 
 def compare(workspace: Workspace, project: str) -> list[str]:
@@ -111,12 +208,17 @@ def compare(workspace: Workspace, project: str) -> list[str]:
 
 
 def due(workspace: Workspace, project: str, newest: Generation) -> bool:
-    """Say whether a collection that is kept is not that of a generation; reads two small files."""
+    """Say whether a collection that is kept is to be made for a generation; reads small files.
+
+    One that could not be made for it is not due.
+    """
     if not workspace.config.settings.vector_store.collection:
         return False
     folder = chroma_seal.current(_chroma_dir(workspace, project))
     receipt = chroma_seal.receipt_of(folder) if folder else None
-    return receipt is None or (receipt.generation, receipt.digest) != (newest.n, newest.digest)
+    if receipt is not None and (receipt.generation, receipt.digest) == (newest.n, newest.digest):
+        return False
+    return _failed(workspace, project, newest) is None
 
 
 def require_store(settings: ChainSettings) -> None:
@@ -158,7 +260,7 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
     for pin in pins:
         collection = collection_of(workspace, pin.project)
         if collection.behind():
-            collection.sync()
+            collection.keep_up()
         seals.append(chroma_seal.seal_digest(collection.chroma_dir)[:16])
     return {"store": f"{CHROMA} {' '.join(seals)}"}
 

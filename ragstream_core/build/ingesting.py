@@ -75,7 +75,8 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
 
     if found.newest is not None and collections.due(workspace, project, found.newest):
         return None
-    return found.idle_stats(project, seconds=time.perf_counter() - began)
+    stats = found.idle_stats(project, seconds=time.perf_counter() - began)
+    return replace(stats, warnings=collections.failures(workspace, project, found.newest))
 
 
 def ingest(
@@ -128,6 +129,8 @@ def ingest(
 
 def status(workspace: Workspace, project: str) -> dict[str, Any]:
     """Return what is indexed and what an ingest would do; see `Workspace.status`."""
+    from ragstream_core.build import collections
+
     found = _inspect(workspace, project)
     newest, pending = found.newest, found.pending
     changes = pending.changes if pending else None
@@ -156,6 +159,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         "forecast": forecast(waiting, found.found, past)._asdict(),
         "skipped": _left_out(found, past),
         "bytes": _size(index_dir),
+        "collection": collections.state(workspace, project, newest),
     }
 
 

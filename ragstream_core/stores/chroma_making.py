@@ -1,8 +1,10 @@
 """Makes a sealed Chroma collection: one child builds, another verifies, then CURRENT names it.
 
 The first brings a copy of the last collection up to the newest generation, or builds a new one from
-the catalog; nothing is embedded. The second checks a copy of the result. Killed anywhere, readers
-have the old collection and the next call starts again.
+the catalog; nothing is embedded. The second checks a copy of the result: every id, text and vector,
+and how many rows of a sample find themselves. Too few of these lead to one build with a denser
+graph and to nothing worse. Killed anywhere, readers have the old collection and the next call
+starts again.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from ragstream_core.stores.chroma_copies import STAGING, copy_checked, copy_of
 from ragstream_core.stores.chroma_names import collection_name
 from ragstream_core.stores.chroma_process import ChromaProcess
 from ragstream_core.stores.chroma_seal import Receipt
+from ragstream_core.stores.naming import check_hint, label
+from ragstream_core.stores.vector_store_chroma import DENSE, STANDARD
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 JOB_S = 300.0
 ROW_S = 0.05
 """A child may take five minutes and a twentieth of a second a row."""
+ENOUGH = 0.99
+"""With a smaller `self_recall` the graph is built once more, denser, and then sealed anyway."""
+SPARSE = "too few rows found themselves: built anew with a denser graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class CollectionReport:
         reason: Why it was rebuilt; empty otherwise.
         added: Rows added.
         deleted: Rows deleted.
-        verified: Vectors that were checked.
+        verified: Vectors that were compared with the catalog's.
         seconds: How long it took.
     """
 
@@ -71,8 +78,8 @@ def why(collection: Collection, newest: Generation, now: Receipt | None) -> tupl
         return True, "there is none"
     if now.embed_fp != newest.embed_fp:
         return True, f"made by model {now.embed_fp[:12]}, the index by {newest.embed_fp[:12]}"
-    if _minor(now.chromadb) != _minor(_chromadb_version()):
-        return True, f"written by chromadb {now.chromadb}, this is {_chromadb_version()}"
+    if _minor(now.chromadb) != _minor(chromadb_version()):
+        return True, f"written by chromadb {now.chromadb}, this is {chromadb_version()}"
     if now.dead > now.rows:
         return True, f"{now.dead} dead rows for {now.rows} live ones"
     if now.digest != newest.digest or now.generation != newest.n:
@@ -86,7 +93,8 @@ def _minor(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
-def _chromadb_version() -> str:
+def chromadb_version() -> str:
+    """Return the version of chromadb that is installed; imports nothing of it."""
     from importlib import metadata
 
     return metadata.version("chromadb")
@@ -106,24 +114,29 @@ class Making:
         self.of = collection
         self.newest = newest
         self.old = chroma_seal.current(collection.chroma_dir)
-        self.name = collection.name or collection_name(collection.project)
+        known = sealed(collection)  # one that is there keeps the name that tools know it by
+        mapped = known.collection if known and known.project == collection.project else ""
+        self.name = collection.name or mapped or collection_name(collection.project)
         self.patience = JOB_S + ROW_S * newest.counts.get("chunks", 0)
 
     def run(self, *, rebuild: bool, verify_all: bool) -> CollectionReport:
         """Do what is to be done; see `Collection.sync`."""
         now = sealed(self.of)
         useless, cause = why(self.of, self.newest, now)
-        damage = ""
-        if now and self.old and not (useless or rebuild):
+        reason = (cause if useless else "") or ("asked for" if rebuild else "")
+        if now and self.old and not reason:
             try:
-                if cause:
-                    return self._make(now, verify_all=verify_all)
-                checked = self.look(self.old, vectors=verify_all)
-                return CollectionReport(now, self.old, "unchanged", verified=checked)
+                if not cause:
+                    compared = self.look(self.old, vectors=verify_all)
+                    return CollectionReport(now, self.old, "unchanged", verified=compared)
+                if updated := self._make(now, now.graph):
+                    return updated
+                reason = SPARSE
             except (StoreFailed, IntegrityError) as error:
-                damage = error.message
-        reason = damage or (cause if useless else "") or "asked for"
-        return replace(self._make(None, verify_all=True), made="rebuilt", reason=reason)
+                reason = error.message
+        graphs = (DENSE,) if reason == SPARSE else (STANDARD, DENSE)
+        made = next(made for graph in graphs if (made := self._make(None, graph)))
+        return replace(made, made="rebuilt", reason=reason)
 
     def look(self, folder: Path, *, vectors: bool) -> int:
         """Compare a sealed folder with its receipt, and ask it for every vector where wanted.
@@ -136,28 +149,33 @@ class Making:
             StoreFailed: The child died or Chroma refused.
         """
         if vectors:
-            return self.verify(folder, None)
+            return int(self._verified(folder)["vectors"])
         with copy_of(folder):
             return 0
 
-    def _make(self, base: Receipt | None, *, verify_all: bool) -> CollectionReport:
+    def _make(self, base: Receipt | None, graph: str) -> CollectionReport | None:
+        """Make, verify and seal one; None where a denser graph is to be tried instead."""
         with self._staging(base) as staging:
-            built = self._build(staging)
+            built = self._build(staging, graph)
             manifest = _manifest(self.of)
             replace_bytes(staging / MANIFEST_NAME, manifest)
-            receipt = self._receipt(built, base, sha256_hex(manifest))
-            chroma_seal.write_receipt(staging, receipt)
-            checked = self.verify(staging, None if verify_all else built["added"])
-            sealed = self._name()
-            publish_dir(staging, sealed)
-        chroma_seal.point_to(self.of.chroma_dir, sealed)
+            receipt = chroma_seal.write_receipt(
+                staging, replace(self._receipt(built, base, sha256_hex(manifest)), graph=graph)
+            )
+            found = self._verified(staging)
+            if found["self_recall"] < ENOUGH and graph != DENSE:
+                return None
+            receipt = chroma_seal.note_recall(staging, receipt, found["self_recall"])
+            folder = self._name()
+            publish_dir(staging, folder)
+        chroma_seal.point_to(self.of.chroma_dir, folder)
         return CollectionReport(
-            chroma_seal.receipt_of(sealed) or receipt,
-            sealed,
+            receipt,
+            folder,
             "updated",
-            added=len(built["added"]),
+            added=built["added"],
             deleted=built["deleted"],
-            verified=checked,
+            verified=found["vectors"],
         )
 
     @contextlib.contextmanager
@@ -170,25 +188,27 @@ class Making:
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
-    def _build(self, staging: Path) -> dict[str, Any]:
+    def _build(self, staging: Path, graph: str) -> dict[str, Any]:
         with ChromaProcess() as child:
-            return child.ask("build", self._job(staging), within_s=self.patience)
+            return child.ask("build", self._job(staging, graph), within_s=self.patience)
 
-    def verify(self, folder: Path, ids: list[str] | None) -> int:
-        """Check a copy, so that what is sealed is what the first child wrote; return how many.
+    def _verified(self, folder: Path) -> dict[str, Any]:
+        """Check a copy, so that what is sealed is what the first child wrote.
 
         Raises:
             IntegrityError: The collection is not that of the generation.
         """
         with copy_of(folder) as copy, ChromaProcess() as child:
-            found = child.ask("verify", {**self._job(copy), "ids": ids}, within_s=self.patience)
+            found = child.ask("verify", self._job(copy, STANDARD), within_s=self.patience)
         if found["faults"]:
             raise IntegrityError(
-                f"the Chroma collection of {self.of.project}: {'; '.join(found['faults'][:3])}"
+                f"the Chroma collection of {label(self.of.index_dir)}: "
+                f"{'; '.join(found['faults'][:3])}",
+                hint=check_hint(self.of.index_dir),
             )
-        return int(found["vectors"])
+        return found
 
-    def _job(self, folder: Path) -> dict[str, Any]:
+    def _job(self, folder: Path, graph: str) -> dict[str, Any]:
         return {
             "folder": str(folder.absolute()),
             "name": self.name,
@@ -197,6 +217,7 @@ class Making:
                 "embed_fp": self.newest.embed_fp,
                 **({"model": self.of.model} if self.of.model else {}),
             },
+            "graph": graph,
             "index_dir": str(self.of.index_dir.absolute()),
             "project": self.of.project,
             "generation": self.newest.n,

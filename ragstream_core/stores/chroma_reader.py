@@ -125,7 +125,7 @@ class CollectionReader:
             OSError: Disk full.
         """
         self._close()
-        report = self.collection.sync()
+        report = self.collection.keep_up()
         if report.made != "unchanged":
             self._healed(f"{report.made}: {report.reason or 'the index is newer'}")
         leave = contextlib.ExitStack()

@@ -12,7 +12,7 @@ import hashlib
 import json
 import sqlite3
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class Receipt:
         dead: Rows deleted since the collection was last built from nothing; Chroma keeps them.
         chromadb: Version that wrote it.
         manifest: sha256 of ``file_manifest.json`` inside.
+        graph: How its graph was built: a name of `vector_store_chroma.GRAPHS`.
+        self_recall: Share of a sample of rows that find themselves, 0…1; -1: never measured.
         answers: Digest of the database's rows.
         files: Relative path → sha256; empty for files that hold nothing yet.
     """
@@ -64,6 +66,8 @@ class Receipt:
     dead: int
     chromadb: str
     manifest: str
+    graph: str = "standard"
+    self_recall: float = -1.0
     answers: str = ""
     files: dict[str, str] = field(default_factory=dict)
 
@@ -98,17 +102,30 @@ def seal_digest(chroma_dir: Path) -> str:
         return ""
 
 
-def write_receipt(folder: Path, receipt: Receipt) -> None:
-    """Write the receipt of a finished folder; its files and rows are digested here.
+def write_receipt(folder: Path, receipt: Receipt) -> Receipt:
+    """Write the receipt of a finished folder, and return it; files and rows are digested here.
 
     Raises:
         OSError: A file cannot be read or written.
     """
-    whole = asdict(receipt) | {
-        "answers": answers_digest(folder / DATABASE),
-        "files": {name: _receipted(folder, name) for name in _names(folder)},
-    }
-    replace_text(folder / RECEIPT, json.dumps({"format": FORMAT, **whole}, indent=1))
+    whole = replace(
+        receipt,
+        answers=answers_digest(folder / DATABASE),
+        files={name: _receipted(folder, name) for name in _names(folder)},
+    )
+    note_recall(folder, whole, receipt.self_recall)
+    return whole
+
+
+def note_recall(folder: Path, receipt: Receipt, self_recall: float) -> Receipt:
+    """Write a whole receipt with what `verify` found, and return it.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    whole = replace(receipt, self_recall=self_recall)
+    replace_text(folder / RECEIPT, json.dumps({"format": FORMAT, **asdict(whole)}, indent=1))
+    return whole
 
 
 def point_to(chroma_dir: Path, folder: Path) -> None:

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.atomic import make_private_dir
-from ragstream_core.errors import GenerationGone, IntegrityError, StoreFailed
-from ragstream_core.stores import catalog_read, chroma_seal
+from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, StoreFailed
+from ragstream_core.records.identity import digest_of
+from ragstream_core.stores import catalog_read, chroma_note, chroma_seal
 from ragstream_core.stores.chroma_copies import sweep
-from ragstream_core.stores.chroma_making import CollectionReport, Making, sealed, why
+from ragstream_core.stores.chroma_making import (
+    CollectionReport,
+    Making,
+    chromadb_version,
+    sealed,
+    why,
+)
+from ragstream_core.stores.chroma_note import FailedAttempt
+from ragstream_core.stores.disk import on_disk
 from ragstream_core.stores.lock import project_lock
-from ragstream_core.stores.naming import label, update_hint
+from ragstream_core.stores.naming import check_hint, label, update_hint
 from ragstream_core.stores.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.stores.vector_store_chroma import GRAPHS
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
@@ -43,24 +54,65 @@ class Collection:
     name: str = ""
 
     def sync(self, *, rebuild: bool = False, verify_all: bool = False) -> CollectionReport:
-        """Bring the collection up to the newest generation.
+        """Bring the collection up to the newest generation; a failure is noted.
 
         Args:
             rebuild: Build it from the catalog even if it could be updated.
-            verify_all: Check every vector, not only those that changed.
+            verify_all: Compare every vector even where nothing is to be done.
 
         Raises:
             ProjectLocked: Another process is at it.
             GenerationGone: Nothing is ingested.
             IntegrityError: The index is damaged, or what Chroma made of it is wrong twice.
             StoreFailed: The child died or Chroma refused.
-            OSError: Disk full; the old collection stays.
+            OperationFailed: Disk full; the old collection stays.
         """
         began = time.perf_counter()
         with project_lock(make_private_dir(self.chroma_dir)):
-            report = Making(self, self._newest()).run(rebuild=rebuild, verify_all=verify_all)
-            sweep(self.chroma_dir, report.folder)
+            newest = self._newest()
+            with self._noting(newest), on_disk(self.chroma_dir):
+                report = Making(self, newest).run(rebuild=rebuild, verify_all=verify_all)
+                sweep(self.chroma_dir, report.folder)
         return replace(report, seconds=time.perf_counter() - began)
+
+    def keep_up(self, *, verify_all: bool = False) -> CollectionReport:
+        """As `sync`, but what failed once is not tried again before anything changed.
+
+        Args:
+            verify_all: Compare every vector even where nothing is to be done.
+
+        Raises:
+            StoreFailed: It failed for this generation with these settings; or as `sync`.
+            RagstreamError: As `sync`.
+        """
+        failed = self.failed(self._newest())
+        if failed is not None:
+            raise failed.error
+        return self.sync(verify_all=verify_all)
+
+    def failed(self, newest: Generation) -> FailedAttempt | None:
+        """Return the attempt for a generation that failed under the settings of now, if any."""
+        found = chroma_note.noted(self.chroma_dir)
+        return found if found is not None and found.key == self._key(newest) else None
+
+    @contextlib.contextmanager
+    def _noting(self, newest: Generation) -> Iterator[None]:
+        try:
+            yield
+        except GenerationGone:  # a newer one came meanwhile
+            raise
+        except RagstreamError as error:
+            again = check_hint(self.index_dir)
+            error.hint = f"{error.hint}; then {again}" if error.hint else again
+            with contextlib.suppress(OSError):
+                chroma_note.note(self.chroma_dir, self._key(newest), newest.n, error=error)
+            raise
+        with contextlib.suppress(OSError):
+            chroma_note.forget(self.chroma_dir)
+
+    def _key(self, newest: Generation) -> str:
+        """Return the digest of all that an attempt depends on."""
+        return digest_of([newest.n, newest.digest, self.model, chromadb_version(), GRAPHS])
 
     def behind(self) -> str:
         """Say why the collection is not that of the newest generation; empty where it is.
@@ -76,8 +128,8 @@ class Collection:
     def faults(self, *, vectors: bool = False) -> list[str]:
         """Say what tells the sealed collection from the newest generation, for people.
 
-        A collection is sealed after every row was compared and every changed vector found itself;
-        where its generation and its bytes are the same, it still is that of the index.
+        A collection is sealed after every row was compared; where its generation and its bytes are
+        the same, it still is that of the index.
 
         Args:
             vectors: Ask it for every vector all the same.
@@ -93,7 +145,8 @@ class Collection:
         newest, folder = self._newest(), chroma_seal.current(self.chroma_dir)
         behind = why(self, newest, sealed(self))[1]
         if behind or folder is None:
-            return [behind or "there is none"]
+            failed = self.failed(newest)
+            return [f"{behind or 'there is none'}{f': {failed.message}' if failed else ''}"]
         try:
             Making(self, newest).look(folder, vectors=vectors)
         except (IntegrityError, StoreFailed) as error:

@@ -18,7 +18,7 @@ from ragstream_core.stores.chroma_names import kept
 from ragstream_core.stores.chroma_vector_store_base import Metadata
 from ragstream_core.stores.generations import read
 from ragstream_core.stores.naming import label, update_hint
-from ragstream_core.stores.vector_store_chroma import VectorStoreChroma
+from ragstream_core.stores.vector_store_chroma import STANDARD, VectorStoreChroma
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,10 +41,13 @@ class HistoryStoreChroma(VectorStoreChroma):
     Args:
         folder: Where Chroma keeps its files; made when missing.
         metadata: What a new collection says of itself; an existing one keeps its own.
+        graph: Name of one of `GRAPHS`, for a new collection.
     """
 
-    def __init__(self, folder: Path, *, metadata: Metadata | None = None) -> None:
-        super().__init__(folder, COLLECTION, metadata=metadata)
+    def __init__(
+        self, folder: Path, *, metadata: Metadata | None = None, graph: str = STANDARD
+    ) -> None:
+        super().__init__(folder, COLLECTION, metadata=metadata, graph=graph)
 
     def add(
         self,

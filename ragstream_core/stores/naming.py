@@ -27,3 +27,8 @@ def rebuild_hint(index_dir: Path) -> str:
     if is_history(index_dir):
         return "ragstream history backfill --rebuild"
     return f"{update_hint(index_dir)} --rebuild"
+
+
+def check_hint(index_dir: Path) -> str:
+    """Return the command that checks a store and makes again what is derived from it."""
+    return "ragstream index check" + ("" if is_history(index_dir) else f" {index_dir.name}")

@@ -21,13 +21,14 @@ def home(kept):
     return instance.instance_of(kept.data_dir)
 
 
-def materialise(space, home):
+def materialise(space, home, *selected):
     home.add_dynamic_partitions("project", ["demo"])
     return defs.resolve_job_def("ingest_documents").execute_in_process(
         instance=home,
         partition_key="demo",
         run_config={"resources": {"workspace": {"config": adopt(space)}}},
         raise_on_error=False,
+        asset_selection=list(selected) or None,
     )
 
 
@@ -45,6 +46,7 @@ def test_the_job_makes_the_collection_and_the_check_compares_it(kept, home):
     assert first.success
     made, event = collection_event(first)
     assert (made["made"], made["generation"], made["dead_rows"]) == ("rebuilt", 1, 0)
+    assert (made["self_recall"], made["graph"]) == (1.0, "standard")
     assert made["rows"] == made["added"] == made["vectors_verified"] > 0
     assert event.partition == "demo"
     version = event.materialization.tags["dagster/data_version"]
@@ -68,22 +70,39 @@ def test_a_damaged_collection_fails_the_check_and_the_next_run_heals_it(kept, ho
     assert compare(kept, "demo") == []
 
 
-def test_a_collection_that_cannot_be_made_fails_its_step_and_not_the_ingest(
+def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again(
     kept, home, monkeypatch
 ):
     def refuse(*_, **__):
-        raise OSError("no space left on device")
+        raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(chroma_making, "publish_dir", refuse)
-    result = materialise(kept, home)
-    assert not result.success
-    assert kept.status("demo")["generation"] == 1
-    stats, _ = recorder.record_ingest(kept, "demo")
-    assert stats.generation == 1
-    assert any("chroma_collection" in warning for warning in stats.warnings)
-    monkeypatch.undo()
     stats, run_id = recorder.record_ingest(kept, "demo")
-    assert run_id and not stats.warnings
+    assert home.get_run_by_id(run_id).is_success
+    (warning,) = stats.warnings
+    assert "no space left" in warning and "next: " in warning
+    assert stats.generation == 1
+    monkeypatch.setattr(chroma_making, "ChromaProcess", None)
+    again = materialise(kept, home)
+    assert again.success and not checked(again)[EQUAL]
+    assert "left as it was" in collection_event(again)[0]["made"]
+    stats, run_id = recorder.record_ingest(kept, "demo")
+    assert not run_id and "not tried again" in stats.warnings[0]
+
+
+def test_launched_alone_it_is_tried_again_and_fails_with_its_cause(kept, home, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(28, "no space left on device")
+
+    kept.ingest("demo", collection=False)
+    monkeypatch.setattr(chroma_making, "publish_dir", refuse)
+    alone = materialise(kept, home, KEY)
+    assert not alone.success
+    (event,) = [e for e in alone.all_events if e.is_step_failure]
+    said = event.step_failure_data.user_failure_data.description
+    assert "no space left" in said and "next: " in said
+    monkeypatch.undo()
+    assert materialise(kept, home, KEY).success
 
 
 def test_switched_off_nothing_is_made(space, home):

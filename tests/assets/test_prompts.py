@@ -233,7 +233,9 @@ def test_missing_stage_json_says_where_to_start(ingested, request_, home):
         steps=("a3_nli_gate",),
         parent=first.run_id,
     )
-    assert runs.execute(ingested, wanted, Outcome()) == ("step a3_nli_gate failed", True)
+    problem, has_parent = runs.execute(ingested, wanted, Outcome())
+    assert has_parent and problem.startswith("step a3_nli_gate failed: ")
+    assert problem.endswith("(next: re-execute all steps of the run)")
     failed = dg.DagsterEventType.STEP_FAILURE
     (failure,) = home.get_records_for_run(wanted.run_id, of_type=failed).records
     data = failure.event_log_entry.dagster_event.step_failure_data.user_failure_data

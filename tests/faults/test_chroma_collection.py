@@ -9,18 +9,26 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ragstream_core.errors import GenerationGone, IntegrityError, ProjectLocked
+from ragstream_core.errors import (
+    GenerationGone,
+    IntegrityError,
+    OperationFailed,
+    ProjectLocked,
+    StoreFailed,
+)
 from ragstream_core.ingestion import scan
-from ragstream_core.stores import chroma_making, chroma_seal
+from ragstream_core.stores import chroma_jobs, chroma_making, chroma_note, chroma_seal
 from ragstream_core.stores.chroma_copies import copy_of, sweep
 from ragstream_core.stores.chroma_names import collection_name, kept
 from ragstream_core.stores.chroma_reader import CollectionReader
 from ragstream_core.stores.chroma_sync import Collection
 from ragstream_core.stores.lock import project_lock
+from ragstream_core.stores.vector_store_chroma import VectorStoreChroma
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +126,7 @@ def test_only_what_changed_is_written_and_nothing_is_embedded(collection, bench)
     seen = len(bench.embedder.seen)
     assert "generation 1" in collection.behind()
     report = collection.sync()
-    assert (report.made, report.added, report.deleted, report.verified) == ("updated", 2, 2, 2)
+    assert (report.made, report.added, report.deleted, report.verified) == ("updated", 2, 2, 6)
     assert (report.receipt.rows, report.receipt.dead) == (6, 2)
     assert len(bench.embedder.seen) == seen
     assert collection.faults(vectors=True) == []
@@ -257,6 +265,102 @@ def test_a_killed_builder_leaves_the_old_collection(collection, bench, monkeypat
         "CURRENT",
         chroma_seal.current(collection.chroma_dir).name,
     }
+
+
+def test_rows_that_a_graph_hides_are_a_figure_and_no_fault(collection, bench, monkeypatch):
+    """Near-equal rows may not find themselves; ids, texts and vectors are all there."""
+    newest = bench.view()
+    with copy_of(sealed(collection)) as copy:
+        job = chroma_making.Making(collection, collection._newest())._job(copy, "standard")
+        assert chroma_jobs.verify(job) == {"faults": [], "vectors": 6, "self_recall": 1.0}
+
+        def blind(store, queries, n):
+            return [[newest.chunk_ids[0]] for _ in queries]
+
+        with monkeypatch.context() as hidden:
+            hidden.setattr(VectorStoreChroma, "nearest", blind)
+            assert chroma_jobs.verify(job) == {"faults": [], "vectors": 6, "self_recall": 1 / 6}
+        real = VectorStoreChroma.vectors
+
+        def off(store, ids):
+            return real(store, ids) + np.eye(len(ids), 384, dtype=np.float32) * 1e-6
+
+        monkeypatch.setattr(VectorStoreChroma, "vectors", off)
+        (fault,) = chroma_jobs.verify(job)["faults"]
+        assert "6 rows have another vector" in fault
+
+
+def test_too_sparse_a_graph_is_built_once_more_denser_and_then_sealed(
+    collection, bench, monkeypatch
+):
+    builds = []
+    build = chroma_making.Making._build
+    monkeypatch.setattr(chroma_making, "ENOUGH", 1.01)  # whatever is found is not enough
+
+    def counted(making, staging, graph):
+        builds.append(graph)
+        return build(making, staging, graph)
+
+    monkeypatch.setattr(chroma_making.Making, "_build", counted)
+    bench.write("new.md", "# New\n\nFresh words.\n")
+    bench.run()
+    report = collection.sync()
+    assert builds == ["standard", "dense"]  # the update, then one build
+    assert (report.made, report.reason) == ("rebuilt", chroma_making.SPARSE)
+    assert (report.receipt.graph, report.receipt.self_recall) == ("dense", 1.0)
+    assert chroma_seal.receipt_of(report.folder) == report.receipt
+    assert collection.sync().made == "unchanged" and collection.faults(vectors=True) == []
+    bench.write("more.md", "# More\n\nOther words.\n")
+    bench.run()
+    assert collection.sync().made == "updated"
+    assert builds == ["standard", "dense", "dense"]
+
+
+def test_what_failed_is_noted_and_not_tried_again_before_anything_changed(
+    collection, bench, monkeypatch
+):
+    bench.write("new.md", "# New\n\nFresh words.\n")
+    bench.run()
+
+    def refuse(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(chroma_making, "publish_dir", refuse)
+        with pytest.raises(OperationFailed, match="No space left") as failed:
+            collection.keep_up()
+    assert failed.value.hint.endswith("then ragstream index check demo")
+
+    def never(*_, **__):
+        raise AssertionError("tried again")
+
+    with monkeypatch.context() as idle:
+        idle.setattr(chroma_making, "ChromaProcess", never)
+        for _ in range(2):
+            with pytest.raises(StoreFailed, match=r"No space left.*not tried again .* 2") as again:
+                collection.keep_up()
+        assert again.value.hint == failed.value.hint
+        assert "No space left" in collection.faults()[0]
+        other = replace(collection, model="another")
+        with pytest.raises(AssertionError):  # other settings
+            other.keep_up()
+        bench.write("more.md", "# More\n\nOther words.\n")
+        bench.run()
+        with pytest.raises(AssertionError):  # another generation
+            collection.keep_up()
+    assert collection.keep_up().made == "updated"
+    assert chroma_note.noted(collection.chroma_dir) is None
+
+
+def test_whoever_asks_for_it_tries_at_once(collection, bench):
+    newest = collection._newest()
+    error = StoreFailed("the child died", hint="ragstream index check demo")
+    chroma_note.note(collection.chroma_dir, collection._key(newest), newest.n, error=error)
+    assert collection.failed(newest).message == "the child died"
+    assert collection.sync().made == "unchanged"
+    assert collection.failed(newest) is None
+    (collection.chroma_dir / chroma_note.NOTE).write_text("torn {")
+    assert collection.keep_up().made == "unchanged"
 
 
 def test_two_writers(collection):

@@ -16,7 +16,7 @@ from ragstream_core.build.history.turns import append_records, history_dir
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import GenerationGone
 from ragstream_core.history.records import HISTORY, TagEdit, Turn
-from ragstream_core.stores import chroma_seal, history_store_chroma
+from ragstream_core.stores import chroma_making, chroma_seal, history_store_chroma
 from ragstream_core.stores.chroma_sync import Collection
 from ragstream_core.stores.history_store_chroma import COLLECTION, REQUIRED
 from ragstream_core.stores.view import open_view
@@ -85,11 +85,11 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
     assert history_upkeep.catch_up(space).stats.embedded == 1
     assert "of generation 1, the newest is 2" in history_collection.compare(space)[0]
     second = history_collection.sync(space)
-    assert (second.made, second.added, second.deleted, second.verified) == ("updated", 2, 1, 2)
+    assert (second.made, second.added, second.deleted, second.verified) == ("updated", 2, 1, 5)
     assert history_collection.compare(space) == []
     assert [m["turn"] for m, *_ in plain(space).values() if m.get("tag_SILVER")] == ["turn-2"]
     assert history_collection.kept(space).made == "unchanged"
-    assert "left for later" in history_collection.kept(space, rest_s=600)
+    assert "left for later" in history_collection.kept(space, rest_s=600).why
 
 
 def test_damage_is_healed_from_the_catalog(space):
@@ -119,13 +119,42 @@ def test_a_commit_in_between_makes_it_again(space, monkeypatch):
     assert len(tries) == 2
 
 
+def test_hundreds_of_turns_with_equal_words_and_minute_are_sealed(tmp_path):
+    made = opened(tmp_path)
+    when = "2026-10-05T10:00:00+02:00"
+    turns = [Turn(f"turn-{n:03}", "s", when, "Is it done?", "It is done.") for n in range(300)]
+    append_records(made, turns)
+    embed(made)
+    report = history_collection.kept(made)
+    assert (report.made, report.receipt.rows, report.receipt.self_recall) == ("rebuilt", 300, 1.0)
+    assert history_collection.kept(made).made == "unchanged"
+
+
+def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(chroma_making, "publish_dir", refuse)
+        first = history_collection.kept(space)
+        full.setattr(chroma_making, "ChromaProcess", None)
+        again = history_collection.kept(space)
+    assert first.failed and "the history was left as it was" in first.why
+    assert again.failed and "not tried again" in again.why
+    assert again.next.endswith("ragstream index check")
+    assert history_collection.sync_after_commit(space) == (again.warning,)
+    say(space, 4)
+    assert history_upkeep.catch_up(space).stats.embedded == 1
+    assert history_collection.kept(space).made == "rebuilt"
+
+
 def test_nothing_embedded_or_switched_off_makes_nothing(tmp_path):
     empty = opened(tmp_path)
-    assert "nothing is embedded" in history_collection.kept(empty)
+    assert "nothing is embedded" in history_collection.kept(empty).why
     assert history_collection.compare(empty) == []
     with pytest.raises(GenerationGone, match="the history"):
         history_collection.sync(empty)
     off = opened(tmp_path, **{"vector_store.collection": "false"})
-    assert "switched off" in history_collection.kept(off)
+    assert "switched off" in history_collection.kept(off).why
     assert history_collection.compare(off) == []
     assert not (history_dir(off) / "vectors" / COLLECTION / "CURRENT").exists()

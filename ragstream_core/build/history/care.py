@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build.collections import Left
 from ragstream_core.build.history.turns import journal
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import HISTORY
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
 
 CLEARING = "a clearing that was broken off"
 SELECTION = "the published selection"
+COLLECTION = "the Chroma collection"
 _CURES = {
     "clearing": "ragstream history check",
     "journal": "ragstream backup DIR; what verifies is read as before, the rest is damaged",
     "snapshot": "ragstream history embed",
+    "collection": "ragstream index check",
 }
 _REBUILD = "ragstream history backfill --rebuild"
 
@@ -26,7 +29,7 @@ _REBUILD = "ragstream history backfill --rebuild"
 def check(workspace: Workspace, *, part: Part | None = None) -> dict[str, Any]:
     """Check the conversations as `care.check` checks a project; finish what was being cleared.
 
-    A selection that is missing or behind is published again.
+    A selection that is missing or behind is published again, and so is the Chroma collection.
 
     Args:
         workspace: The data root.
@@ -40,13 +43,16 @@ def check(workspace: Workspace, *, part: Part | None = None) -> dict[str, Any]:
 
     healed, findings = heal(workspace)
     findings += check_history(workspace, part)
+    if not findings:
+        more, findings = _collection(workspace)
+        healed += more
     return {
         "project": HISTORY,
         "findings": [
             {"check": f.check, "message": f.message, "run": _CURES.get(f.check, _REBUILD)}
             for f in dict.fromkeys(findings)
         ],
-        "healed": [what for what in healed if what == SELECTION],
+        "healed": [what for what in healed if what != CLEARING],
         "finished": CLEARING in healed,
         "generation": _generation(workspace),
     }
@@ -79,6 +85,15 @@ def heal(workspace: Workspace) -> tuple[list[str], list[Finding]]:
     except (RagstreamError, OSError) as error:
         return healed, [Finding("clearing" if not healed else "snapshot", str(error))]
     return healed, []
+
+
+def _collection(workspace: Workspace) -> tuple[list[str], list[Finding]]:
+    from ragstream_core.build.history.collection import kept
+
+    done = kept(workspace, again=True)
+    if isinstance(done, Left):
+        return [], [Finding("collection", done.why)] if done.failed else []
+    return ([COLLECTION] if done.made != "unchanged" else []), []
 
 
 def _generation(workspace: Workspace) -> int:

@@ -6,10 +6,12 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from ragstream_core.build.collections import SWITCHED_OFF, Left, left_behind
 from ragstream_core.errors import GenerationGone, RagstreamError
 from ragstream_core.history.records import HISTORY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ragstream_core.build.workspace import Workspace
@@ -50,52 +52,54 @@ def sync(
         GenerationGone: No turn is embedded yet, or commits never stop coming.
         IntegrityError: The catalog is damaged, or what Chroma made of it is wrong twice.
         StoreFailed: Chroma refused or its process died.
-        OSError: Disk full; the old collection stays.
+        OperationFailed: Disk full; the old collection stays.
     """
     collection = history_collection(workspace)
+    return _patiently(lambda: collection.sync(rebuild=rebuild, verify_all=verify_all))
+
+
+def _patiently(make: Callable[[], CollectionReport]) -> CollectionReport:
     for _ in range(TRIES - 1):
         try:
-            return collection.sync(rebuild=rebuild, verify_all=verify_all)
+            return make()
         except GenerationGone:
             continue
-    return collection.sync(rebuild=rebuild, verify_all=verify_all)
+    return make()
 
 
-def kept(workspace: Workspace, *, rest_s: float = 0.0) -> CollectionReport | str:
+def kept(
+    workspace: Workspace, *, rest_s: float = 0.0, again: bool = False
+) -> CollectionReport | Left:
     """Bring the collection up to date where one is kept and anything is embedded.
+
+    A failure harms nothing else, and is not repeated before generation or settings change.
 
     Args:
         workspace: The data root.
         rest_s: Leave it while it is younger, in seconds: making one reads all rows.
+        again: Try even if it failed for this generation already.
 
     Returns:
         What became of it, or why it was left.
-
-    Raises:
-        RagstreamError: As `sync`.
-        OSError: Disk full; the old collection stays.
     """
     if not workspace.config.settings.vector_store.collection:
-        return "switched off: vector_store.collection"
-    age = _age_s(history_collection(workspace).chroma_dir)
+        return Left(SWITCHED_OFF)
+    collection = history_collection(workspace)
+    age = _age_s(collection.chroma_dir)
     if age < rest_s:
-        return f"left for later: it was made {age:.0f} s ago"
+        return Left(f"left for later: it was made {age:.0f} s ago")
     try:
-        return sync(workspace)
+        return _patiently(collection.sync if again else collection.keep_up)
     except GenerationGone:
-        return "nothing is embedded yet"
+        return Left("nothing is embedded yet")
+    except RagstreamError as error:
+        return left_behind("the Chroma collection of the history", error)
 
 
 def sync_after_commit(workspace: Workspace) -> tuple[str, ...]:
-    """Bring the collection up to date where one is kept; what goes wrong is a warning.
-
-    The turns are committed by then, and the next run tries again.
-    """
-    try:
-        kept(workspace)
-    except (RagstreamError, OSError) as error:
-        return (f"the Chroma collection of the history was left as it was: {error}",)
-    return ()
+    """As `kept`; return the warnings of it."""
+    done = kept(workspace)
+    return (done.warning,) if isinstance(done, Left) and done.warning else ()
 
 
 def compare(workspace: Workspace) -> list[str]:

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build import collections
 from ragstream_core.build.upkeep.keeping import pinned
 from ragstream_core.build.upkeep.usage import size_of
 from ragstream_core.errors import GenerationGone, RagstreamError
@@ -104,23 +105,28 @@ def check(workspace: Workspace, project: str, *, part: Part | None = None) -> di
         part: Also read all data of this part of the texts.
 
     Returns:
-        ``project``, ``findings`` (check, message, run), ``healed`` (files made again),
-        ``generation``.
+        ``project``, ``findings`` (check, message, run), ``healed`` (what was made again),
+        ``generation``, ``collection`` (as `collections.state`).
     """
     from ragstream_core.stores.deep_check import read_data
     from ragstream_core.stores.health import check as check_structure
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
-        return {"project": project, "findings": [], "healed": [], "generation": 0}
+        nothing: dict[str, Any] = {"findings": [], "healed": [], "generation": 0}
+        return {"project": project, **nothing, "collection": {}}
     with contextlib.suppress(RagstreamError):  # what cannot be read is found below
         kept.read(index_dir, lambda db: None)
+    healed: list[str] = []
     findings = list(check_structure(index_dir, read_texts=False))
     if part is not None:
         findings += read_data(index_dir, part)
-    healed, failed = ([], []) if findings else _heal(index_dir)
-    findings += failed
+    if not findings:
+        healed, findings = _heal(index_dir)
+        more, left = _collection(workspace, project)
+        healed, findings = healed + more, findings + left
     rows = dict.fromkeys((f.check, f.message) for f in findings)
+    newest = _newest(index_dir)
     return {
         "project": project,
         "findings": [
@@ -128,7 +134,8 @@ def check(workspace: Workspace, project: str, *, part: Part | None = None) -> di
             for kind, message in rows
         ],
         "healed": healed,
-        "generation": _newest(index_dir),
+        "generation": newest.n if newest else 0,
+        "collection": collections.state(workspace, project, newest),
     }
 
 
@@ -142,19 +149,31 @@ def _heal(index_dir: Path) -> tuple[list[str], list[Finding]]:
         return [], [Finding("derived", f"derived files cannot be made again: {error}")]
 
 
+def _collection(workspace: Workspace, project: str) -> tuple[list[str], list[Finding]]:
+    """Make the Chroma collection again where it is not what the catalog says, or could not be."""
+    from ragstream_core.stores.health import Finding
+
+    done = collections.keep_up(workspace, project, again=True)
+    if isinstance(done, collections.Left):
+        return [], [Finding("collection", done.why)] if done.failed else []
+    return (["the Chroma collection"] if done.made != "unchanged" else []), []
+
+
 def _cure(project: str, kind: str, message: str) -> str:
     if kind == "erasing":
         path = message.removeprefix("the erasing of ").removesuffix(" was interrupted")
         return f"ragstream forget {path} -p {project}"
+    if kind == "collection":
+        return f"ragstream index check {project}"
     return f"ragstream ingest {project}" + ("" if kind == "derived" else " --rebuild")
 
 
-def _newest(index_dir: Path) -> int:
+def _newest(index_dir: Path) -> Generation | None:
     try:
         found = kept.kept_generations(index_dir)
     except RagstreamError:
-        return 0
-    return found[-1].n if found else 0
+        return None
+    return found[-1] if found else None
 
 
 def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:

@@ -8,11 +8,12 @@ import shutil
 import pytest
 
 from ragstream_core.build import collections
+from ragstream_core.build.upkeep import care
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.ingestion import scan
 from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores import registry
+from ragstream_core.stores import chroma_making, registry
 from ragstream_core.stores.chroma_reader import close_readers, reader_of
 from ragstream_core.stores.exact import ExactStore
 
@@ -152,9 +153,20 @@ def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root
 
 def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     def refuse(*_, **__):
-        raise OSError("no space left on device")
+        raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr(collections, "sync", refuse)
     kept = space(root, "catalog", **{"vector_store.collection": "true"})
-    (warning,) = kept.ingest("demo").warnings
-    assert "no space left" in warning
+    shutil.rmtree(root / "chroma_db", ignore_errors=True)
+    with monkeypatch.context() as full:
+        full.setattr(chroma_making, "publish_dir", refuse)
+        (warning,) = kept.ingest("demo").warnings
+    assert "no space left" in warning and "next: " in warning and "index check demo" in warning
+    idle = kept.unchanged("demo")
+    assert not idle.committed and "not tried again" in idle.warnings[0]
+    state = kept.status("demo")["collection"]
+    assert (state["kept"], state["generation"], state["self_recall"]) == (True, 0, None)
+    assert "no space left" in state["problem"] and "index check demo" in state["next"]
+    checked = care.check(kept, "demo")
+    assert checked["healed"] == ["the Chroma collection"] and not checked["findings"]
+    assert checked["collection"]["self_recall"] == 1.0 and not checked["collection"]["problem"]
+    assert kept.unchanged("demo").warnings == ()
