@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,13 @@ from ragstream_app.session import note
 
 QUIET_S = 10.0
 """Seconds between two lines where stderr is not a terminal."""
+AFTER_COMMIT = {
+    "publish": "committed; writing the term arrays and the manifest",
+    "suspicion": "committed; looking for passages that try to command a model",
+    "collection": "committed; making the Chroma collection",
+    "checks": "committed; checking the new generation",
+}
+"""What goes on in a phase after the commit, for people; from there on nothing is left to stop."""
 
 _UNITS = {"read": "files", "embed": "chunks"}
 
@@ -21,11 +29,8 @@ IngestProgress = Callable[[str, int, int], None]
 @contextmanager
 def ingest_progress(project: str) -> Iterator[IngestProgress]:
     """Yield a callback (phase, done, total) that draws on stderr."""
-    if sys.stderr.isatty():
-        with _bar(project) as report:
-            yield report
-    else:
-        yield _lines(project)
+    with _bar(project) if sys.stderr.isatty() else _lines(project) as report:
+        yield report
 
 
 def duration(seconds: float) -> str:
@@ -60,6 +65,8 @@ class Pace:
             if name in self._seen:
                 have, of = self._seen[name]
                 parts.append(f"{have:,}/{of:,} {unit}" if of else f"{have:,} {unit}")
+        if phase in AFTER_COMMIT:
+            return AFTER_COMMIT[phase]
         if phase not in ("read", "embed"):
             parts.append(f"{phase} {done:,}/{total:,}" if total else phase)
         return ", ".join([*parts, *self._speed(now)])
@@ -76,18 +83,28 @@ class Pace:
         return [f"{speed:,.0f} chunks/s", *left]
 
 
-def _lines(project: str) -> IngestProgress:
-    last, pace = time.monotonic(), Pace()
+@contextmanager
+def _lines(project: str) -> Iterator[IngestProgress]:
+    """Say where it is every `QUIET_S`, also in a phase that reports nothing while it lasts."""
+    pace, ended = Pace(), threading.Event()
+    line = ""
 
     def report(phase: str, done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        line = pace.note(phase, done, total, now=now)
-        if now - last >= QUIET_S:
-            last = now
-            note(f"{project}: {line}")
+        nonlocal line
+        line = pace.note(phase, done, total, now=time.monotonic())
 
-    return report
+    def speak() -> None:
+        while not ended.wait(QUIET_S):
+            if line:
+                note(f"{project}: {line}")
+
+    voice = threading.Thread(target=speak, name=f"progress {project}", daemon=True)
+    voice.start()
+    try:
+        yield report
+    finally:
+        ended.set()
+        voice.join()
 
 
 @contextmanager
@@ -123,7 +140,8 @@ def _bar(project: str) -> Iterator[IngestProgress]:
         def report(phase: str, done: int, total: int) -> None:
             known = total or None  # an unknown total shows a moving bar, not "of 0"
             if phase not in phases:
-                phases[phase] = bar.add_task(f"{project} · {_UNITS.get(phase, phase)}", total=known)
+                shown = AFTER_COMMIT.get(phase) or _UNITS.get(phase, phase)
+                phases[phase] = bar.add_task(f"{project} · {shown}", total=known)
             bar.update(phases[phase], completed=done, total=known)
 
         yield report

@@ -32,6 +32,7 @@ NAMES_SHOWN = 3
 SNIPPET_CHARS = 150
 NAME_WIDTH = 48
 KEY_DIGITS = 12
+NOTICED_S = 0.1
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -60,7 +61,14 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
         typer.echo(f"refused by the quality gate: {stats.refused}")
         done = "nothing was committed; the newest stays"
     run = f" · Dagster run {run_id[:8]}" if run_id else ""
-    typer.echo(f"{done} generation {stats.generation} in {stats.seconds:.2f} s{rate}{run}")
+    more = after_text(stats)
+    typer.echo(f"{done} generation {stats.generation} in {stats.seconds:.2f} s{rate}{more}{run}")
+
+
+def after_text(stats: IngestionStats) -> str:
+    """Return how long an ingest went on after its commit; empty where nobody noticed."""
+    seconds = stats.after_commit_s
+    return f"; {seconds:.2f} s more for what derives from it" if seconds >= NOTICED_S else ""
 
 
 def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, str]]) -> None:

@@ -11,6 +11,7 @@ import dagster as dg
 
 from ragstream_assets.documents import EMBEDDINGS, FILE_MANIFEST, INDEX, projects
 from ragstream_assets.previews import table
+from ragstream_assets.recording.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.build.quality import KeptQuality, kept_quality
 from ragstream_core.build.workspace import Workspace
@@ -47,6 +48,7 @@ def index_checks(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> Iterator[dg.AssetCheckResult]:
     """Look the promises of one project's index up again."""
+    outcome(context.run.run_id).tell("checks")
     yield from checked(workspace.open(), context.partition_key)
 
 

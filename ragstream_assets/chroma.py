@@ -42,6 +42,7 @@ def chroma_collection(
     Where it cannot be made, a run that also ingests goes on with a warning, and the check fails;
     launched alone, the step fails.
     """
+    outcome(context.run_id).tell("collection")
     with derived_errors():
         (project,) = chosen(context)
         done = keep_up(

@@ -84,7 +84,7 @@ def ingest(
     space, left = workspace.open(), outcome(context.run_id)
     with short_errors(context.run_id):
         (project,) = chosen(context)
-        left.stats = stats = space.ingest(
+        stats = space.ingest(
             project,
             verify=config.verify,
             rebuild=config.rebuild,
@@ -92,6 +92,8 @@ def ingest(
             provenance={"run_id": context.run_id},
             collection=False,  # an asset of its own, downstream
         )
+        left.ingested(stats)
+        left.tell("suspicion")
         reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
         unfit = space.unfit_folders()
     context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)

@@ -7,6 +7,7 @@ at the first recording, not before.
 """
 
 import datetime as dt
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -67,9 +68,10 @@ def record_ingest(
         run_id = "" if problem else recording.run_id
     if isinstance(left.error, RagstreamError):
         raise left.error
-    stats = left.stats or workspace.ingest(
-        project, verify=verify, rebuild=rebuild, progress=progress
-    )
+    if left.stats is None:
+        stats = workspace.ingest(project, verify=verify, rebuild=rebuild, progress=progress)
+    else:
+        stats = replace(left.stats, after_commit_s=time.perf_counter() - left.ingested_at)
     warnings = (f"{UNRECORDED}{problem}",) if problem else ()
     return replace(stats, warnings=(*stats.warnings, *warnings)), run_id
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragstream_app.failures import describe
-from ragstream_app.progress import Pace
+from ragstream_app.progress import AFTER_COMMIT, Pace
+from ragstream_app.rendering import after_text
 from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.ingestion.stats import IngestionStats
 
-COMMITTED = "publish"
-"""The phase after the commit: from here on there is nothing left to stop."""
 GO_ON = "Ingest Folder goes on where it was: what was embedded is kept"
 MAX_SKIPPED = 12
 _COUNTED = ("new", "updated", "unchanged", "deleted", "skipped")
@@ -53,7 +52,7 @@ class IngestJob:
         Raises:
             Stopped: A person asked for its end, and nothing is committed yet.
         """
-        if self.stop.is_set() and phase != COMMITTED:
+        if self.stop.is_set() and phase not in AFTER_COMMIT:
             raise Stopped("you stopped the ingest; the index is as it was", hint=GO_ON)
         self.line = self._pace.note(phase, done, total, now=time.monotonic())
         part = min(1.0, done / total) if total else 0.0
@@ -115,7 +114,7 @@ def summary(stats: IngestionStats) -> list[str]:
         counts,
         f"chunks: embedded {chunks.get('embedded', 0):,} · reused {chunks.get('reused', 0):,} · "
         f"live {chunks.get('live', 0):,}",
-        f"{done} generation {stats.generation} in {stats.seconds:.2f} s",
+        f"{done} generation {stats.generation} in {stats.seconds:.2f} s{after_text(stats)}",
     ]
     lines += [f"skipped: {path}: {reason}" for path, reason in stats.skipped_reasons[:MAX_SKIPPED]]
     more = len(stats.skipped_reasons) - MAX_SKIPPED

@@ -5,6 +5,7 @@ chain that has run already left for the run that is written of it, the error a s
 Dagster wrapped it, the timings of the stages so far.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ class Outcome:
         before: What the first of these steps read.
         progress: Told (phase, done, total) while the run ingests.
         stats: What the ingest did.
+        ingested_at: When it was through, on the clock of `time.perf_counter`.
         record: The record of the finished prompt.
         timings_ms: Op → milliseconds, both passes together.
         error: What a stage raised.
@@ -49,6 +51,7 @@ class Outcome:
     before: "SuperPrompt | None" = None
     progress: Callable[[str, int, int], None] | None = None
     stats: "IngestionStats | None" = None
+    ingested_at: float = 0.0
     record: "PromptRecord | None" = None
     timings_ms: dict[str, float] = field(default_factory=dict)
     error: Exception | None = None
@@ -56,6 +59,15 @@ class Outcome:
     def took(self, op: str, seconds: float) -> None:
         """Add the time that an op took."""
         self.timings_ms[op] = self.timings_ms.get(op, 0.0) + seconds * 1000
+
+    def ingested(self, stats: "IngestionStats") -> None:
+        """Take what the ingest did; what comes now is after the commit."""
+        self.stats, self.ingested_at = stats, time.perf_counter()
+
+    def tell(self, phase: str) -> None:
+        """Tell whoever waits which part of the run begins."""
+        if self.progress is not None:
+            self.progress(phase, 0, 0)
 
     def warn(self, text: str) -> None:
         """Add a warning to what the ingest did; without an ingest there is nobody to tell."""

@@ -7,6 +7,7 @@ and a no-op ingest not even NumPy.
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -120,12 +121,19 @@ class Workspace:
         stats = ingesting.ingest(
             self, project, verify=verify, rebuild=rebuild, progress=progress, provenance=provenance
         )
+        ended = time.perf_counter()
         warnings: tuple[str, ...] = ()
         if collection:
+            if progress is not None:
+                progress("collection", 0, 0)
             warnings = collections.sync_after_ingest(
                 self, project, rebuild=rebuild, verify_all=verify
             )
-        return replace(stats, warnings=(*stats.warnings, *warnings))
+        return replace(
+            stats,
+            warnings=(*stats.warnings, *warnings),
+            after_commit_s=time.perf_counter() - ended,
+        )
 
     def sync_collection(
         self, project: str, *, rebuild: bool = False, verify_all: bool = False

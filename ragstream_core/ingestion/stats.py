@@ -25,7 +25,9 @@ class IngestionStats:
         dimension: Length of a vector; 0 where no model was needed.
         long_inputs: Texts over the model's window, embedded in windows.
         truncated_inputs: Texts that the encoder cut, by its own count; must be 0.
-        seconds: Wall time.
+        seconds: Wall time of the ingest, the commit included.
+        after_commit_s: Wall time after it, in seconds: the Chroma collection, and in a recorded run
+            the checks.
         model_seconds: Wall time inside the model.
         warnings: What went wrong after the commit, or was left for the next ingest.
         digest: Digest of the newest generation, or empty.
@@ -46,6 +48,7 @@ class IngestionStats:
     long_inputs: int = 0
     truncated_inputs: int = 0
     seconds: float = 0.0
+    after_commit_s: float = 0.0
     model_seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     digest: str = ""
@@ -70,6 +73,7 @@ class IngestionStats:
             "warnings": list(self.warnings),
             "digest": self.digest,
             "model_seconds": round(self.model_seconds, 3),
+            "after_commit_seconds": round(self.after_commit_s, 3),
             "refused": self.refused,
             "quality": self.quality,
         }

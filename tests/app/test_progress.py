@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import queue
+
 import pytest
 
 from ragstream_app import progress
@@ -29,10 +31,20 @@ def test_an_unknown_total_is_not_shown_as_zero():
     assert pace.note("commit", 0, 0, now=1).startswith("225 chunks, commit")
 
 
-def test_an_ingest_knows_its_totals(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+def test_lines_say_where_it_is_also_while_a_phase_reports_nothing(monkeypatch):
+    monkeypatch.setattr(progress, "QUIET_S", 0.001)
+    said: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr(progress, "note", said.put)
+
+    def next_line(than: str = "") -> str:
+        return next(line for line in iter(lambda: said.get(timeout=10), None) if line != than)
+
     with ingest_progress("demo") as report:
         report("read", 1, 2)
+        assert next_line() == "demo: 1/2 files"
         report("embed", 1, 4)
-    shown = capsys.readouterr().err.splitlines()
-    assert shown == ["demo: 1/2 files", "demo: 1/2 files, 1/4 chunks"]
+        assert next_line("demo: 1/2 files") == "demo: 1/2 files, 1/4 chunks"
+        report("collection", 0, 0)  # which reports nothing until it is made
+        after = "demo: committed; making the Chroma collection"
+        assert next_line("demo: 1/2 files, 1/4 chunks") == after
+        assert next_line() == after

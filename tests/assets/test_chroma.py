@@ -77,7 +77,10 @@ def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again
         raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(chroma_making, "publish_dir", refuse)
-    stats, run_id = recorder.record_ingest(kept, "demo")
+    phases = []
+    stats, run_id = recorder.record_ingest(kept, "demo", progress=lambda *at: phases.append(at[0]))
+    assert list(dict.fromkeys(phases))[-4:] == ["publish", "suspicion", "collection", "checks"]
+    assert stats.to_json()["after_commit_seconds"] > 0
     assert home.get_run_by_id(run_id).is_success
     (warning,) = stats.warnings
     assert "no space left" in warning and "next: " in warning
