@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 STAGE_VERSIONS: Mapping[str, int] = {
-    "a0_preprocessing": 2,
+    "a0_preprocessing": 3,
     "a2_prompt_shaper": 3,
     "a1_file_injector": 1,
     "retrieval": 2,
