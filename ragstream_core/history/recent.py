@@ -14,8 +14,15 @@ from typing import Literal, TypeGuard
 from ragstream_core.history.excerpts import WHOLE, Side, Span
 from ragstream_core.history.fold import Folded, merged
 from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Asked, Cleared, Entry, Record, TagEdit, Turn
-from ragstream_core.history.selection import project_tag
+from ragstream_core.history.records import (
+    Asked,
+    Cleared,
+    Entry,
+    Record,
+    TagEdit,
+    Turn,
+    project_tag,
+)
 from ragstream_core.history.units import heading, unit
 
 MAX_SCAN_BYTES = 16 << 20

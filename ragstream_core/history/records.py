@@ -36,6 +36,11 @@ def checked_session(name: str) -> str:
     return name
 
 
+def project_tag(project: str) -> str:
+    """Return the tag that brings a turn into a project, like a label it was written with."""
+    return f"project:{project}"
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One exchange, verbatim.

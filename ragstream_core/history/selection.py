@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.history.columns import HistoryColumns
+from ragstream_core.history.records import project_tag
 from ragstream_core.history.selected import GOLD, SILVER, value_of
 
 if TYPE_CHECKING:
@@ -168,11 +169,6 @@ def is_timed(settings: HistoryConfig) -> bool:
         settings: Section ``history``.
     """
     return bool(settings.days) or any(map(_WINDOWED.search, settings.always_tags))
-
-
-def project_tag(project: str) -> str:
-    """Return the tag that brings a turn into a project, like a label it was written with."""
-    return f"project:{project}"
 
 
 def _is_shown(columns: HistoryColumns, shown: Mapping[int, Sequence[tuple[int, int]]]) -> Mask:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.build.history.turns import append_records, journal, require_persist
 from ragstream_core.errors import UsageError
 from ragstream_core.history.listing import turn_rows
-from ragstream_core.history.records import TagEdit
-from ragstream_core.history.selection import project_tag
+from ragstream_core.history.records import TagEdit, project_tag
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
