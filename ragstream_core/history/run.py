@@ -14,6 +14,9 @@ from ragstream_core.history.stats import HistoryStats
 from ragstream_core.history.units import Piece, history_chunk_id, timestamp_ns, turn_sha
 from ragstream_core.records.identity import sha256_hex
 
+CHUNKS = "chunks"
+"""Key of a generation's provenance: how its turns were cut."""
+
 
 @dataclass(slots=True)
 class Run:

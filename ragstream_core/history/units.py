@@ -23,7 +23,7 @@ from ragstream_core.records.identity import canonical_json, digest_of, sha256_he
 UNITS_VERSION = 1
 """Raised with every change that alters a unit or moves a boundary; all turns are cut again then."""
 UNIT_TOKENS = 250
-"""A unit up to this size, or to the model's window if that is smaller, is one chunk."""
+"""Of a model without a tokenizer: so much is read at once."""
 _MIN_TOKENS = 32
 _SPEAKER_CHARS = 64
 _MONTHS = (
@@ -155,7 +155,7 @@ class TurnChunker:
     Attributes:
         token_offsets: The model's tokenizer; without it words and signs are counted.
         window: Largest number of tokens the model reads at once.
-        profile: How a long line is cut.
+        profile: How a long line is cut, and what its sizes are counted in.
     """
 
     token_offsets: TokenOffsets = word_offsets
@@ -164,8 +164,10 @@ class TurnChunker:
 
     @property
     def limit(self) -> int:
-        """Largest chunk in tokens."""
-        return max(_MIN_TOKENS, min(self.window, UNIT_TOKENS))
+        """Largest chunk: a quarter more than a piece, in tokens at most the model's window."""
+        whole = self.profile.max_tokens * 5 // 4
+        most = whole if self.profile.unit == "characters" else min(self.window, whole)
+        return max(_MIN_TOKENS, most)
 
     def index_fp(self, embed_fp: str) -> str:
         """Return the digest of everything that shapes a chunk and its vector."""
@@ -180,7 +182,8 @@ class TurnChunker:
         return [piece for line in lines for piece in self._of_line(text, line)]
 
     def _size(self, text: str) -> int:
-        return len(self.token_offsets(text))
+        counted = text if self.profile.unit == "characters" else self.token_offsets(text)
+        return len(counted)
 
     def _of_line(self, text: str, line: Line) -> Iterator[Piece]:
         if self._size(text[line.start : line.end]) <= self.limit:

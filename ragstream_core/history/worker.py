@@ -17,7 +17,7 @@ from ragstream_core.history.embedding import Progress, TextQueue
 from ragstream_core.history.fold import Folded
 from ragstream_core.history.history_store import HistoryChunk, HistoryStore, Mark, TurnRow
 from ragstream_core.history.records import Entry, Position, Turn
-from ragstream_core.history.run import Run, look, turn_chunks, turn_row
+from ragstream_core.history.run import CHUNKS, Run, look, turn_chunks, turn_row
 from ragstream_core.history.stats import HistoryStats
 from ragstream_core.history.units import TurnChunker, month_of
 from ragstream_core.records.identity import sha256_hex
@@ -156,7 +156,8 @@ class HistoryIngestionWorker:
 
     def _begin(self, store: HistoryStore, provenance: Mapping[str, str] | None) -> Run:
         queue = TextQueue(store, self._embedder, progress=self._progress, clock=self._clock)
-        return Run(store, queue, provenance or {}, self._clock(), store.mark())
+        told = {**(provenance or {}), CHUNKS: self._chunker.profile.version}
+        return Run(store, queue, told, self._clock(), store.mark())
 
     def _delta(self, run: Run, upto: int | None) -> None:
         """Embed and commit what lies behind the mark."""

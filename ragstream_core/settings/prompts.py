@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from ragstream_core.settings.section import Names, Section
 from ragstream_core.settings.wording import Wording
@@ -177,6 +177,18 @@ class HistoryConfig(Section):
     allow_in_s_ctx: bool = Field(
         default=False, description="Let facts be quoted from the conversation."
     )
+    chunk_tokens: int = Field(
+        200, ge=32, le=4_000, description="Longest piece of a turn, in `chunk_unit`; a turn up to "
+        "a quarter longer stays whole. A change cuts all turns again.",
+    )  # fmt: skip
+    overlap_tokens: int = Field(
+        20, ge=0, le=2_000, validate_default=True,
+        description="Most of a piece that the next one repeats, whole sentences; less than half.",
+    )  # fmt: skip
+    chunk_unit: Literal["tokens", "characters"] = Field(
+        "tokens", description="What these two count: tokens, at most those that the model reads at "
+        "once, or characters.",
+    )  # fmt: skip
     max_chunks: int = Field(
         20_000, ge=1, description="Cap of the published selection; the catalog stays complete."
     )
@@ -186,6 +198,14 @@ class HistoryConfig(Section):
     summarise_after_days: float = Field(
         180.0, ge=1, le=36_500, description="Age of a span to be rolled up."
     )
+
+    @field_validator("overlap_tokens")
+    @classmethod
+    def _less_than_half(cls, overlap: int, info: ValidationInfo) -> int:
+        size = info.data.get("chunk_tokens", overlap * 2 + 1)
+        if overlap * 2 >= size:
+            raise ValueError(f"must be less than half of history.chunk_tokens, which is {size}")
+        return overlap
 
 
 class MemoryConfig(Section):
@@ -205,6 +225,9 @@ class MemoryConfig(Section):
     top_k: int = Field(5, ge=1, description="Most pieces of older turns in a prompt.")
     max_tokens: int = Field(
         512, ge=0, description="Most tokens of digest and older turns together; they come first."
+    )
+    max_chars: int = Field(
+        0, ge=0, description="Most characters of both, frames not counted; 0: no limit of its own."
     )
     summary_tokens: int = Field(256, ge=0, description="Most tokens of the rolling digest.")
     summary_form: Literal["extractive", "llm"] = Field(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.build import models
 from ragstream_core.build.history.check import check_history
 from ragstream_core.build.history.turns import history_dir, journal
+from ragstream_core.chunking.profiles import ChunkProfile, chunk_profile
 from ragstream_core.errors import IntegrityError, RagstreamError, UsageError
 from ragstream_core.history.history_store import Mark
 from ragstream_core.history.records import Record, TagEdit, Turn
@@ -123,13 +124,26 @@ def _worker(workspace: Workspace, progress: Progress | None) -> HistoryIngestion
         journal(workspace),
         functools.partial(open_history_catalog, index_dir(workspace)),
         embedder=embedder,
-        chunker=TurnChunker(offsets, embedder.window),
+        chunker=TurnChunker(offsets, embedder.window, _profile(workspace)),
         progress=progress or (lambda phase, done, total: None),
+    )
+
+
+def _profile(workspace: Workspace) -> ChunkProfile:
+    """Return how turns are cut under the settings."""
+    settings = workspace.config.settings.history
+    return replace(
+        chunk_profile("history_small"),
+        max_tokens=settings.chunk_tokens,
+        overlap_tokens=settings.overlap_tokens,
+        unit=settings.chunk_unit,
     )
 
 
 def _unchanged(workspace: Workspace) -> HistoryStats | None:
     """Return the numbers of a run that would do nothing, None where there may be work."""
+    from ragstream_core.history.run import CHUNKS
+
     began = time.perf_counter()
     found = history_rows.newest(index_dir(workspace))
     mark = found[0] if found is not None else Mark()
@@ -137,6 +151,9 @@ def _unchanged(workspace: Workspace) -> HistoryStats | None:
     if any(_matters(entry.record) for entry in tail):
         return None
     if mark.generation and mark.embed_fp != models.fingerprint(workspace.config):
+        return None
+    usual = chunk_profile("history_small").version  # what those had that do not say it
+    if found and found[1].provenance.get(CHUNKS, usual) != _profile(workspace).version:
         return None
     seconds = time.perf_counter() - began
     return HistoryStats(mark.generation, mark.digest, mark.position.seq, seconds=seconds)

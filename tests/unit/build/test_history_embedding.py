@@ -16,7 +16,13 @@ from ragstream_core.build.history.turns import (
     tag,
 )
 from ragstream_core.build.workspace import open_workspace
-from ragstream_core.errors import IntegrityError, ModelMismatch, OperationFailed, UsageError
+from ragstream_core.errors import (
+    IntegrityError,
+    ModelMismatch,
+    OperationFailed,
+    UnknownSetting,
+    UsageError,
+)
 from ragstream_core.history.records import Asked
 from ragstream_core.stores.deep_check import WHOLE
 from ragstream_core.stores.history_snapshot import forget_snapshots, open_snapshot
@@ -71,6 +77,27 @@ def test_turns_are_embedded_and_published(space):
     assert status["snapshot"]["rows"] == 2 and status["snapshot"]["generation"] == 1
     assert status["damaged"] == [] and not status["other_model"]
     assert check_history(space, WHOLE) == []
+
+
+def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
+    space = space_at(tmp_path / "data")
+    say(space, "The pump runs at nine bar. " * 60, "short")
+    usual = embed(space)
+    small = {"history.chunk_tokens": 300, "history.chunk_unit": "characters"}
+    other = space_at(tmp_path / "data", **small)
+    cut = embed(other)
+    assert cut.committed and cut.generation == usual.generation + 1
+    view = open_snapshot(snapshot_path(other))
+    assert max(map(len, view.stored.text("text"))) <= 300 * 5 // 4
+    assert not embed(other).committed and check_history(other, WHOLE) == []
+    back = embed(space)
+    assert back.committed and back.embedded == 0 and back.digest == usual.digest
+
+
+def test_an_overlap_of_half_a_piece_is_refused(tmp_path):
+    for given in ({"history.overlap_tokens": 100}, {"history.chunk_tokens": 40}):
+        with pytest.raises(UnknownSetting, match=r"less than half of history\.chunk_tokens"):
+            space_at(tmp_path, **given)
 
 
 def test_nothing_new_loads_no_model(space, monkeypatch):

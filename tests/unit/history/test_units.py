@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ragstream_core.chunking.profiles import chunk_profile
 from ragstream_core.chunking.words import word_offsets
 from ragstream_core.history.units import (
+    UNITS_VERSION,
     TurnChunker,
     history_chunk_id,
     month_of,
@@ -145,3 +147,24 @@ def test_the_fingerprint_knows_model_limit_and_profile():
     prints.add(TurnChunker(window=90).index_fp("m"))
     assert len(prints) == 4
     assert TurnChunker(window=8000).index_fp("m") == TurnChunker(window=250).index_fp("m")
+
+
+@pytest.mark.parametrize(("size", "unit"), [(60, "tokens"), (200, "characters")])
+def test_size_overlap_and_unit_are_the_profiles(size, unit):
+    profile = replace(
+        chunk_profile("history_small"), max_tokens=size, overlap_tokens=size // 4, unit=unit
+    )
+    chunker = TurnChunker(profile=profile)
+    count = len if unit == "characters" else lambda text: len(word_offsets(text))
+    pieces = chunker.pieces(turn("Why?", "The pump runs at nine bar. " * 60))
+    assert len(pieces) > 4
+    assert all(count(piece.text) <= chunker.limit for piece in pieces)
+    assert pieces[2].start < pieces[1].end  # whole sentences are repeated
+    assert TurnChunker().index_fp("m") != chunker.index_fp("m")
+
+
+def test_the_usual_sizes_have_the_fingerprint_they_always_had():
+    assert TurnChunker(window=256).limit == 250
+    assert "history-units-1 250 history_small 200/20 tokens sentence" in (
+        f"history-units-{UNITS_VERSION} {TurnChunker().limit} {TurnChunker().profile.version}"
+    )
