@@ -55,6 +55,10 @@ MemoryTokens = Annotated[
     int | None,
     typer.Option(metavar="N", min=0, help="Token budget of memory (memory.max_tokens)."),
 ]
+MemoryChars = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="Its budget in characters, 0: none (memory.max_chars)."),
+]
 MemoryTopK = Annotated[
     int | None,
     typer.Option("--memory-top-k", metavar="N", min=1, help="Most memories (memory.top_k)."),
@@ -76,6 +80,7 @@ def chat(
     assignments: options.Assignments = None,
     enable_memory: EnableMemory = False,
     memory_max_tokens: MemoryTokens = None,
+    memory_max_chars: MemoryChars = None,
     memory_top_k: MemoryTopK = None,
     markers: Markers = False,
     allow_secrets: asked.AllowSecrets = False,
@@ -100,6 +105,7 @@ def chat(
     flags = {
         "memory.enabled": "true" if enable_memory else None,
         "memory.max_tokens": memory_max_tokens,
+        "memory.max_chars": memory_max_chars,
         "memory.top_k": memory_top_k,
         "history.persist": "false" if no_persist else None,
     }

@@ -25,6 +25,7 @@ OWN = {
         "history.",
         "memory.enabled",
         "memory.max_tokens",
+        "memory.max_chars",
         "memory.top_k",
         "agents.a4",
     ),

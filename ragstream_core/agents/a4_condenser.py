@@ -55,6 +55,7 @@ class Condenser:
         max_context_chars: Most characters of the attachments.
         token_overhead: Tokens set aside.
         history_tokens: Most tokens of older turns; never more than a quarter of what is free.
+        history_chars: Most characters of older turns; None: those of the attachments.
         history_pieces: Most pieces of older turns; 0: no limit.
         history_first: Older turns take their tokens before the documents, not a quarter at most.
         past_facts: Whether facts may be quoted from the conversation.
@@ -74,6 +75,7 @@ class Condenser:
     max_context_chars: int = 24_000
     token_overhead: int = 200
     history_tokens: int = 1000
+    history_chars: int | None = None
     history_pieces: int = 0
     history_first: bool = False
     past_facts: bool = False
@@ -177,13 +179,14 @@ class Condenser:
 
     def _select(self, kept: list[Chunk], free: int, aside: int) -> Selection:
         """Select within what is free less what is set aside for S_ctx."""
+        chars = self.max_context_chars if self.history_chars is None else self.history_chars
         past = select(
             [chunk for chunk in kept if is_past(chunk)],
             self.counter,
             budget_tokens=max(
                 0, min(self.history_tokens, free if self.history_first else free // 4)
             ),
-            budget_chars=self.max_context_chars,
+            budget_chars=min(chars, self.max_context_chars),
             most=self.history_pieces,
         )
         left = free - aside - sum(past.tokens.values())

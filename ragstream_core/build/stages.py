@@ -239,7 +239,9 @@ def _older_turns(
     if not memory.enabled:
         return {"history_tokens": settings.history.max_tokens}
     digest = ConversationMemory(workspace, inputs).digest
+    chars = {"history_chars": max(0, memory.max_chars - len(digest))} if memory.max_chars else {}
     return {
+        **chars,
         "history_tokens": max(0, memory.max_tokens - digest_tokens(digest, COUNTER.count)),
         "history_pieces": memory.top_k,
         "history_first": True,

@@ -369,7 +369,9 @@ def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server):
     from ragstream_core.build.workspace import open_workspace
 
     server.answers = [cites]
-    flags = ("--enable-memory", "--memory-max-tokens", "77", "--memory-top-k", "3")
+    flags = ("--enable-memory", "--memory-max-tokens", "77", "--memory-max-chars", "900",
+             "--memory-top-k", "3")  # fmt: skip
     (answer,) = objects(piped([QUESTION], "-p", "manual", "--json", *flags))
     memory = open_workspace().store.record(answer["prompt_key"]).inputs["settings"]["memory"]
     assert (memory["enabled"], memory["max_tokens"], memory["top_k"]) == (True, 77, 3)
+    assert memory["max_chars"] == 900

@@ -20,7 +20,7 @@ from ragstream_core.memory.alike import same_words, stands_alone
 from ragstream_core.memory.digest import Told, extract, fitted, rendered, turns_of
 from ragstream_core.memory.questions import Asked, QuestionIndex, from_bytes, to_bytes
 from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.compose import digest_tokens
+from ragstream_core.prompting.compose import digest_tokens, history_texts
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from tests.unit.orchestration.conftest import write_docs
 
@@ -49,14 +49,16 @@ def space(tmp_path_factory):
     budget=st.integers(400, 3_000), max_tokens=st.integers(0, 900),
     summary=st.integers(0, 400), window=st.integers(1, 20), top_k=st.integers(1, 8),
     recency_k=st.integers(0, 3), context=st.integers(50, 4_000),
+    chars=st.one_of(st.just(0), st.integers(1, 2_500)),
 )  # fmt: skip
 def test_memory_takes_at_most_its_share_and_the_sum_is_never_exceeded(
-    space, budget, max_tokens, summary, window, top_k, recency_k, context
+    space, budget, max_tokens, summary, window, top_k, recency_k, context, chars
 ):
     chosen = {
         "memory.enabled": True, "memory.max_tokens": max_tokens, "memory.summary_tokens": summary,
         "memory.rolling_window": window, "memory.top_k": top_k, "prompt.budget_tokens": budget,
         "history.recency_k": recency_k, "retrieval.max_context_tokens": context,
+        "memory.max_chars": chars,
     }  # fmt: skip
     request = PromptRequest(QUESTION, ("demo",), settings=chosen, session="s1")
     try:
@@ -70,6 +72,8 @@ def test_memory_takes_at_most_its_share_and_the_sum_is_never_exceeded(
     older = [row for row in rows if row["chunk_id"].startswith("history::")]
     assert len(older) <= top_k
     assert digest_tokens(digest, count) + sum(row["tokens"] for row in older) <= max_tokens
+    shown = [text for source, text in history_texts(prompt) if source.id != "recent"]
+    assert not chars or sum(map(len, shown)) <= chars
 
 
 def test_memory_comes_before_the_documents(space):

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 CHOSEN_KEY = "chat_model"
 SWITCHES = (("Memory: cache and digest", "memory.enabled"), ("Answer cache", "memory.cache"))
-NUMBERS = (("Most tokens of memory", "memory.max_tokens"), ("Most memories", "memory.top_k"))
+NUMBERS = (
+    ("Most tokens of memory", "memory.max_tokens"),
+    ("Most characters of memory", "memory.max_chars"),
+    ("Most memories", "memory.top_k"),
+)
 
 
 def show() -> None:

@@ -219,6 +219,8 @@ class ConversationMemory:
         count = HeuristicTokenCounter().count
         text = self.inputs.texts.get(DIGEST, "")
         text = fitted(text, count=count, budget_tokens=settings.summary_tokens)
+        if settings.max_chars:
+            text = fitted(text, count=len, budget_tokens=settings.max_chars)
         framed = functools.partial(digest_tokens, count=count)
         return fitted(text, count=framed, budget_tokens=settings.max_tokens)
 
