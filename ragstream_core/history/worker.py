@@ -156,7 +156,7 @@ class HistoryIngestionWorker:
 
     def _begin(self, store: HistoryStore, provenance: Mapping[str, str] | None) -> Run:
         queue = TextQueue(store, self._embedder, progress=self._progress, clock=self._clock)
-        told = {**(provenance or {}), CHUNKS: self._chunker.profile.version}
+        told = {**(provenance or {}), CHUNKS: self._chunker.profile.limits}
         return Run(store, queue, told, self._clock(), store.mark())
 
     def _delta(self, run: Run, upto: int | None) -> None:

@@ -177,11 +177,11 @@ class HistoryConfig(Section):
     allow_in_s_ctx: bool = Field(
         default=False, description="Let facts be quoted from the conversation."
     )
-    chunk_tokens: int = Field(
+    chunk_size: int = Field(
         200, ge=32, le=4_000, description="Longest piece of a turn, in `chunk_unit`; a turn up to "
         "a quarter longer stays whole. A change cuts all turns again.",
     )  # fmt: skip
-    overlap_tokens: int = Field(
+    chunk_overlap: int = Field(
         20, ge=0, le=2_000, validate_default=True,
         description="Most of a piece that the next one repeats, whole sentences; less than half.",
     )  # fmt: skip
@@ -199,12 +199,12 @@ class HistoryConfig(Section):
         180.0, ge=1, le=36_500, description="Age of a span to be rolled up."
     )
 
-    @field_validator("overlap_tokens")
+    @field_validator("chunk_overlap")
     @classmethod
     def _less_than_half(cls, overlap: int, info: ValidationInfo) -> int:
-        size = info.data.get("chunk_tokens", overlap * 2 + 1)
+        size = info.data.get("chunk_size", overlap * 2 + 1)
         if overlap * 2 >= size:
-            raise ValueError(f"must be less than half of history.chunk_tokens, which is {size}")
+            raise ValueError(f"must be less than half of history.chunk_size, which is {size}")
         return overlap
 
 

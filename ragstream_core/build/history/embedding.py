@@ -134,8 +134,8 @@ def _profile(workspace: Workspace) -> ChunkProfile:
     settings = workspace.config.settings.history
     return replace(
         chunk_profile("history_small"),
-        max_tokens=settings.chunk_tokens,
-        overlap_tokens=settings.overlap_tokens,
+        max_tokens=settings.chunk_size,
+        overlap_tokens=settings.chunk_overlap,
         unit=settings.chunk_unit,
     )
 
@@ -152,8 +152,8 @@ def _unchanged(workspace: Workspace) -> HistoryStats | None:
         return None
     if mark.generation and mark.embed_fp != models.fingerprint(workspace.config):
         return None
-    usual = chunk_profile("history_small").version  # what those had that do not say it
-    if found and found[1].provenance.get(CHUNKS, usual) != _profile(workspace).version:
+    usual = chunk_profile("history_small").limits  # what those had that do not say it
+    if found and found[1].provenance.get(CHUNKS, usual) != _profile(workspace).limits:
         return None
     seconds = time.perf_counter() - began
     return HistoryStats(mark.generation, mark.digest, mark.position.seq, seconds=seconds)

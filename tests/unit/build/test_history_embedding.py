@@ -83,7 +83,7 @@ def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
     space = space_at(tmp_path / "data")
     say(space, "The pump runs at nine bar. " * 60, "short")
     usual = embed(space)
-    small = {"history.chunk_tokens": 300, "history.chunk_unit": "characters"}
+    small = {"history.chunk_size": 300, "history.chunk_unit": "characters"}
     other = space_at(tmp_path / "data", **small)
     cut = embed(other)
     assert cut.committed and cut.generation == usual.generation + 1
@@ -95,7 +95,7 @@ def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
 
 
 def test_an_overlap_of_half_a_piece_is_refused(tmp_path):
-    for given in ({"history.overlap_tokens": 100}, {"history.chunk_tokens": 40}):
+    for given in ({"history.chunk_overlap": 100}, {"history.chunk_size": 40}):
         with pytest.raises(UnknownSetting, match=r"less than half of history\.chunk_tokens"):
             space_at(tmp_path, **given)
 
