@@ -96,7 +96,7 @@ def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
 
 def test_an_overlap_of_half_a_piece_is_refused(tmp_path):
     for given in ({"history.chunk_overlap": 100}, {"history.chunk_size": 40}):
-        with pytest.raises(UnknownSetting, match=r"less than half of history\.chunk_tokens"):
+        with pytest.raises(UnknownSetting, match=r"less than half of history\.chunk_size"):
             space_at(tmp_path, **given)
 
 
