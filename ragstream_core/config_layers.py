@@ -17,10 +17,15 @@ MAX_CONFIG_BYTES = 1_000_000
 Layer = dict[str, dict[str, Any]]
 """Section → key → value."""
 TASKS: dict[str, Layer] = {
-    # seed 004: ten candidates of each signal, five passages
-    "chat": {"retrieval": {"depth": 10, "top_k": 5}},
+    # seed 004: the best ten of BM25 and of the vectors, half and half, reranked, five passages
+    "chat": {
+        "retrieval": {"depth": 10, "dense_weight": 0.5, "top_k": 20},
+        "rerank": {"keep": 5},
+    },
     # seed 001: dense LogAvgExp alone
     "seed_dense": {"retrieval": {"dense_weight": 1.0}},
+    # seed 003: the best passages embedded anew and sorted by the question's vectors
+    "reembed": {"rerank": {"backend": "reembed"}},
     # more evidence for long answers
     "long_form": {
         "retrieval": {"top_k": 80, "max_context_chars": 48000, "max_context_tokens": 9000},

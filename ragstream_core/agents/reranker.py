@@ -1,14 +1,17 @@
 """Reranker: one order of the retrieved candidates by a closer look at their text.
 
 Reads ``views_by_stage["retrieval"]``, ``extras["scores"]``, the query pieces and Prompt_MD (never
-System_MD, never an attachment, R-150). Writes the view ``reranked`` and one decision a candidate;
-drops nothing. Cross-encoders (FlashRank's too) and fresh vectors (``reembed``) give their pure
-order of the head; MaxSim is fused with the retrieval score, both min–max scaled over the head.
-Behind the head the order stays. Locked or without candidates: an empty view.
+System_MD, never an attachment, R-150). Writes the view ``reranked`` and one decision a candidate.
+Cross-encoders (FlashRank's too) and fresh vectors (``reembed``) give their pure order of the head;
+MaxSim is fused with the retrieval score, both min–max scaled over the head. Behind the head the
+order stays; the first ``keep`` go on. Another pass ranks again what the one before it kept: MaxSim
+is fused with the score of that pass, scaled anew over fewer; a pure order stays as it is. Locked or
+without candidates: an empty view.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -57,6 +60,8 @@ class RerankerStage:
         top_k: Length of the head that is looked at.
         weight: MaxSim's share of the fused score.
         dense_weight: Retrieval's slider; at 0 or 1 MaxSim leaves the pure ranking alone (R-133).
+        keep: How many go on, best first; 0: all.
+        passes: How often the candidates are ranked, ≥ 1.
     """
 
     score: Score | None
@@ -65,6 +70,8 @@ class RerankerStage:
     top_k: int = 20
     weight: float = 0.5
     dense_weight: float = 0.5
+    keep: int = 0
+    passes: int = 1
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Rerank the head."""
@@ -72,12 +79,21 @@ class RerankerStage:
         view = latest_view(prompt, "retrieval")
         why = self._passes_through()
         head = [] if why else view[: self.top_k]
-        ranked, closer = self._order(prompt, head)
-        tail = view[len(head) :]
-        result.views_by_stage[STAGE] = [*ranked, *tail]
-        put_decisions(result, STAGE, self._decisions(prompt, [*ranked, *tail], ranked, closer, why))
-        notes(result, OP, events=[why or f"{self.name} reranked the first {len(head)}"])
+        closer = self._closer(prompt, head)
+        ranked = self._ranked(prompt, head, closer)
+        order = list(dict.fromkeys(itertools.chain(*reversed(ranked), view)))
+        rows = self._decisions(prompt, order, ranked, closer, why)
+        result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
+        put_decisions(result, STAGE, rows)
+        notes(result, OP, events=[why or self._told(len(head)), *self._left(len(order))])
         return result
+
+    def _told(self, head: int) -> str:
+        again = f" in {self.passes} passes" if self.passes > 1 else ""
+        return f"{self.name} reranked the first {head}{again}"
+
+    def _left(self, found: int) -> list[str]:
+        return [f"the first {self.keep} of {found} go on"] if 0 < self.keep < found else []
 
     def _passes_through(self) -> str:
         if self.score is None or self.kind == "none":
@@ -86,26 +102,35 @@ class RerankerStage:
             return "pure ranking asked for: MaxSim is switched off"
         return ""
 
-    def _order(
-        self, prompt: SuperPrompt, head: list[str]
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Return (id → deciding score in rank order, id → the reranker's own score)."""
+    def _closer(self, prompt: SuperPrompt, head: Sequence[str]) -> dict[str, float]:
+        """Return id → the reranker's own score; it is a function of the text, so one a prompt."""
         if not head or self.score is None:
-            return {}, {}
+            return {}
         texts = {chunk.id: chunk.snippet for chunk in prompt.base_context_chunks}
         own = self.score(render_prompt_md(prompt.body), pieces_of(prompt), [texts[i] for i in head])
-        closer = dict(zip(head, (round(float(x), DIGITS) for x in own), strict=True))
-        decide = closer
-        if self.kind == "maxsim":
-            before = [_retrieval_score(prompt, i) for i in head]
-            decide = dict(zip(head, fused(before, list(closer.values()), self.weight), strict=True))
-        return dict(sorted(decide.items(), key=lambda item: (-item[1], item[0]))), closer
+        return dict(zip(head, (round(float(x), DIGITS) for x in own), strict=True))
+
+    def _ranked(
+        self, prompt: SuperPrompt, head: Sequence[str], closer: dict[str, float]
+    ) -> list[dict[str, float]]:
+        """Return for each pass (id → deciding score in rank order)."""
+        before = {i: _retrieval_score(prompt, i) for i in head}
+        passes: list[dict[str, float]] = []
+        for _ in range(self.passes):
+            ids = list(before)[: self.keep or None] if passes else list(before)
+            scores = [closer[i] for i in ids]
+            if self.kind == "maxsim":
+                scores = fused([before[i] for i in ids], scores, self.weight)
+            decide = sorted(zip(ids, scores, strict=True), key=lambda item: (-item[1], item[0]))
+            before = dict(decide)
+            passes.append(before)
+        return passes
 
     def _decisions(
         self,
         prompt: SuperPrompt,
         order: list[str],
-        ranked: dict[str, float],
+        ranked: Sequence[dict[str, float]],
         closer: dict[str, float],
         why: str,
     ) -> list[Decision]:
@@ -114,14 +139,20 @@ class RerankerStage:
             score = _retrieval_score(prompt, chunk_id)
             parts = {"retrieval": score}
             rule, reason = "pass_through", why
-            if chunk_id in ranked:
+            if chunk_id in closer:
                 parts[self.kind] = closer[chunk_id]
                 rule, reason = self.kind, f"ranked {rank} by {self.name}"
             elif not why:
                 rule, reason = "below_head", f"not among the first {self.top_k}: keeps its order"
-            score = ranked.get(chunk_id, score)
+            for number, scores in enumerate(ranked, start=1):
+                score = scores.get(chunk_id, score)
+                if self.passes > 1 and chunk_id in scores:
+                    parts[f"pass_{number}"] = score
+            kept = not self.keep or rank <= self.keep
+            if not kept:
+                rule, reason = "keep", f"rank {rank} is behind the first {self.keep}"
             rows.append(
-                Decision(STAGE, chunk_id, rank, score, True, rule, reason,
+                Decision(STAGE, chunk_id, rank, score, kept, rule, reason,
                          pass_no=pass_number(prompt), scores=parts)
             )  # fmt: skip
         return rows

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ragstream_core.agents.reranker import RerankerStage
@@ -134,13 +135,20 @@ def reranker_stage(
         WeightsMissing: A cross-encoder was asked for by name and is not here.
         ModelMismatch: Its files are others now.
     """
-    chosen, weight = settings.rerank, settings.retrieval.dense_weight
+    chosen = settings.rerank
     name = name or models.reranker_name(workspace.config, chosen)
+    stage = partial(
+        RerankerStage,
+        weight=chosen.weight,
+        dense_weight=settings.retrieval.dense_weight,
+        keep=chosen.keep,
+        passes=chosen.passes,
+    )
     if name == "none":
-        return RerankerStage(None, "none", "none")
+        return stage(None, "none", "none")
     if name == "reembed":
         fresh = ReembedReranker(models.embedder(workspace.config), settings.retrieval.tau)
-        return RerankerStage(
+        return stage(
             lambda prompt_md, pieces, passages: fresh.score(pieces, passages),
             "reembed",
             name,
@@ -148,12 +156,11 @@ def reranker_stage(
         )
     if name != "maxsim":
         model = models.cross_encoder(name, models.models_dir(workspace.config), weights=weights)
-        return RerankerStage(
+        return stage(
             lambda prompt_md, pieces, passages: model.score(prompt_md, passages),
             "flashrank" if name.startswith("flashrank:") else "cross_encoder",
             name,
             top_k=chosen.cross_encoder_top_k,
-            dense_weight=weight,
         )
 
     def maxsim(prompt_md: str, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
@@ -163,6 +170,4 @@ def reranker_stage(
         scorer = MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
         return scorer.score(pieces, passages)
 
-    return RerankerStage(
-        maxsim, "maxsim", "MaxSim", top_k=chosen.top_k, weight=chosen.weight, dense_weight=weight
-    )
+    return stage(maxsim, "maxsim", "MaxSim", top_k=chosen.top_k)

@@ -64,7 +64,12 @@ class RerankConfig(Section):
     cross_encoder_top_k: int = Field(
         50, ge=1, le=200, description="How many candidates the cross-encoder or FlashRank looks at."
     )
-    passes: int = Field(1, ge=1, le=1, description="Reranking passes.")
+    passes: int = Field(
+        1, ge=1, le=5, description="Reranking passes; each one after the first ranks what was kept."
+    )
+    keep: int = Field(
+        0, ge=0, le=1000, description="Candidates that go on to the gate, best first; 0: all."
+    )
 
 
 class GateConfig(Section):

@@ -47,7 +47,7 @@ def missing(
         ways: All candidates.
     """
     rule, scores = step["rule"], step["scores"]
-    if rule == "top_k":
+    if rule in ("top_k", "keep"):
         same = (step["stage"], step["pass"])
         kept = [
             other["score"]
@@ -55,7 +55,8 @@ def missing(
             for other in way["steps"]
             if other["kept"] and (other["stage"], other["pass"]) == same
         ]
-        return _lack(min(kept) - step["score"], SCORE) if kept else None
+        short = min(kept, default=0.0) - step["score"]
+        return _lack(short, SCORE) if short >= 0 else None  # a later pass has another scale
     if rule == "min_score":
         return _lack(settings.retrieval.min_score - scores["cosine"], COSINE)
     if rule == "similarity_gate":

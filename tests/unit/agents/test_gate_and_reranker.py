@@ -140,6 +140,64 @@ def test_fusion_follows_the_side_that_weighs_and_leaves_a_single_candidate_alone
                    for j, b in enumerate(side) if a <= b)  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("score", "kind", "order"),
+    [(backwards, "cross_encoder", "cba"), (None, "none", "abc"), (backwards, "reembed", "cba")],
+)
+def test_what_is_behind_the_first_few_goes_and_the_ledger_says_so(score, kind, order):
+    prompt = RerankerStage(score, kind, "some", top_k=3, keep=2)(candidates())
+    assert letters(prompt.views_by_stage["reranked"]) == order[:2]
+    rows = {d["chunk_id"][0]: d for d in prompt.extras["decisions"]}
+    assert [i for i, d in rows.items() if not d["kept"]] == [order[2], "d", "e"]
+    assert {d["rule"] for d in rows.values() if not d["kept"]} == {"keep"}
+    assert rows["e"]["reason"] == "rank 5 is behind the first 2"
+    assert prompt.extras["events"][-1]["message"] == "the first 2 of 5 go on"
+
+
+RANKINGS = st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=9)
+
+
+@given(RANKINGS, UNIT, st.integers(0, 9), st.integers(1, 4))
+def test_each_pass_ranks_what_the_one_before_kept(rows, weight, keep, passes):
+    prompt = SuperPrompt(body={"task": "Which text?"})
+    ids = [f"{n}.md::x::0" for n in range(len(rows))]
+    prompt.base_context_chunks = [Chunk(i, i[:4], i, (0, 9), {"project": "demo"}) for i in ids]
+    prompt.views_by_stage = {"retrieval": ids}
+    prompt.extras = {
+        "scores": {i: {"score": s} for i, (s, _) in zip(ids, rows, strict=True)},
+        "query_pieces": [{"id": "q1", "text": "Which text?"}],
+    }
+    own = dict(zip(ids, (round(c, 6) for _, c in rows), strict=True))
+    stage = RerankerStage(
+        lambda _md, _pieces, texts: [own[text] for text in texts],
+        "maxsim", "MaxSim", weight=weight, keep=keep, passes=passes,
+    )  # fmt: skip
+    once = stage(prompt)
+    left, scores = ids, {i: s for i, (s, _) in zip(ids, rows, strict=True)}
+    for _ in range(passes):
+        left = left if left is ids else left[: keep or None]
+        mixed = fused([scores[i] for i in left], [own[i] for i in left], weight)
+        scores = dict(zip(left, mixed, strict=True))
+        left = sorted(left, key=lambda i: (-scores[i], i))
+    assert once.views_by_stage["reranked"] == left[: keep or None]
+    assert to_json(stage(once)) == to_json(once)
+    decided = once.extras["decisions"]
+    assert sorted(d["chunk_id"] for d in decided) == ids
+    if passes > 1:
+        assert all("pass_1" in d["scores"] for d in decided)
+        shown = [d for d in decided if d["kept"]]
+        assert all(d["score"] == d["scores"][f"pass_{passes}"] for d in shown)
+
+
+def test_a_pure_order_stays_as_it_is_in_another_pass():
+    one, two = (
+        RerankerStage(backwards, "cross_encoder", "ce", top_k=4, keep=3, passes=n)(candidates())
+        for n in (1, 2)
+    )
+    assert one.views_by_stage == two.views_by_stage
+    assert "in 2 passes" in two.extras["events"][0]["message"]
+
+
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_a_pure_ranking_is_left_alone(weight):
     stage = RerankerStage(backwards, "maxsim", "MaxSim", dense_weight=weight)

@@ -40,9 +40,9 @@ def test_through_the_chain_the_order_changes_and_replays(tmp_path):
     write_docs(tmp_path)
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
     space.ingest("demo")
-    settings = {"rerank.backend": "reembed", "rerank.top_k": 3}
     question = "How are long questions cut, and what is the catalog?"
-    prompt = space.run(space.pin(PromptRequest(question, ("demo",), settings=settings)))
+    request = PromptRequest(question, ("demo",), task="reembed", settings={"rerank.top_k": 3})
+    prompt = space.run(space.pin(request))
     before, after = (prompt.views_by_stage[s] for s in ("retrieval", "reranked"))
     assert set(before[:3]) == set(after[:3]) and before[3:] == after[3:]
     assert before != after
