@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from ragstream_core.agents.asking import Answer, Ask, own, passage, question
-from ragstream_core.agents.extract import choose, is_constraint, reading_order
+from ragstream_core.agents.constraints import is_constraint
+from ragstream_core.agents.extract import choose, reading_order
 from ragstream_core.agents.quotable import Quote, Terms, readable
 from ragstream_core.agents.reading import Reading
 from ragstream_core.agents.sentences import blocks, sentence_spans
@@ -78,7 +79,9 @@ def extracted(reader: Reading, limit: int, *, missed: str = "") -> Found:
         missed: Why no language model chose them.
     """
     chosen = reading_order(choose(reader.quotes, reader.pieces, limit=limit, weight=reader.weight))
-    limits = frozenset(quote for quote, _, _ in chosen if is_constraint(quote.text))
+    limits = frozenset(
+        quote for quote, _, _ in chosen if quote.is_said and is_constraint(quote.text)
+    )
     return Found(chosen, limits, missed=missed)
 
 

@@ -22,9 +22,11 @@ VAGUE_WEIGHT = 0.3
 _VAGUE_STEMS = (
     "use work need want like way good best help know question exampl explain describ mean happen "
     "get make tell pleas show give thing differ possibl right correct see look find one new "
-    "understand understood ask also even still much mani sever multipl often hold exact actual"
+    "understand understood ask also even still much mani sever multipl often hold exact actual "
+    "wie wer wo wann warum wieso welch quel quell pourquoi quand cómo cuál cuándo dónde "
+    "什么 怎么 多少 哪里 哪个 为什 是否 如何 请问 是多 どう どこ です ます すか 何で ですか"
 )
-_VAGUE = frozenset(_VAGUE_STEMS.split())
+VAGUE = frozenset(_VAGUE_STEMS.split())
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Weights:
         if known is None:
             df = min(self.df.get(term, 0), self.documents)
             idf = math.log1p((self.documents - df + 0.5) / (df + 0.5))
-            known = self._known[term] = idf * (VAGUE_WEIGHT if term in _VAGUE else 1.0)
+            known = self._known[term] = idf * (VAGUE_WEIGHT if term in VAGUE else 1.0)
         return known
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ragstream_core.agents.constraints import is_constraint
 from ragstream_core.agents.coverage import Piece, Weights, coverage
 from ragstream_core.agents.quotable import Quote
 from ragstream_core.prompting.remembering import remembered
@@ -25,17 +26,6 @@ REDUNDANCY = 0.35
 FADING = 0.6
 LEANING = 0.75
 
-_CONSTRAINT = re.compile(
-    r"\b(?:must(?:n't)?|cannot|can't|can not|may not|shall|should not|have to|has to|mandatory"
-    r"|requires?|requirement|(?:is|are|be) (?:required|limited|refused)|refuses|limited to"
-    r"|limits? (?:is|are|of|the)|at most|at least|no more than|maximum|minimum|not supported"
-    r"|unsupported|does(?:n't| not) support|deprecated|forbidden|not allowed"
-    r"|(?<!was )(?<!were )(?<!had )(?<!although )never"
-    # "the only", "not only", "only a few" and "only 26" say how many there are
-    r"|(?<!the )(?<!not )(?<!was )(?<!were )only(?! (?:an?|one|the|few|small|in|for) )(?! [\d(]))\b"
-    r"|(?:^|[.:;|] )(?:do(?: not|n't)|only(?! in \d))\b",
-    re.IGNORECASE,
-)
 _LEANS = re.compile(
     r"(?:this|these|those|it|its|they|here|below|above|such|that|then|also|in (?:this|the) example"
     r"|for example|otherwise|however)\b",
@@ -45,12 +35,6 @@ _WHAT_IS = re.compile(r"\s*(?:so )?what(?:'s| is| are| does)\b", re.IGNORECASE)
 _DEFINES = re.compile(
     r"^[^.]{1,70}?\b(?:is|are|means|refers to|stands for|lets?|allows?|wraps?|combines?)\b"
 )
-
-
-@remembered
-def is_constraint(text: str) -> bool:
-    """Say whether a sentence limits or demands something (must, never, only, at most, …)."""
-    return _CONSTRAINT.search(text) is not None
 
 
 def _bonus(piece: Piece, quote: Quote) -> float:
@@ -161,7 +145,7 @@ def choose(
     best = [max((row[p] for row in raw), default=0.0) for p in range(len(pieces))]
     floors = [max(FLOOR, RELATIVE_FLOOR * top) for top in best]
     ease = [
-        CONSTRAINT_EASE if any(row) and is_constraint(q.text) else 1.0
+        CONSTRAINT_EASE if any(row) and q.is_said and is_constraint(q.text) else 1.0
         for row, q in zip(raw, quotes, strict=True)
     ]
     scores = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ragstream_core.agents.coverage import Piece, Weights, coverage
+from ragstream_core.agents.coverage import VAGUE, Piece, Weights, coverage
 from ragstream_core.agents.instructions import is_saying, what_is_asked
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.agents.quotable import Quote, Terms
@@ -75,11 +75,13 @@ def supported(
 def missing_words(piece: Piece, known: frozenset[str], terms: Terms) -> list[str]:
     """Return the words of a piece that no evidence holds in any form, in order, each once.
 
-    What tells the reader to do something is no such word, nor are words of a script without blanks.
+    What tells the reader to do something is no such word, nor are words that say little in a
+    question, nor those of a script without blanks.
     """
     words = (m.group().rstrip(".-") for m in _WORD.finditer(what_is_asked(piece.text)))
     words = (w for w in words if not is_saying(w) and not NO_BLANKS.search(w))
-    found = {w.lower(): w for w in words if (stems := terms(w)) and not known.issuperset(stems[:1])}
+    stems = ((word, next(iter(terms(word)), "")) for word in words)
+    found = {w.lower(): w for w, stem in stems if stem and stem not in known | VAGUE}
     return list(found.values())[:MAX_TERMS]
 
 
@@ -154,7 +156,8 @@ def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
 def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[dict[str, Any]]:
     """List chosen sentences that another file repeats with other numbers.
 
-    Which of them is newer is left to the reader: modification times are not part of what a prompt
+    Pairs of data and signatures say nothing by themselves: two services have two ports. Which of
+    them is newer is left to the reader: modification times are not part of what a prompt
     is made from, so they may not stand in it.
 
     Args:
@@ -163,7 +166,7 @@ def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[dict[str
     """
     seen: set[frozenset[str]] = set()
     issues = []
-    counted = [[q for q in said if _numbers(q.text)] for said in (chosen, quotes)]
+    counted = [[q for q in said if q.is_said and _numbers(q.text)] for said in (chosen, quotes)]
     for left, right in product(*counted):
         pair = frozenset((left.text, right.text))
         if not _same_but_for_numbers(left, right) or pair in seen:

@@ -1,7 +1,8 @@
-"""Which sentences of a chunk can be quoted as facts: prose, list items and table rows, verbatim.
+"""What of a chunk can be quoted as facts, verbatim: sentences, items, rows, pairs, signatures.
 
-Headings, code, markup, link lists, boilerplate, questions and fragments are left out; headings and
-the sentence before stay as context, because a good sentence often names its subject there.
+Headings, bodies of code, markup, link lists, boilerplate, questions and fragments are left out;
+headings, the head of a table, the keys above a pair and the sentence before stay as context,
+because a good sentence often names its subject there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ragstream_core.agents.data_lines import Line, data_kind, data_lines, table_rows
+from ragstream_core.agents.pieces import word_count
 from ragstream_core.agents.sentences import LINK, Block, blocks, sentence_spans
 from ragstream_core.prompting.remembering import remembered
 from ragstream_core.records import Chunk
@@ -19,7 +22,7 @@ MIN_WORDS = 5
 MAX_WORDS = 60
 MAX_ITEM_WORDS = 45
 MAX_HEADING = 60
-_Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str]]
+_Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str], bool]
 Terms = Callable[[str], Sequence[str]]
 
 _RULE_ROW = re.compile(r"[|\s:-]+$")
@@ -36,7 +39,8 @@ _BOILERPLATE = re.compile(
     r"|here(?:'s| is| are) (?:an?|the|some) (?:\w{1,30} ){0,2}examples?)",
     re.IGNORECASE,
 )
-_ENDS_WELL = re.compile(r"[.!:;)\]`\"”’*_|…]$")
+_ENDS_WELL = re.compile(r"[.!:;)\]`\"”’*_|…。！：；」』）।]$")
+_FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(\w*)[^\n]*\n")
 
 
 class Quote(NamedTuple):
@@ -52,6 +56,7 @@ class Quote(NamedTuple):
         terms: Its stemmed terms in order.
         held: The same, each once.
         context: Terms of the headings, the path and the sentence before.
+        is_said: Whether it is a sentence or a row, not a pair of data or a signature.
     """
 
     chunk_id: str
@@ -63,6 +68,7 @@ class Quote(NamedTuple):
     terms: tuple[str, ...]
     held: frozenset[str]
     context: frozenset[str]
+    is_said: bool = True
 
 
 @remembered
@@ -84,13 +90,19 @@ def is_quotable(text: str) -> bool:
     """Say whether a sentence can stand alone as a fact."""
     words = LINK.sub(r"\1", text).split()
     visible = [word for word in words if any(c.isalnum() for c in word)]
-    if not MIN_WORDS <= len(visible) <= MAX_WORDS:
+    if not MIN_WORDS <= word_count(" ".join(visible)) <= MAX_WORDS:
         return False
     links = [len(m.group(1) or "") + 1 for m in LINK.finditer(text)]
     share = sum(links) / max(1, len(" ".join(words)))
     if share > 0.6 or (len(links) > 2 and share > 0.35):
         return False
-    return not (text.endswith("?") or _BOILERPLATE.match(text) or looks_like_code(text))
+    return not (text.endswith(("?", "？")) or _BOILERPLATE.match(text) or looks_like_code(text))
+
+
+def is_row(text: str) -> bool:
+    """Say whether a row of a table can stand as a fact: two cells that say something, not long."""
+    cells = [c for c in re.split(r"[|\t]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
+    return len(cells) > 1 and word_count(text) <= MAX_WORDS and not _DRAWN.search(text)
 
 
 def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]], int]:
@@ -156,31 +168,91 @@ def quotes_of(chunk: Chunk, rank: int, terms: Terms) -> list[Quote]:
 @functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
 def _read(source: str, heading: str, text: str, terms: Terms) -> list[_Parts]:
     """Return what a `Quote` holds besides its chunk, for each quotable sentence of a passage."""
+    page = _Page(text, heading, frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}")), terms)
+    kind = data_kind(source.rsplit(".", 1)[-1])
+    quotes = [page.data(line) for line in data_lines(text, kind)] if kind else []
+    if kind not in ("json", "yaml"):
+        rows = table_rows(text)
+        taken = [(line.start, line.end) for line, _ in rows]
+        quotes += [page.quote(line[:2], context=page.around | page.terms_of(head))
+                   for line, head in rows]  # fmt: skip
+        said = _sentences(page)
+        quotes += [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
+    return sorted(quotes, key=lambda quote: quote[0])
+
+
+class _Page(NamedTuple):
+    """A passage being read."""
+
+    text: str
+    heading: str
+    around: frozenset[str]
+    terms: Terms
+
+    def terms_of(self, text: str) -> frozenset[str]:
+        return frozenset(self.terms(text))
+
+    def quote(
+        self, span: tuple[int, int], *, context: frozenset[str], heading: str = "",
+        kind: str = "", is_said: bool = True,
+    ) -> _Parts:  # fmt: skip
+        said = _tidy(self.text[slice(*span)], kind)
+        stems = tuple(self.terms(said))
+        shown = _last(heading or self.heading)
+        return span, said, shown, stems, frozenset(stems), context, is_said
+
+    def data(self, line: Line, at: int = 0, context: frozenset[str] = frozenset()) -> _Parts:
+        """Return a pair or a signature; the keys or the class above it stand for its heading."""
+        span = (line.start + at, line.end + at)
+        context = self.around | context | self.terms_of(line.path)
+        path = line.path[-MAX_HEADING:]
+        return self.quote(span, context=context, heading=path, is_said=False)
+
+
+def _sentences(page: _Page) -> list[_Parts]:
+    """Return sentences, items, rows of Markdown tables, and the data in fenced blocks."""
+    text, heading = page.text, page.heading
     found = blocks(text)
-    around = frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}"))
     local: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
     quotes: list[_Parts] = []
     at = 0
     while at < len(found):
         block, used = found[at], 1
+        spans, context = [(block.start, block.end)], page.around | local
         if block.kind == "heading":
             heading = text[block.start : block.end].split("\n")[0].strip("# \t")
-            local, before = frozenset(terms(heading)), frozenset()
-        elif block.kind in ("prose", "item") or (
-            block.kind == "row" and not _is_header_row(text, found, at)
-        ):
+            local, before = page.terms_of(heading), frozenset()
+        elif block.kind == "code":
+            quotes += _fenced(page, block, context)
+        elif block.kind == "row" and _is_header_row(text, found, at):
+            before |= page.terms_of(text[slice(*spans[0])])
+        elif block.kind in ("prose", "item", "row"):
             spans, used = _spans(text, found, at)
             for span in spans:
-                said = _tidy(text[slice(*span)], block.kind)
-                stems = tuple(terms(said))
-                held = frozenset(stems)
-                if is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span):
-                    context = around | local | before
-                    quotes.append((span, said, _last(heading), stems, held, context))
-                before = held
+                quote = page.quote(span, context=context | before, heading=heading, kind=block.kind)
+                if _stands(text, block, span):
+                    quotes.append(quote)
+                before = before if block.kind == "row" else quote[4]
         at += used
     return quotes
+
+
+def _stands(text: str, block: Block, span: tuple[int, int]) -> bool:
+    """Say whether a sentence, item or row can be quoted."""
+    if block.kind == "row":
+        return is_row(text[slice(*span)])
+    return is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span)
+
+
+def _fenced(page: _Page, block: Block, context: frozenset[str]) -> list[_Parts]:
+    """Return the pairs or signatures of a fenced block whose word says what it is."""
+    fence = _FENCED.match(page.text, block.start, block.end)
+    kind = data_kind(fence[1]) if fence and fence[1] else ""
+    if not fence or not kind:
+        return []
+    lines = data_lines(page.text[fence.end() : block.end], kind)
+    return [page.data(line, fence.end(), context) for line in lines]
 
 
 def _last(heading: str) -> str:

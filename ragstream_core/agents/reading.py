@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ragstream_core.agents.coverage import Piece, Weights
 from ragstream_core.agents.instructions import what_is_asked
 from ragstream_core.agents.open_issues import Evidence, supported
+from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.agents.quotable import Quote, Terms, quotes_of
 from ragstream_core.agents.selection import Selection
 from ragstream_core.prompting.compose import HISTORY_PREFIX, injected
@@ -18,10 +21,22 @@ from ragstream_core.records import Chunk, SuperPrompt
 
 @functools.lru_cache(maxsize=20_000)
 def stemmed_terms(text: str) -> tuple[str, ...]:
-    """Return the stemmed terms of a text; the lexical module is loaded at first use."""
+    """Return the stemmed terms of a text; the lexical module is loaded at first use.
+
+    Where a script has no blanks, neighbouring letters are terms, two by two.
+    """
     from ragstream_core.terms import terms
 
-    return tuple(terms(text))
+    if not NO_BLANKS.search(text):
+        return tuple(terms(text))
+    found: list[str] = []
+    for part in _DENSE.split(text):
+        pairs = [a + b for a, b in pairwise(part)] or [part]
+        found += pairs if NO_BLANKS.match(part) else terms(part)
+    return tuple(found)
+
+
+_DENSE = re.compile(rf"({NO_BLANKS.pattern}+)")
 
 
 @dataclass(frozen=True)

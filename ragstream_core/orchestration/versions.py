@@ -19,7 +19,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "retrieval": 2,
     "reranker": 1,
     "a3_nli_gate": 2,
-    "a4_condenser": 2,
+    "a4_condenser": 3,
     "a2_audit": 2,
     "a5_format_enforcer": 1,
     "prompt_builder": 1,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.agents.extract import is_constraint
+from ragstream_core.agents.constraints import is_constraint
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,14 @@ from ragstream_core.agents.extract import is_constraint
         "The table is never read while it is written.",
         "`restore` refuses to replace what is there.",
         "Python 2 is not supported.",
+        "Die Dichtung muss jährlich gewechselt werden.",
+        "Der Deckel darf während des Betriebs nicht geöffnet werden.",
+        "Ein Helm ist erforderlich.",
+        "操作人员必须每天检查密封。",
+        "运行时禁止打开盖子。",
+        "压力不超过3巴。",
+        "運転中に蓋を開けてはいけません。",
+        "密封を毎日点検する必要があります。",
     ],
 )
 def test_what_limits_or_demands(text):
@@ -41,6 +49,16 @@ def test_what_limits_or_demands(text):
         "The city limits cover 516 square kilometres.",
         "Kong Zhu refused and gave up the title.",
         "Some classes have definitions that do not fit into this framework.",
+        "Das Maximum der Funktion liegt bei drei.",
+        "Sie musste damals lange warten.",
+        "Ein Werkzeug ist nicht erforderlich, und man muss nicht warten.",
+        "Le maximum de la fonction est de trois.",
+        "El mínimo y el maximum de la función son tres.",
+        "他是最多人喜欢的老师。",
+        "他不得不离开。",
+        "这里不必须登记。",
+        "これは必要な部品です。",
+        "Максимум функции — maximum — равен трём.",
     ],
 )
 def test_what_merely_holds_such_a_word(text):
