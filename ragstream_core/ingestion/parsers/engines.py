@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from ragstream_core.chunking.grammars import BY_LINES, GRAMMARS
 from ragstream_core.ingestion.file_types import kind_of
 
-RULES = {"pdf": "pdf-1", "office": "office-2", "code": "code-1"}
+RULES = {"pdf": "pdf-2", "office": "office-2", "code": "code-1"}
 """Version of our own reading rules by kind of file; raised when one changes what is read."""
 
 EXTRAS = {"pdf": "pdf", "office": "convert", "code": "code"}

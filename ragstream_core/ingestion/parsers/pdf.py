@@ -1,20 +1,29 @@
 """PDF: text page by page, with tables as tab-separated lines after the text of their page.
 
-Runs in the child process only. pdfplumber finds tables; a very large file is read by pypdfium2,
-which is many times faster and knows none. There is no OCR: scanned pages have no text.
+Runs in the child process only. pypdfium2 reads the text: it keeps the spaces between words, which
+pdfplumber loses in tight print, and marks the words that were broken. pdfplumber looks for tables,
+on the pages where ruling lines could bound two columns. There is no OCR: scans have no text.
 """
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
+from ragstream_core.ingestion.parsers.page_text import join_broken_words, without_running_lines
 from ragstream_core.ingestion.parsers.port import Limits, Refusal
 
-TABLE_PAGES = 150
-"""A PDF with more pages is read without tables."""
+TEXT_SHARE, TABLE_SHARE = 0.4, 0.6
+"""Shares of a file's time, CPU or wall, that end the reading of its text, and of its tables."""
 
 TABLE_BYTES = 20_000_000
-"""So is a larger one."""
+"""In a larger file no table is looked for: pdfplumber holds several copies."""
+
+_OBJECTS = 20_000  # on a page with more of them, which of them are lines is not asked first
+_THIN = 3.0  # points: a flatter path is one line
+_SEGMENTS = 5  # a path with more than a rectangle has may be a whole grid
+_GRID = {"text_x_tolerance_ratio": 0.15}  # a fixed tolerance joins the words of tight print
 
 
 def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[int, str]], str]:
@@ -23,31 +32,34 @@ def read_pdf(data: bytes, file_type: str, limits: Limits) -> tuple[list[tuple[in
     Args:
         data: The whole file.
         file_type: ``pdf``.
-        limits: Its page limit is checked before a page is read.
+        limits: Its page limit is checked before a page is read; a share of its CPU seconds bounds
+            the reading, and what was read until then is kept.
 
     Raises:
         Refusal: Broken, encrypted, too many pages, or no text layer.
         MemoryError: It needs more than the process may have.
     """
-    count = _page_count(data, limits)
-    tables = 0
-    if count > TABLE_PAGES or len(data) > TABLE_BYTES:
-        pages, how = _plain(data), "; large, so read without tables"
-    else:
-        try:
-            pages, tables = _with_tables(data, limits)
-            how = f", {tables} tables" if tables else ""
-        except (MemoryError, RecursionError, Refusal):
-            raise
-        except Exception as error:  # pdfminer raises anything on files that pdfium can read
-            pages, how = _plain(data), f"; read without tables ({type(error).__name__})"
-    found = [(number, text) for number, text in pages if text.strip()]
+    document = _opened(data, limits)
+    reader = _Reader(limits)
+    pages = reader.texts(document)
+    bodies, running = without_running_lines(pages)
+    bodies = join_broken_words(bodies)
+    tables = reader.tables(data, [number for number, _ in pages if reader.ruled.get(number)])
+    found = [
+        (number, "\n\n".join(part for part in (body, *tables.get(number, ())) if part.strip()))
+        for (number, _), body in zip(pages, bodies, strict=True)
+    ]
+    found = [(number, text) for number, text in found if text.strip()]
     if not found:
-        raise Refusal(f"no text layer on any of its {count} pages (there is no OCR)")
-    return found, f"{count} pages{how}"
+        raise Refusal(f"no text layer on any of its {len(document)} pages (there is no OCR)")
+    count = sum(map(len, tables.values()))
+    notes = [f"{len(document)} pages" + (f", {count} tables" if count else ""), *reader.notes]
+    if running:
+        notes.append(f"running lines left out: {' | '.join(running[:3])}"[:120])
+    return found, "; ".join(notes)
 
 
-def _page_count(data: bytes, limits: Limits) -> int:
+def _opened(data: bytes, limits: Limits) -> Any:
     import pypdfium2
 
     try:
@@ -55,46 +67,103 @@ def _page_count(data: bytes, limits: Limits) -> int:
     except pypdfium2.PdfiumError as error:
         what = "encrypted" if "password" in str(error).lower() else "not a readable PDF"
         raise Refusal(what) from None
-    count = len(document)
-    document.close()
-    if count > limits.pages:
-        raise Refusal(f"{count} pages, more than the limit of {limits.pages}")
-    if count == 0:
+    if len(document) > limits.pages:
+        raise Refusal(f"{len(document)} pages, more than the limit of {limits.pages}")
+    if len(document) == 0:
         raise Refusal("has no pages")
-    return count
+    return document
 
 
-def _plain(data: bytes) -> list[tuple[int, str]]:
-    import pypdfium2
+@dataclass
+class _Reader:
+    """Reads one file by the clock.
 
-    pages = []
-    document = pypdfium2.PdfDocument(data)
-    for number in range(len(document)):
-        page = document[number]
-        text = page.get_textpage()
-        pages.append((number + 1, text.get_text_range(errors="replace")))
-        text.close()
-        page.close()
-    return pages
+    Attributes:
+        limits: What it may cost.
+        ruled: Whether a page may hold a table, by its number.
+        notes: What was not read, and why.
+    """
 
+    limits: Limits
+    ruled: dict[int, bool] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    _cpu: float = field(default_factory=time.process_time)
+    _wall: float = field(default_factory=time.monotonic)
 
-def _with_tables(data: bytes, limits: Limits) -> tuple[list[tuple[int, str]], int]:
-    import io
+    def _late(self, share: float) -> bool:
+        cpu, wall = time.process_time() - self._cpu, time.monotonic() - self._wall
+        return cpu > share * self.limits.cpu_s or wall > share * self.limits.wall_s
 
-    import pdfplumber
-
-    pages, tables, size = [], 0, 0
-    with pdfplumber.open(io.BytesIO(data)) as document:
-        for page in document.pages:
-            found = [lines for table in page.extract_tables() if (lines := _lines(table))]
-            text = "\n\n".join([page.extract_text() or "", *found])
-            pages.append((page.page_number, text))
-            tables += len(found)
-            size += len(text)
+    def texts(self, document: Any) -> list[tuple[int, str]]:
+        pages, size = [], 0
+        for number in range(1, len(document) + 1):
+            if self._late(TEXT_SHARE):
+                self.notes.append(f"only {number - 1} pages read: they took most of its time")
+                break
+            page = document[number - 1]
+            layer = page.get_textpage()
+            text = layer.get_text_range(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+            layer.close()
+            self.ruled[number] = _ruled(page)
             page.close()
-            if size > limits.text_bytes:
-                raise Refusal(f"holds more than {limits.text_bytes} bytes of text")
-    return pages, tables
+            pages.append((number, text))
+            size += len(text)
+            if size > self.limits.text_bytes:
+                raise Refusal(f"holds more than {self.limits.text_bytes} bytes of text")
+        return pages
+
+    def tables(self, data: bytes, numbers: list[int]) -> dict[int, list[str]]:
+        """Return the tables of pages as lines, by page."""
+        if not numbers:
+            return {}
+        if len(data) > TABLE_BYTES:
+            self.notes.append("large, so read without tables")
+            return {}
+        found: dict[int, list[str]] = {}
+        try:
+            self._find(data, numbers, found)
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:  # pdfminer raises anything on files that pdfium can read
+            where = "without tables" if not found else f"without tables after page {max(found)}"
+            self.notes.append(f"read {where} ({type(error).__name__})")
+        return found
+
+    def _find(self, data: bytes, numbers: list[int], found: dict[int, list[str]]) -> None:
+        import io
+
+        import pdfplumber
+
+        with pdfplumber.open(io.BytesIO(data), pages=numbers) as document:
+            for page in document.pages:
+                if self._late(TABLE_SHARE):
+                    read = f"tables read up to page {page.page_number - 1}"
+                    self.notes.append(f"{read}: they took most of its time")
+                    return
+                tables = (_lines(table) for table in page.extract_tables(_GRID))
+                if lines := [table for table in tables if table]:
+                    found[page.page_number] = lines
+                page.close()
+
+
+def _ruled(page: Any) -> bool:
+    """Say whether lines of a page could bound two columns: upright edges at three places."""
+    import pypdfium2.raw as pdfium
+
+    if pdfium.FPDFPage_CountObjects(page) > _OBJECTS:
+        return True
+    across, down = set[int](), set[int]()
+    for path in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_PATH], max_depth=3):
+        if pdfium.FPDFPath_CountSegments(path) > _SEGMENTS:
+            return True
+        left, bottom, right, top = path.get_bounds()
+        if top - bottom > _THIN:
+            across |= {round(left), round(right)} if right - left > _THIN else {round(left)}
+        if right - left > _THIN:
+            down |= {round(bottom), round(top)} if top - bottom > _THIN else {round(top)}
+        if len(across) > 2 and len(down) > 1:
+            return True
+    return False
 
 
 def _lines(table: list[list[Any]]) -> str:

@@ -34,8 +34,8 @@ class Limits:
     """
 
     memory_bytes: int = 1_000_000_000
-    cpu_s: int = 30
-    wall_s: int = 60
+    cpu_s: int = 60
+    wall_s: int = 180
     pages: int = 2_000
     text_bytes: int = 20_000_000
 

@@ -37,6 +37,21 @@ def pdf_of(*pages):
     return out.getvalue()
 
 
+def with_running_lines(count):
+    """Make a PDF whose pages have a header, a body of one line, and a footer with their number."""
+    from reportlab.pdfgen import canvas
+
+    out = io.BytesIO()
+    made = canvas.Canvas(out)
+    for number in range(1, count + 1):
+        made.drawString(72, 800, "ACME valve manual")
+        made.drawString(72, 600, f"Body of page {number} with a valve.")
+        made.drawString(72, 40, f"Page {number} of {count}")
+        made.showPage()
+    made.save()
+    return out.getvalue()
+
+
 def docx_of(*paragraphs):
     """Make the smallest Word file."""
     body = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs)
@@ -135,13 +150,36 @@ class TestPdf:
         (scores,) = bm25_scores([view.lexical], terms("zwieback price"))
         assert view.chunk_ids[int(scores.argmax())] == hits[0].id
 
-    def test_a_large_one_is_read_without_tables(self):
-        many = pdf_of(*(f"page {n} of many" for n in range(pdf.TABLE_PAGES + 1)))
+    def test_tables_of_a_long_one_are_read_page_by_page(self):
+        rows = [["item", "price"], ["zwieback", "7.25"]]
+        many = pdf_of(*(f"page {n} of many" for n in range(160)), rows)
         parsed = parse(many, file_type="pdf", limits=Limits())
-        assert "without tables" in parsed.note
-        assert len(parsed.pages) == pdf.TABLE_PAGES + 1
-        assert parsed.pages[-1][0] == pdf.TABLE_PAGES + 1
-        assert f"page {pdf.TABLE_PAGES} of many" in parsed.pages[-1][1]
+        assert parsed.note == "161 pages, 1 tables"
+        assert parsed.pages[159] == (160, "page 159 of many")
+        assert parsed.pages[160][0] == 161 and "zwieback\t7.25" in parsed.pages[160][1]
+
+    def test_what_was_read_before_the_time_was_over_is_kept(self, monkeypatch):
+        rows = [["item", "price"], ["zwieback", "7.25"]]
+        data = pdf_of(rows, "words", rows)
+        monkeypatch.setattr(pdf, "TABLE_SHARE", 0.0)
+        pages, note = pdf.read_pdf(data, "pdf", Limits())
+        assert note == "3 pages; tables read up to page 0: they took most of its time"
+        assert [number for number, _ in pages] == [1, 2, 3] and "\t" not in pages[2][1]
+        late = iter([False, False, True])
+        monkeypatch.setattr(pdf._Reader, "_late", lambda *_: next(late, True))
+        pages, note = pdf.read_pdf(data, "pdf", Limits())
+        assert [number for number, _ in pages] == [1, 2]
+        assert note.startswith("3 pages; only 2 pages read: they took most of its time")
+
+    def test_running_lines_leave_the_text_and_the_note_names_them(self, bench):
+        bench.write("a.pdf", with_running_lines(5))
+        bench.run()
+        found = {c.meta["page_number"]: c.snippet for c in chunks_of(bench)}
+        assert set(found) == {1, 2, 3, 4, 5}
+        assert found[4] == "Body of page 4 with a valve."
+        parsed = parse(with_running_lines(5), file_type="pdf", limits=Limits())
+        assert parsed.note == "5 pages; running lines left out: ACME valve manual | Page 1 of 5"
+        assert "ACME" in parse(with_running_lines(2), file_type="pdf", limits=Limits()).pages[1][1]
 
     def test_more_pages_than_allowed_are_refused(self):
         parsed = parse(pdf_of("a", "b", "c"), file_type="pdf", limits=Limits(pages=2))
