@@ -9,10 +9,11 @@ from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage
 from ragstream_core.prompting.compose import injected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ragstream_assets.recording.walks import RecordedPrompt
     from ragstream_core.build.workspace import Workspace
+    from ragstream_core.orchestration.again import Asking
     from ragstream_core.orchestration.inputs import PromptRequest
     from ragstream_core.records import SuperPrompt
 
@@ -45,8 +46,14 @@ class Outcome:
 
     @property
     def llm(self) -> dict[str, Any]:
-        """What agents took that asked a language model, as `llm_usage`."""
-        return llm_usage(self.prompt.extras.get(LLM_USAGE, {}).values())
+        """What agents took now that asked a language model, as `llm_usage`."""
+        rows = {} if self.asked else self.prompt.extras.get(LLM_USAGE, {})
+        return llm_usage(rows.values())
+
+    @property
+    def asked(self) -> Sequence[Asking]:
+        """The earlier times that it was asked for, where its record answered; else none."""
+        return self.recorded.asked if self.recorded else ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -54,6 +61,7 @@ class Outcome:
         told = {"compared": self.compared} if self.compared else {}
         return {
             "prompt_key": self.prompt_key,
+            "from_record": bool(self.asked),
             "run_id": self.run_id,
             "stage": self.prompt.stage,
             "model_target": self.prompt.model_target,
@@ -72,22 +80,32 @@ class Outcome:
         }
 
 
-def ask(workspace: Workspace, request: PromptRequest, op: str, *, record: bool) -> Outcome:
+def ask(
+    workspace: Workspace, request: PromptRequest, op: str, *, record: bool, fresh: bool = False
+) -> Outcome:
     """Run the chain for a request through an op; where asked for, a Dagster run is written behind.
+
+    Args:
+        workspace: The data root.
+        request: What is asked.
+        op: The last one.
+        record: Write a Dagster run.
+        fresh: Run the chain also where the record of the same prompt could answer.
 
     Raises:
         RagstreamError: A stage refused or failed.
     """
     from ragstream_assets.recorder import record_prompt
 
-    return outcome_of(record_prompt(workspace, request, through=op, record=record))
+    return outcome_of(record_prompt(workspace, request, through=op, record=record, fresh=fresh))
 
 
 def outcome_of(done: RecordedPrompt) -> Outcome:
     """Return what came of a prompt."""
     key = done.record.prompt_key if done.record else ""
     timings = dict(done.timings_ms)
-    return Outcome(done.prompt, key, done.run_id, timings, _warnings(done.prompt), recorded=done)
+    warnings = [*([done.said] if done.said else []), *_warnings(done.prompt)]
+    return Outcome(done.prompt, key, done.run_id, timings, warnings, recorded=done)
 
 
 def settle(outcome: Outcome, say: Callable[[str], object]) -> None:

@@ -60,8 +60,15 @@ class Step:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of its run, once that is known."""
-        return self.recorded.warnings
+        """What there is to say of its run, once that is known, and of a record that is damaged."""
+        said = (self.recorded.said,) if self.recorded.said else ()
+        return (*said, *self.recorded.warnings)
+
+    @property
+    def answered_at(self) -> str:
+        """When it was last asked for, ISO 8601, where its record answered; else empty."""
+        asked = self.recorded.asked
+        return asked[-1].at if asked else ""
 
 
 @dataclass(slots=True)
@@ -149,14 +156,18 @@ def press_all(
     request: PromptRequest,
     workspace: Workspace,
     *,
+    fresh: bool = False,
     observe: Callable[[str], None] | None = None,
 ) -> None:
     """Run the stages of the eight buttons in order: one run, a step for each button.
+
+    Where nothing has changed since the same prompt was asked for, its record gives the steps.
 
     Args:
         desk: Changed in place, a step at a time.
         request: What the page asks for now.
         workspace: Runs the stages.
+        fresh: Run them whatever is kept.
         observe: Told the name of every op that has passed.
 
     Raises:
@@ -175,7 +186,7 @@ def press_all(
             desk.request, desk.steps = request, dict(laid)
         told(op, after)
 
-    record_prompt(workspace, request, session=desk.id, observe=lay)
+    record_prompt(workspace, request, session=desk.id, fresh=fresh, observe=lay)
 
 
 def _completed(after: RecordedPrompt) -> str:

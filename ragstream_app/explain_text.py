@@ -17,6 +17,7 @@ from ragstream_core.records.identity import shown_name
 if TYPE_CHECKING:
     from ragstream_core.build.explaining.explanation import Explanation
     from ragstream_core.build.explaining.lines import Ancestor
+    from ragstream_core.orchestration.again import Asking
     from ragstream_core.orchestration.prompt_store import PromptRecord
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
@@ -39,6 +40,7 @@ def print_explanation(found: Explanation, *, detailed: bool) -> None:
     _print_line(found.line)
     _print_edits(found.record)
     if not detailed:
+        _print_asked(found.asked)
         _print_notes(found.record)
     print_explained(key, found.candidates, locked=found.locked, detailed=detailed)
     if not detailed:
@@ -92,6 +94,13 @@ def print_explained(
     if ways:
         note(LEGEND)
         note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
+
+
+def _print_asked(asked: Sequence[Asking]) -> None:
+    """Print every time that a prompt was asked for, and whether its record answered."""
+    for asking in asked:
+        how = "the chain ran" if asking.ran else "answered from the record"
+        note(f"asked {asking.at[:19].replace('T', ' ')}  {how}")
 
 
 def _print_notes(record: PromptRecord) -> None:

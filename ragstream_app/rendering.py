@@ -168,7 +168,11 @@ def print_prompt(outcome: Outcome, places: Sequence[str] = ()) -> None:
     if outcome.prompt.model_target:
         first += f" · for {printable(outcome.prompt.model_target)}"
     chunks = len(outcome.prompt.final_selection_ids)
-    note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {seconds:.2f} s{run}{where}")
+    took = "from its record" if outcome.asked else f"{seconds:.2f} s"
+    note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {took}{run}{where}")
+    if outcome.asked:
+        last = outcome.asked[-1].at[:16].replace("T", " ")
+        note(f"nothing has changed since {last}; --fresh runs the chain again")
     if key:
         note(f"next: ragstream explain {key} · ragstream replay {key}")
 

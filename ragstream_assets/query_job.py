@@ -14,12 +14,13 @@ from ragstream_assets.example import resolve
 from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
 from ragstream_assets.previews import Metadata, prompt_metadata, stage_metadata
-from ragstream_assets.recording.outcomes import outcome
+from ragstream_assets.recording.outcomes import Passed, outcome
 from ragstream_assets.recording.steps import AFTER_AUDIT, AGAIN, AUDIT
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.stage_settings import FROM_RUN, request_config, stage_config
 from ragstream_core.build.editing import with_edits
 from ragstream_core.build.keeping import persists, require_uncleared
+from ragstream_core.build.recalling import recall
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.orchestration.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
@@ -74,6 +75,43 @@ def pinned(workspace: Workspace, run_id: str, config: Mapping[str, Any]) -> Prom
     return workspace.pin(resolve(workspace, config["prompt_ref"]), moment(config))
 
 
+def answered(
+    context: dg.OpExecutionContext, workspace: Workspace, inputs: PromptInputs
+) -> Metadata:
+    """Take what the stages left when the same prompt was made before, where nothing has changed.
+
+    All steps of the run then find their results there, and the prompt its record.
+
+    Args:
+        context: Of the first op.
+        workspace: The data root.
+        inputs: As they were pinned.
+
+    Returns:
+        What to show of it; empty where the chain has to run.
+    """
+    left = outcome(context.run_id)
+    if left.passed is not None or context.op_config.get("fresh") or not _is_whole(context):
+        return {}
+    found, said = recall(workspace, inputs)
+    if found is None:
+        return {"warnings": said} if said else {}
+    left.passed = {step: Passed(prompt, 0.0) for step, prompt in found.passed.items()}
+    left.record = found.record
+    return {"answered_from_the_record": found.record.prompt_key, "asked_before": len(found.asked)}
+
+
+def _is_whole(context: dg.OpExecutionContext) -> bool:
+    """Whether a run is of all steps, with no setting and no edit on the way."""
+    ops: Any = context.run.run_config.get("ops", {})
+    configs = [dict(op or {}).get("config") or {} for op in ops.values()]
+    changed = any(config.get(name) for config in configs for name in ("settings", "edits"))
+    run = context.run
+    steps = run.step_keys_to_execute
+    is_part = run.resolved_op_selection or (steps is not None and not set(OPS) <= set(steps))
+    return not (changed or is_part or run.parent_run_id)
+
+
 def staged(
     context: dg.OpExecutionContext,
     workspace: Workspace,
@@ -105,6 +143,7 @@ def staged(
         require_uncleared(workspace, inputs_of(given))
         seconds = time.perf_counter() - started
         left.took(op, seconds)
+        left.states[str(context.op_handle)] = result
         return result, stage_metadata(result, seconds)
 
 
@@ -115,9 +154,10 @@ def _first_op(spec: StageSpec) -> dg.OpDefinition:
     ) -> dg.Output[SuperPrompt]:
         space = workspace.open()
         with short_errors(context.run_id):
-            raw = begin(pinned(space, context.run_id, context.op_config))
-        result, metadata = staged(context, space, op=spec.op, prompt=raw)
-        return dg.Output(result, metadata=metadata)
+            inputs = pinned(space, context.run_id, context.op_config)
+            told = answered(context, space, inputs)
+        result, metadata = staged(context, space, op=spec.op, prompt=begin(inputs))
+        return dg.Output(result, metadata={**metadata, **told})
 
     return first
 
@@ -194,6 +234,7 @@ def _last_op(spec: StageSpec) -> dg.OpDefinition:
                 run_id=context.run_id,
                 resumed=StageJsonIOManager(space).resumed(context.run_id),
                 timings_ms=left.timings_ms,
+                passed=left.states,
             )
             metadata.update(prompt_metadata(result, record))
         return dg.Output(result, metadata=metadata)

@@ -16,10 +16,18 @@ from ragstream_assets.instance import instance_of
 from ragstream_assets.recording import runs
 from ragstream_assets.recording.outcomes import Outcome
 from ragstream_assets.recording.steps import is_before, upstream_of
-from ragstream_assets.recording.walks import UNRECORDED, Observer, RecordedPrompt, Walk, attempt
+from ragstream_assets.recording.walks import (
+    UNRECORDED,
+    Observer,
+    RecordedPrompt,
+    Walk,
+    attempt,
+    given_again,
+)
 from ragstream_assets.recording.writer import Recording, writer
 from ragstream_assets.upkeep import PROJECT_TAG, mark_stale_runs
 from ragstream_core.build.keeping import persists
+from ragstream_core.build.recalling import recall
 from ragstream_core.build.workspace import IngestProgress, Workspace
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
@@ -84,9 +92,13 @@ def record_prompt(
     now: dt.datetime | None = None,
     session: str = "",
     record: bool = True,
+    fresh: bool = False,
     observe: Observer | None = None,
 ) -> RecordedPrompt:
     """Run the chain for a request; its run is written behind it where it may be kept.
+
+    A whole prompt that was asked for before is answered from its record where nothing has changed:
+    the chain does not run, and no run is written.
 
     Args:
         workspace: The data root.
@@ -95,6 +107,7 @@ def record_prompt(
         now: Time of the request, with a zone; default: the present moment.
         session: Groups the runs of one person's work.
         record: False leaves no run behind, whatever the settings say.
+        fresh: Run the chain whatever is kept.
         observe: Told about every op that ran.
 
     Raises:
@@ -103,6 +116,12 @@ def record_prompt(
     ops = OPS[: OPS.index(last_op(through)) + 1]
     inputs = workspace.pin(request, now)
     start = RecordedPrompt(begin(inputs), request, inputs)
+    if ops == OPS and not fresh:
+        recalled, said = recall(workspace, inputs)
+        if recalled is not None:
+            named = record and is_on(workspace)
+            return given_again(start, recalled, record=named, observe=observe)
+        start = replace(start, said=said)
     if record and is_on(workspace) and persists(inputs):
         start = replace(start, recording=Recording())
     tags = _stage_tags(ops, session, "run" if ops == OPS else "through")
@@ -143,9 +162,11 @@ def record_stage(
         timings_ms={},
         record=None,
         recording=None,
+        asked=(),
+        said="",
         resumed=before.record.prompt_key if before.record else before.resumed,
     )
-    if before.recording and is_on(workspace) and persists(inputs_of(given)):
+    if (before.recording or before.asked) and is_on(workspace) and persists(inputs_of(given)):
         start = replace(start, recording=Recording())
     tags = _stage_tags(ops, session, "stage")
     tags |= {EDITED_TAG: "yes"} if edits_of(given) else {}

@@ -41,6 +41,11 @@ def request_config() -> dict[str, dg.Field]:
         ),
         "now": _text("Time of the request, ISO 8601; empty: the present."),
         "time_zone": _text("Name of the zone that `now` is in."),
+        "fresh": dg.Field(
+            dg.Bool,
+            default_value=False,
+            description="Run the stages also where the kept prompt is still the same.",
+        ),
         **stage_config(OPS[0]),
     }
 

@@ -296,6 +296,24 @@ def append_line(fd: int, line: bytes) -> None:
     os.fsync(fd)
 
 
+def append_text(path: Path, text: str, *, create: bool) -> None:
+    """Write a text at the end of a file in one write, so that those of two processes do not mix.
+
+    Args:
+        path: In a folder that is there.
+        text: A line, ending with its line end.
+        create: Make the file where it is not there.
+
+    Raises:
+        OSError: Disk full, permission denied, or there is no such file and none is to be made.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT if create else 0), PRIVATE_FILE)
+    try:
+        os.write(fd, text.encode("utf-8"))
+    finally:
+        os.close(fd)
+
+
 def copy_durable(source: Path, to: Path) -> None:
     """Copy a file so that ``to`` is the old file or the whole copy.
 

@@ -9,7 +9,11 @@ WAIT_S = 240.0
 
 
 def record_prompt(*args, **given):
-    """As the recorder's; returns once the run is written, or why it is not is known."""
+    """As the recorder's; returns once the run is written, or why it is not is known.
+
+    The chain runs unless ``fresh=False`` is said.
+    """
+    given.setdefault("fresh", True)
     return _written(recorder.record_prompt, *args, **given)
 
 

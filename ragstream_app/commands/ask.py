@@ -60,6 +60,7 @@ def ask(
     assignments: options.Assignments = None,
     model: Model = "",
     allow_secrets: AllowSecrets = False,
+    fresh: options.Fresh = False,
     no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
     as_json: options.Json = False,
@@ -93,7 +94,8 @@ def ask(
     if changed and stale == "refuse":
         raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
     workspace = _with_model(workspace)
-    made = build(workspace, request, OPS[-1], record=is_recorded(workspace, wanted=not no_record))
+    recorded = is_recorded(workspace, wanted=not no_record)
+    made = build(workspace, request, OPS[-1], record=recorded, fresh=fresh)
     prepared = answering.prepare(
         workspace, made.prompt, prompt_key=made.prompt_key, session=session, or_extract=True
     )

@@ -45,6 +45,7 @@ def prompt(
     out: options.Out = None,
     copy: options.Copy = False,
     force: options.Force = False,
+    fresh: options.Fresh = False,
     no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
     as_json: options.Json = False,
@@ -77,7 +78,8 @@ def prompt(
     changed = [] if stale == "ok" or as_of else changed_files(workspace, request.projects)
     if changed and stale == "refuse":
         raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
-    outcome = ask(workspace, request, op, record=is_recorded(workspace, wanted=not no_record))
+    recorded = is_recorded(workspace, wanted=not no_record)
+    outcome = ask(workspace, request, op, record=recorded, fresh=fresh)
     outcome.warnings[:0] = changed
     if without:
         from ragstream_core.build.explaining.what_if import compared_with

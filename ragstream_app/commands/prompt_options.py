@@ -79,6 +79,12 @@ Session = Annotated[
         metavar="NAME", help="The conversation it belongs to: its newest turns are shown verbatim."
     ),
 ]
+Fresh = Annotated[
+    bool,
+    typer.Option(
+        "--fresh", metavar="", help="Run the chain also where the kept prompt is still the same."
+    ),
+]
 NoRecord = Annotated[
     bool, typer.Option("--no-record", metavar="", help="Leave no Dagster run behind.")
 ]

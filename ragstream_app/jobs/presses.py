@@ -31,10 +31,12 @@ class Job:
 
     Args:
         button: One of `BUTTONS`, or `RUN_ALL`.
+        fresh: `RUN_ALL` runs the stages whatever is kept.
     """
 
-    def __init__(self, button: str) -> None:
+    def __init__(self, button: str, *, fresh: bool = False) -> None:
         self.button = button
+        self._fresh = fresh
         self.error: BaseException | None = None
         self._ops = OPS if button == RUN_ALL else ops_of(button)
         self._passed = 0
@@ -102,7 +104,7 @@ class Job:
         try:
             with _session(desk, workspace):
                 if self.button == RUN_ALL:
-                    press_all(desk, request, workspace, observe=self.passed)
+                    press_all(desk, request, workspace, fresh=self._fresh, observe=self.passed)
                 else:
                     press(desk, self.button, request, workspace, observe=self.passed)
         except BaseException as error:  # shown by whoever asks for the result
@@ -121,7 +123,14 @@ def _session(desk: Desk, workspace: Workspace) -> AbstractContextManager[None]:
     return debugging.session(desk.id)
 
 
-def start(desk: Desk, button: str, request: PromptRequest, workspace: Workspace) -> Job:
+def start(
+    desk: Desk,
+    button: str,
+    request: PromptRequest,
+    workspace: Workspace,
+    *,
+    fresh: bool = False,
+) -> Job:
     """Press a button in a thread; where one of this desk is at work, return that one instead.
 
     Args:
@@ -129,11 +138,12 @@ def start(desk: Desk, button: str, request: PromptRequest, workspace: Workspace)
         button: One of `BUTTONS`, or `RUN_ALL`.
         request: What the page asks for now; `press` says who reads what of it.
         workspace: Runs the stages.
+        fresh: `RUN_ALL` runs the stages whatever is kept.
     """
     with _starting:
         if desk.job is not None and not desk.job.done:
             return desk.job
-        job = Job(button)
+        job = Job(button, fresh=fresh)
         given = (desk, request, workspace)
         threading.Thread(target=job._run, args=given, name=f"press {button}", daemon=True).start()
         desk.job = job  # not before: one that never started would be at work for ever

@@ -32,17 +32,19 @@ PROMPT_HEIGHT = 300
 PLACEHOLDER = """What do you want to know or have done?
 
 Headers such as "## Task", "## Context" or "## Format" are understood; plain text is fine."""
+FRESH = "Run it anyway"
 _BUTTON_OF = {spec.op: spec.button for spec in CHAIN}
 NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of": "the generation",
          "diffs": "the changes"}  # fmt: skip
 
 
-def on_press(button: str) -> None:
+def on_press(button: str, fresh: bool = False) -> None:
     """Start the stages of one button, or of all; wait a moment, since most are quick."""
     report(None)
     dropped.remember(BUTTONS[0] if button == RUN_ALL else button)
     try:
-        jobs.start(desk(), button, request_now(), workspace()).wait(jobs.PATIENCE_S)
+        given = (desk(), button, request_now(), workspace())
+        jobs.start(*given, fresh=fresh).wait(jobs.PATIENCE_S)
     except Exception as error:  # the page's error boundary
         report(error)
     settle()
@@ -121,7 +123,7 @@ def _everything(busy: bool) -> None:
         args=(RUN_ALL,),
     )
     with said:
-        _progress() if busy else _stale()
+        _progress() if busy else _told()
     last = desk().last
     with link:
         if busy:
@@ -144,10 +146,21 @@ def _stop() -> None:
         )
 
 
-def _stale() -> None:
+def _told() -> None:
+    """Say what has changed since the last press, or that its prompt came from a record."""
     names = [NAMES.get(name, name) for name in stale()]
+    last = desk().last
     if names:
         st.text(f"Changed: {', '.join(names)}. PreProcessing takes it in.")
+    elif last is not None and last.answered_at:
+        when = last.answered_at[:16].replace("T", " ")
+        st.text(f"From its record: nothing has changed since {when}.")
+        st.button(
+            FRESH,
+            on_click=on_press,
+            args=(RUN_ALL, True),
+            help="Runs the stages although the kept prompt is still the same.",
+        )
 
 
 @st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]

@@ -39,6 +39,7 @@ class Outcome:
             then computes nothing. None where the run itself is the work.
         before: What the first of these steps read.
         progress: Told (phase, done, total) while the run ingests.
+        states: Step → the prompt after it, of the steps that ran in this process so far.
         stats: What the ingest did.
         ingested_at: When it was through, on the clock of `time.perf_counter`.
         record: The record of the finished prompt.
@@ -50,6 +51,7 @@ class Outcome:
     passed: Mapping[str, Passed] | None = None
     before: "SuperPrompt | None" = None
     progress: Callable[[str, int, int], None] | None = None
+    states: dict[str, "SuperPrompt"] = field(default_factory=dict)
     stats: "IngestionStats | None" = None
     ingested_at: float = 0.0
     record: "PromptRecord | None" = None

@@ -1,6 +1,6 @@
 """One way of a prompt through the chain, and the run that is written of it behind the prompt."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,9 @@ from ragstream_assets.recording.steps import step_of, steps_of
 from ragstream_assets.recording.writer import Recording, brief, writer
 from ragstream_core.build.editing import put_edits
 from ragstream_core.build.keeping import require_uncleared
+from ragstream_core.build.recalling import Recalled
 from ragstream_core.build.workspace import Workspace
+from ragstream_core.orchestration.again import Asking
 from ragstream_core.orchestration.chain import OPS, run_chain
 from ragstream_core.orchestration.inputs import PromptInputs, PromptRequest, inputs_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
@@ -36,6 +38,8 @@ class RecordedPrompt:
         record: What was kept; None where the chain did not run to its end.
         recording: The run; None where none is to be made.
         resumed: Key of the finished prompt that this one goes on from; empty for none.
+        asked: The earlier times that it was asked for, where its record answered.
+        said: What else people should know; empty for nothing.
     """
 
     prompt: SuperPrompt
@@ -47,6 +51,8 @@ class RecordedPrompt:
     record: PromptRecord | None = None
     recording: Recording | None = None
     resumed: str = ""
+    asked: Sequence[Asking] = ()
+    said: str = ""
 
     @property
     def run_id(self) -> str:
@@ -56,10 +62,9 @@ class RecordedPrompt:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Why there is no run, if there should be one; known when it was tried."""
-        if self.recording is None:
-            return ()
-        problem = f"{UNRECORDED}{self.recording.problem}" if self.recording.problem else ""
-        return tuple(text for text in (problem, self.recording.note) if text)
+        run = self.recording
+        problem = f"{UNRECORDED}{run.problem}" if run and run.problem else ""
+        return tuple(text for text in (problem, run.note if run else "") if text)
 
 
 Observer = Callable[[str, RecordedPrompt], None]
@@ -123,7 +128,11 @@ class Walk:
         if op == OPS[-1]:
             times = dict(after.timings_ms)
             kept = self.workspace.finish(
-                prompt, run_id=after.run_id, resumed=after.resumed, timings_ms=times
+                prompt,
+                run_id=after.run_id,
+                resumed=after.resumed,
+                timings_ms=times,
+                passed={step: made.prompt for step, made in after.passed.items()},
             )
             after = replace(after, record=kept)
         self.now = after
@@ -156,6 +165,32 @@ class Walk:
         if not problem and not has_parent:
             recording.note = "the run before this one is not there; recorded from the start"
         return "" if error else problem
+
+
+def given_again(
+    start: RecordedPrompt, recalled: Recalled, *, record: bool, observe: Observer | None
+) -> RecordedPrompt:
+    """Return a prompt from its record, as if its steps had passed just now; no run is written.
+
+    Args:
+        start: Before the first step.
+        recalled: The record, and what its steps left.
+        record: Name the run that made it, where there was one.
+        observe: Told about every step.
+    """
+    recording = None
+    if record and recalled.record.run_id:
+        recording = Recording()
+        recording.run_id = recalled.record.run_id
+        recording.end()
+    now = replace(start, recording=recording, asked=recalled.asked)
+    for step, prompt in recalled.passed.items():
+        now = replace(now, prompt=prompt, passed={**now.passed, step: Passed(prompt, 0.0)})
+        if prompt is recalled.prompt:
+            now = replace(now, record=recalled.record)
+        if observe is not None:
+            observe(step.rpartition(".")[2], now)
+    return now
 
 
 def attempt(workspace: Workspace, wanted: runs.Wanted, left: Outcome) -> tuple[str, bool]:

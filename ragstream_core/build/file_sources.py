@@ -60,6 +60,23 @@ def _names(inputs: PromptInputs, project: str) -> list[str]:
     return [name.removeprefix(prefix) for name in inputs.names if name.startswith(prefix)]
 
 
+def read_file(workspace: Workspace, project: str, path: str) -> bytes:
+    """Return the bytes of a file of a project's folder.
+
+    Raises:
+        UsageError: The file is gone, is a link, or is over 5 MB.
+    """
+    try:
+        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
+        with os.fdopen(fd, "rb") as handle:
+            data = handle.read(MAX_INJECTED_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{project}/{path}: {error.strerror}") from None
+    if len(data) > MAX_INJECTED_BYTES:
+        raise UsageError(f"{project}/{path} is over {MAX_INJECTED_BYTES} bytes")
+    return data
+
+
 @dataclass(frozen=True, slots=True)
 class LiveFiles:
     """Reads the document folders; keeps what was read, for replay, where anything is kept."""
@@ -78,14 +95,7 @@ class LiveFiles:
             UsageError: The file is gone, is a link, or is over 5 MB.
             OSError: The bytes cannot be kept.
         """
-        try:
-            fd = open_beneath(self.workspace.doc_dir(project), decode_name(path))
-            with os.fdopen(fd, "rb") as handle:
-                data = handle.read(MAX_INJECTED_BYTES + 1)
-        except OSError as error:
-            raise UsageError(f"{project}/{path}: {error.strerror}") from None
-        if len(data) > MAX_INJECTED_BYTES:
-            raise UsageError(f"{project}/{path} is over {MAX_INJECTED_BYTES} bytes")
+        data = read_file(self.workspace, project, path)
         if persists(self.inputs):
             self.workspace.store.put_blob(data)
         return data

@@ -55,8 +55,10 @@ def finish(
     run_id: str,
     resumed: str,
     timings_ms: Mapping[str, float],
+    passed: Mapping[str, SuperPrompt],
 ) -> PromptRecord:
     """Keep a finished prompt; see `Workspace.finish`."""
+    from ragstream_core.build import recalling
     from ragstream_core.orchestration.inputs import inputs_of
     from ragstream_core.orchestration.prompt_store import make_record
     from ragstream_core.orchestration.replay import environment
@@ -72,8 +74,7 @@ def finish(
     if not persists(inputs):
         return replace(record, prompt_key="")
     require_uncleared(workspace, inputs)
-    workspace.store.put(record, prompt)
-    return record
+    return recalling.kept(workspace, prompt, record, passed)
 
 
 def replayed(workspace: Workspace, key: str, *, live: bool) -> Verdict:

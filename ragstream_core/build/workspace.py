@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -258,6 +258,7 @@ class Workspace:
         run_id: str = "",
         resumed: str = "",
         timings_ms: dict[str, float] | None = None,
+        passed: Mapping[str, SuperPrompt] | None = None,
     ) -> PromptRecord:
         """Keep a prompt that went through the whole chain; return its record.
 
@@ -268,6 +269,8 @@ class Workspace:
             run_id: Its Dagster run, if any.
             resumed: Key of the prompt that it goes on from, if any.
             timings_ms: Op → milliseconds.
+            passed: Step → the prompt after it, of all steps in order: kept, so that the same
+                request can be answered without running them.
 
         Raises:
             UsageError: The prompt carries no inputs.
@@ -277,7 +280,12 @@ class Workspace:
         from ragstream_core.build import keeping
 
         return keeping.finish(
-            self, prompt, run_id=run_id, resumed=resumed, timings_ms=timings_ms or {}
+            self,
+            prompt,
+            run_id=run_id,
+            resumed=resumed,
+            timings_ms=timings_ms or {},
+            passed=passed or {},
         )
 
     def replay(self, key: str, *, live: bool = False) -> Verdict:

@@ -4,7 +4,8 @@ prompts/inbox/<sha256>.json     requests; Dagster config carries only their refe
 prompts/blobs/<sha256>          bytes of injected files; query vectors and exchanges with a language
                                 model, which no one can make again
 prompts/runs/<run>/             stage JSON (derived); from-<run>: it read that run's
-prompts/<prompt_key>/           record.json (truth), super_prompt.md, decisions.parquet (derived)
+prompts/<prompt_key>/           record.json (truth), super_prompt.md, decisions.parquet (derived);
+                                what `again` needs
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from ragstream_core.agents.trail import notes_of
 from ragstream_core.atomic import make_private_dir, replace_bytes, replace_text
 from ragstream_core.errors import IntegrityError, UnknownPrompt
+from ragstream_core.orchestration.again import STATES_NAME
 from ragstream_core.orchestration.edits import Edit, by_reader, edits_from, edits_key, edits_of
 from ragstream_core.orchestration.exchanges import EXCHANGES
 from ragstream_core.orchestration.inputs import PromptRequest, inputs_json, inputs_of, request_from
@@ -63,6 +65,8 @@ class PromptRecord:
         edits: What a person changed by hand, text included; empty where nothing was.
         notes: What the stages reported and warned of, as `notes_of`; not part of a key.
         resumed: Key of the prompt whose stages this one goes on from; empty for none.
+        states_sha256: sha256 of what the stages left, as `pack_states`; empty where that is not
+            kept.
     """
 
     prompt_key: str
@@ -78,6 +82,7 @@ class PromptRecord:
     edits: tuple[Edit, ...] = ()
     notes: Sequence[Mapping[str, Any]] = ()
     resumed: str = ""
+    states_sha256: str = ""
 
     @property
     def parent(self) -> str:
@@ -195,8 +200,13 @@ class PromptStore:
             raise IntegrityError(f"{path} does not have the digest in its name")
         return data
 
-    def put(self, record: PromptRecord, prompt: SuperPrompt) -> Path:
+    def put(self, record: PromptRecord, prompt: SuperPrompt, *, states: bytes = b"") -> Path:
         """Keep a finished prompt: derived files first, the record last; return its folder.
+
+        Args:
+            record: Names the digest of ``states``.
+            prompt: Finished.
+            states: What the stages left, as `pack_states`; empty: not kept.
 
         Raises:
             OSError: Disk full, permission denied; without its record nothing counts as kept.
@@ -205,6 +215,8 @@ class PromptStore:
         replace_text(folder / "super_prompt.md", prompt.extras["super_prompt"], durable=False)
         decisions = _parquet(prompt.extras.get("decisions", []))
         replace_bytes(folder / "decisions.parquet", decisions, durable=False)
+        if states:
+            replace_bytes(folder / STATES_NAME, states, durable=False)
         data = {"version": RECORD_VERSION, **asdict(record)}
         replace_text(folder / RECORD_NAME, json.dumps(data, ensure_ascii=False, indent=1))
         return folder

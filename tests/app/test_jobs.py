@@ -60,8 +60,8 @@ def all_runs(space):
 
 def test_a_press_while_one_is_at_work_gives_that_one(space, held):
     desk = Desk()
-    job = jobs.start(desk, "Run all", REQUEST, space)
-    assert jobs.start(desk, "Run all", REQUEST, space) is job
+    job = jobs.start(desk, "Run all", REQUEST, space, fresh=True)
+    assert jobs.start(desk, "Run all", REQUEST, space, fresh=True) is job
     assert jobs.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
     with pytest.raises(TimeoutError):
         job.result(0.01)
@@ -96,14 +96,14 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
     desk = Desk()
     with monkeypatch.context() as patch:
         patch.setattr(Workspace, "stage", stage)
-        job = jobs.start(desk, "Run all", REQUEST, space)
+        job = jobs.start(desk, "Run all", REQUEST, space, fresh=True)
         with pytest.raises(RagstreamError, match="no more of this"):
             job.result(WAIT_S)
     assert list(desk.steps) == list(BUTTONS[:5]) and desk.next_button == "A4 Condenser"
     for button in BUTTONS[5:]:
         press(desk, button, REQUEST, space)
     whole = Desk()
-    press_all(whole, REQUEST, space)
+    press_all(whole, REQUEST, space, fresh=True)
     assert desk.last.prompt.extras["super_prompt"] == whole.last.prompt.extras["super_prompt"]
 
 
@@ -128,7 +128,7 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
     one_by_one, whole = Desk(), Desk()
     for button in BUTTONS:
         press(one_by_one, button, REQUEST, space)
-    press_all(whole, REQUEST, space)
+    press_all(whole, REQUEST, space, fresh=True)
     for button in BUTTONS:
         mine, theirs = whole.steps[button], one_by_one.steps[button]
         assert [op for op, _ in mine.prompt.extras["trail"]] == [
@@ -142,7 +142,7 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
 
 def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
     desk = Desk()
-    press_all(desk, REQUEST, space)
+    press_all(desk, REQUEST, space, fresh=True)
     fewer = PromptRequest(QUESTION, ("manual",), settings={"prompt.max_facts": 1})
     assert desk.stale(fewer) == []
     press(desk, "A4 Condenser", fewer, space)
@@ -210,7 +210,7 @@ def test_two_tabs_twenty_presses_each(recording):
 def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
     before = sorted(tmp_path.rglob("*"))
     desk, space = Desk(), open_workspace(explicit=off)
-    jobs.start(desk, "Run all", REQUEST, space).result(WAIT_S)
+    jobs.start(desk, "Run all", REQUEST, space, fresh=True).result(WAIT_S)
     assert jobs.flush(WAIT_S) and desk.last.run_id == ""
     jobs.close_stale_runs(space)
     assert jobs.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
@@ -228,7 +228,8 @@ from ragstream_core.orchestration.inputs import PromptRequest
 
 desk, space = Desk(), open_workspace()
 with runs.one_run:
-    jobs.start(desk, "Run all", PromptRequest("How is a file locked?", ("manual",)), space).result()
+    asked = PromptRequest("How is a file locked?", ("manual",))
+    jobs.start(desk, "Run all", asked, space, fresh=True).result()
     print(desk.last.prompt_key, desk.last.run_id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -249,9 +250,26 @@ def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
     assert recording.replay(key).verdict == "identical"
     assert all_runs(recording) == []
     desk = Desk()
-    press_all(desk, REQUEST, recording)
+    press_all(desk, REQUEST, recording, fresh=True)
     assert jobs.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [desk.last.run_id]
 
 
 def test_every_button_has_its_ops():
     assert [op for button in BUTTONS for op in ops_of(button)] == [s.op for s in chain.CHAIN]
+
+
+def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_there(space):
+    made, again = Desk(), Desk()
+    press_all(made, REQUEST, space, fresh=True)
+    assert made.last.answered_at == ""
+    jobs.start(again, "Run all", REQUEST, space).result(WAIT_S)
+    assert again.last.answered_at and again.last.prompt_key == made.last.prompt_key
+    assert list(again.steps) == list(BUTTONS)
+    for button in BUTTONS:
+        mine, theirs = again.steps[button].prompt, made.steps[button].prompt
+        assert mine.extras["trail"] == theirs.extras["trail"]
+    fewer = PromptRequest(QUESTION, ("manual",), settings={"prompt.max_facts": 1})
+    for desk in (made, again):
+        press(desk, "A4 Condenser", fewer, space)
+    assert again.last.prompt.extras["trail"] == made.last.prompt.extras["trail"]
+    assert again.last.answered_at == ""

@@ -62,7 +62,7 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
         assert parents[after.run_id] == before.run_id
     text = desk.last.prompt.extras["super_prompt"]
     again = Desk()
-    press_all(again, request, workspace)
+    press_all(again, request, workspace, fresh=True)
     assert again.last.prompt.extras["super_prompt"] == text
     assert again.last.prompt_key and len(again.steps) == len(BUTTONS)
     assert jobs.flush(60)

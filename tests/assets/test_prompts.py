@@ -247,3 +247,56 @@ def test_steps_of_the_audit_bring_its_re_run_along():
     assert steps.steps_of(ops_of("A4 Condenser")) == [
         "a4_condenser", "a2_audit", *(f"rerun.{op}" for op in RERUN)
     ]  # fmt: skip
+
+
+def _launched(space, home, config=None, **given):
+    ops = {"ops": {OPS[0]: {"config": config}}} if config else {}
+    return defs.resolve_job_def("build_prompt").execute_in_process(
+        instance=home,
+        run_config={"resources": {"workspace": {"config": adopt(space)}}, **ops},
+        **given,
+    )
+
+
+def _shown(result, op):
+    (event,) = result.asset_materializations_for_node(op) or [None]
+    found = [e for e in result.all_node_events if e.step_key == op and e.is_successful_output]
+    return {} if event else dict(found[0].event_specific_data.metadata)
+
+
+def test_the_job_answers_from_the_record_and_every_step_is_as_it_was(
+    ingested, home, request_, monkeypatch
+):
+    reference = ingested.store.put_request(request_)
+    first = _launched(ingested, home, {"prompt_ref": reference})
+    plain = type(ingested).stage
+
+    def never(*_, **__):
+        raise AssertionError("a stage was made")
+
+    monkeypatch.setattr(type(ingested), "stage", never)
+    second = _launched(ingested, home, {"prompt_ref": reference})
+    for op in OPS[: OPS.index("a2_audit")]:
+        one, other = first.output_for_node(op), second.output_for_node(op)
+        one.extras["inputs"] = other.extras["inputs"]
+        assert _json(one) == _json(other), op
+    shown = _shown(second, OPS[0])
+    assert shown["answered_from_the_record"].value[:6]
+    assert _shown(second, OPS[-1])["prompt_key"] == _shown(first, OPS[-1])["prompt_key"]
+    monkeypatch.setattr(type(ingested), "stage", plain)
+    fresh = _launched(ingested, home, {"prompt_ref": reference, "fresh": True})
+    assert "answered_from_the_record" not in _shown(fresh, OPS[0])
+    changed = _launched(ingested, home, {"prompt_ref": reference, "settings": {"gate.theta": 0.9}})
+    assert "answered_from_the_record" not in _shown(changed, OPS[0])
+
+
+def test_the_command_and_the_job_answer_each_other(ingested, home, request_):
+    made = record_prompt(ingested, request_)
+    reference = ingested.store.put_request(request_)
+    shown = _shown(_launched(ingested, home, {"prompt_ref": reference}), OPS[0])
+    assert shown["answered_from_the_record"].value == made.record.prompt_key
+    again = record_prompt(ingested, request_, fresh=False)
+    assert len(again.asked) == 2 and again.run_id == made.run_id
+    runs_before = len(home.get_runs())
+    assert record_prompt(ingested, request_, fresh=False).warnings == ()
+    assert len(home.get_runs()) == runs_before

@@ -10,6 +10,7 @@ from ragstream_core.build.asking import recorded_usage
 from ragstream_core.build.explaining.lines import Ancestor, line_of
 from ragstream_core.build.explaining.tracing import injected_rows
 from ragstream_core.errors import UsageError
+from ragstream_core.orchestration.again import Asking, times_asked
 from ragstream_core.orchestration.explain import named, ways
 from ragstream_core.prompting.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import sha256_hex, shown_name
@@ -30,6 +31,7 @@ class Explanation:
         line: The prompts that it goes on from, the nearest first.
         files: What it injected, as `injected_rows`.
         usage: What its agents took, as `llm_usage`.
+        asked: Every time that it was asked for, in order; empty where that was not noted.
     """
 
     record: PromptRecord
@@ -37,6 +39,7 @@ class Explanation:
     line: Sequence[Ancestor]
     files: Sequence[Mapping[str, str]]
     usage: Mapping[str, Any]
+    asked: Sequence[Asking] = ()
 
     @property
     def locked(self) -> bool:
@@ -48,6 +51,7 @@ class Explanation:
         return {
             "prompt_key": self.record.prompt_key,
             "locked": self.locked,
+            "asked": [asdict(asking) for asking in self.asked],
             "edits": [_told(edit) for edit in self.record.edits],
             "parent": self.record.parent,
             "goes_on_from": [asdict(ancestor) for ancestor in self.line],
@@ -83,7 +87,12 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         )
     usage = recorded_usage(workspace, record.exchanges)
     return Explanation(
-        record, found, line_of(workspace.store, record), injected_rows(record), usage
+        record,
+        found,
+        line_of(workspace.store, record),
+        injected_rows(record),
+        usage,
+        times_asked(workspace.store.root / record.prompt_key),
     )
 
 

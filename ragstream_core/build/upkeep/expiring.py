@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.atomic import move_aside
 from ragstream_core.build.upkeep.keeping import KEPT_NAME
 from ragstream_core.build.upkeep.usage import size_of
+from ragstream_core.orchestration.again import POINTERS, pointed
 from ragstream_core.orchestration.prompt_store import PARENT_PREFIX, RECORD_NAME
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ def expired(root: Path, *, now: float, days: int, count: int) -> Expired:
     oldest = now - days * DAY_S
     going = {p for i, p in enumerate(newest) if i >= count or units[p] < oldest} | set(retired)
     prompts = tuple(sorted(going & set(records), key=lambda p: (records[p], p.name)))
-    torn = tuple(_torn(root, now - DAY_S))
+    gone = {path.name for path in prompts}
+    torn = (*_torn(root, now - DAY_S), *_dangling(root, gone))
     staying = [need for folder, need in needs.items() if folder not in going]
     if None in staying:  # nobody knows what a damaged record needs: all that is shared stays
         return Expired(prompts, (), torn)
@@ -182,6 +184,14 @@ def _torn(root: Path, before: float) -> Iterator[Path]:
     for path in sorted(root.glob("*")):
         held = any((path / name).exists() for name in (RECORD_NAME, RETIRED_NAME, KEPT_NAME))
         if _DIGEST.fullmatch(path.name) and not held and _time(path) < before:
+            yield path
+
+
+def _dangling(root: Path, gone: Collection[str]) -> Iterator[Path]:
+    """Yield the notes of which prompt answers a request, where that prompt is gone or goes."""
+    for path in sorted((root / POINTERS).glob("*")):
+        key = pointed(root, path.name)
+        if key in gone or not (root / key / RECORD_NAME).exists():
             yield path
 
 

@@ -99,9 +99,18 @@ def _altered(data, way):
     return found
 
 
-BESIDE = ("trail", "environment", "run_id", "timings_ms", "tokens", "notes", "resumed")
+BESIDE = (
+    "trail",
+    "environment",
+    "run_id",
+    "timings_ms",
+    "tokens",
+    "notes",
+    "resumed",
+    "states_sha256",
+)
 """What a record tells beside the key: it may differ from machine to machine."""
-MAY_LACK = ("exchanges", "edits", "notes", "resumed")
+MAY_LACK = ("exchanges", "edits", "notes", "resumed", "states_sha256")
 """What a record of no such thing, or of an older version, leaves out."""
 
 

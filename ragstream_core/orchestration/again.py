@@ -1,0 +1,161 @@
+"""What lies beside a prompt's record so that it can be given again without running the chain.
+
+prompts/<prompt_key>/states.json.gz   the prompt after each step, as what the step changed (derived)
+prompts/<prompt_key>/asked.jsonl      when it was asked for, and whether the chain ran
+prompts/asked/<question>              the key of the prompt that came of these inputs (derived)
+
+Nothing here holds a text but the states, and they go with the prompt's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.atomic import append_text, replace_text
+from ragstream_core.errors import IntegrityError
+from ragstream_core.orchestration.stage_files import packed
+from ragstream_core.records import SuperPrompt, from_json, to_json
+
+STATES_VERSION = 1
+STATES_NAME = "states.json.gz"
+ASKED_NAME = "asked.jsonl"
+POINTERS = "asked"
+_APART = ("extras", "views_by_stage")
+_CHUNKS = "base_context_chunks"
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One time that a prompt was asked for.
+
+    Attributes:
+        at: ISO 8601, with a zone.
+        ran: Whether the chain ran; else its record answered.
+    """
+
+    at: str
+    ran: bool
+
+
+def pack_states(passed: Mapping[str, SuperPrompt]) -> bytes:
+    """Return the bytes of all states of one prompt; equal states give equal bytes.
+
+    Args:
+        passed: Step → the prompt after it, in order; the inputs of all are the same and left out.
+    """
+    chunks: dict[str, int] = {}
+    rows, before = [], dict[str, Any]()
+    for step, prompt in passed.items():
+        fields = _fields(prompt, chunks)
+        changed = {k: v for k, v in fields.items() if k not in before or before[k] != v}
+        rows.append([step, changed, sorted(before.keys() - fields.keys())])
+        before = fields
+    return packed({"version": STATES_VERSION, "chunks": list(chunks), "steps": rows})
+
+
+def unpack_states(data: bytes, inputs: Mapping[str, Any]) -> dict[str, SuperPrompt]:
+    """Return the prompt after each step; the inverse of `pack_states`.
+
+    Args:
+        data: The bytes.
+        inputs: What is pinned now, in its JSON form.
+
+    Raises:
+        IntegrityError: They are no states.
+    """
+    try:
+        value = json.loads(gzip.decompress(data))
+        if value["version"] != STATES_VERSION:
+            raise ValueError
+        chunks = [json.loads(chunk) for chunk in value["chunks"]]
+        return dict(_states(value["steps"], chunks, inputs))
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError):
+        raise IntegrityError("the states of the prompt cannot be read") from None
+
+
+def _fields(prompt: SuperPrompt, chunks: dict[str, int]) -> dict[str, Any]:
+    """Return the fields of a prompt, entries of containers one by one and chunks by number."""
+    data = to_json(prompt)
+    parts = {name: data.pop(name) for name in _APART}
+    numbers = [
+        chunks.setdefault(json.dumps(chunk, ensure_ascii=False), len(chunks))
+        for chunk in data.pop(_CHUNKS)
+    ]
+    entries = {f"{n}.{k}": v for n, held in parts.items() for k, v in held.items()}
+    entries.pop("extras.inputs", None)
+    return {**data, **entries, _CHUNKS: numbers}
+
+
+def _states(
+    rows: Sequence[Any], chunks: Sequence[Any], inputs: Mapping[str, Any]
+) -> Iterator[tuple[str, SuperPrompt]]:
+    fields: dict[str, Any] = {}
+    for step, changed, gone in rows:
+        fields = {k: v for k, v in fields.items() if k not in gone} | changed
+        data: dict[str, Any] = {name: {} for name in _APART}
+        for name, value in fields.items():
+            part, dot, entry = name.partition(".")
+            if dot:
+                data[part][entry] = value
+            else:
+                data[name] = value
+        data[_CHUNKS] = [chunks[number] for number in fields[_CHUNKS]]
+        data["extras"]["inputs"] = dict(inputs)
+        yield step, from_json(data)
+
+
+def note_asked(folder: Path, asking: Asking) -> None:
+    """Note that a prompt was asked for; one write at the end of a file.
+
+    Args:
+        folder: The prompt's folder.
+        asking: When, and what it took.
+
+    Raises:
+        OSError: Disk full, permission denied, or the prompt is not kept any more.
+    """
+    line = json.dumps({"at": asking.at, "ran": asking.ran}) + "\n"
+    append_text(folder / ASKED_NAME, line, create=asking.ran)
+
+
+def times_asked(folder: Path) -> list[Asking]:
+    """Return every time that a prompt was asked for, in order; a torn line is left out."""
+    try:
+        lines = (folder / ASKED_NAME).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError, LookupError, TypeError):
+            row = json.loads(line)
+            found.append(Asking(str(row["at"]), bool(row["ran"])))
+    return found
+
+
+def point(root: Path, question: str, key: str) -> None:
+    """Note which prompt came of some inputs.
+
+    Args:
+        root: Folder of the prompt store.
+        question: Digest of the inputs as they were pinned.
+        key: Of the prompt.
+
+    Raises:
+        OSError: Disk full, permission denied.
+    """
+    replace_text(root / POINTERS / question, key, durable=False)
+
+
+def pointed(root: Path, question: str) -> str:
+    """Return the key of the prompt that came of some inputs, empty where none is known."""
+    try:
+        return (root / POINTERS / question).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
