@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from ragstream_app.commands.history_ways import Way, confirm, what
 from ragstream_app.session import Session, emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
@@ -24,6 +24,10 @@ CLEAR_EPILOG = """**Examples**
 ragstream history clear --session demo --dry-run
 
 ragstream history clear --since 2026-10-01 --until 2026-10-08 --archive
+
+ragstream history clear --session salaries --anonymise --mask "Ada Lovelace"
+
+ragstream history clear --session demo --inactive
 
 ragstream history clear --all --yes
 
@@ -109,63 +113,108 @@ def check(
         raise typer.Exit(REFUSED)
 
 
+OfSession = Annotated[str, typer.Option("--session", metavar="NAME", help="This conversation.")]
+Since = Annotated[str, typer.Option(metavar="DATE", help="Turns from this date or time on.")]
+Until = Annotated[str, typer.Option(metavar="DATE", help="Turns before this date or time.")]
+Everything = Annotated[bool, typer.Option("--all", metavar="", help="All conversations.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", metavar="", help="Only say what would happen.")]
+Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")]
+
+
 def clear(
     ctx: typer.Context,
-    session: Annotated[str, typer.Option(metavar="NAME", help="Clear this conversation.")] = "",
-    since: Annotated[
-        str, typer.Option(metavar="DATE", help="Clear turns from this date or time on.")
-    ] = "",
-    until: Annotated[
-        str, typer.Option(metavar="DATE", help="Clear turns before this date or time.")
-    ] = "",
-    everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Clear all conversations.")
-    ] = False,
+    session: OfSession = "",
+    since: Since = "",
+    until: Until = "",
+    everything: Everything = False,
     archive: Annotated[
         bool,
         typer.Option("--archive", metavar="", help="First put a copy aside that nothing reads."),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+    inactive: Annotated[
+        bool,
+        typer.Option("--inactive", metavar="", help="Keep the turns; no prompt uses them."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")] = False,
+    vectors: Annotated[
+        bool,
+        typer.Option("--vectors", metavar="", help="The same, and delete their vectors."),
+    ] = False,
+    anonymise: Annotated[
+        bool,
+        typer.Option("--anonymise", metavar="", help="Put anonymous copies in their place."),
+    ] = False,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="With --anonymise: a name to mask; repeat for more."),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Erase turns from the journal and from everything that was made of them.
 
     They are hidden at once and gone when the command ends. A kill at any moment is harmless: run
-    it again. What stays is a notice of when and how many, without any text.
+    it again. What stays is a notice of when and how many, without any text. With --inactive or
+    --vectors nothing of the journal goes: `ragstream history reactivate` brings the turns back.
 
     Raises:
-        UsageError: Nothing to clear is named, or nobody confirmed.
+        UsageError: Nothing to clear is named, two ways of clearing are, or nobody confirmed.
         ProjectLocked: Another process writes; the turns are hidden already.
         OperationFailed: Something still holds the text.
         Abort: The answer was no.
     """
-    from ragstream_core.build.history.clearing import clear as erase
+    from ragstream_core.history.clearing import choice_of
 
+    how = Way.of(
+        inactive=inactive, vectors=vectors, anonymise=anonymise, archive=archive, mask=mask or []
+    )
+    choice = choice_of(session=session, since=since, until=until, everything=everything)
     workspace = session_of(ctx).workspace()
-    chosen: dict[str, Any] = {
-        "session": session, "since": since, "until": until, "everything": everything
-    }  # fmt: skip
     if not dry_run and not yes:
-        _confirm(erase(workspace, **chosen, dry_run=True))
-    done = erase(workspace, **chosen, archive=archive, dry_run=dry_run)
+        confirm(how.question(how.run(workspace, choice, dry_run=True)))
+    done = how.run(workspace, choice, dry_run=dry_run)
     if as_json:
         emit_json(done)
         return
-    for name in done["removed"]:
+    for name in done.get("removed", ()):
         typer.echo(f"removed {name}")
-    for name in done["left"]:
+    for name in done.get("left", ()):
         note(f"the same words stand in {name}, which is yours: it was not touched")
-    for line in done["warnings"]:
+    for line in done.get("warnings", ()):
         note(line)
-    verb = "would go" if dry_run else "are cleared"
-    typer.echo(f"{_what(done)} {verb}")
-    if not dry_run:
+    typer.echo(how.told(done))
+    if not dry_run and "unreachable" in done:
         note("out of reach: " + "; ".join(done["unreachable"]))
-    if done["archive"]:
+    if done.get("archive"):
         typer.echo(f"archived in {done['archive']}")
+
+
+def reactivate(
+    ctx: typer.Context,
+    session: OfSession = "",
+    since: Since = "",
+    until: Until = "",
+    everything: Everything = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Let prompts use inactive turns again; those without vectors are embedded again.
+
+    `ragstream history show --all --tag INACTIVE` lists them.
+
+    Raises:
+        UsageError: Nothing is named.
+        RagstreamError: The journal cannot be written, or the model failed; run it again.
+    """
+    from ragstream_core.build.history.setting_aside import bring_back
+    from ragstream_core.history.clearing import choice_of
+
+    choice = choice_of(session=session, since=since, until=until, everything=everything)
+    done = bring_back(session_of(ctx).workspace(), choice, dry_run=dry_run)
+    if as_json:
+        emit_json(done)
+        return
+    typer.echo(f"{what(done)} {'would be' if dry_run else 'are'} active again")
 
 
 def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: bool) -> None:
@@ -184,22 +233,3 @@ def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: b
         f"{done.turns:,} turns read, {done.embedded:,} texts embedded, {done.reused:,} reused; "
         f"generation {done.generation}, up to record {done.seq:,}; {done.seconds:.1f} s"
     )
-
-
-def _confirm(found: dict[str, Any]) -> None:
-    """Ask before anything is cleared.
-
-    Raises:
-        UsageError: Nobody is there to ask.
-        Abort: The answer was no.
-    """
-    if not sys.stdin.isatty():
-        raise UsageError(f"{_what(found)} would be cleared", hint="--yes if you mean it")
-    typer.confirm(f"Clear {_what(found)} for good?", abort=True, err=True)
-
-
-def _what(found: dict[str, Any]) -> str:
-    names = ", ".join(found["sessions"][:5]) + (" …" if len(found["sessions"]) > 5 else "")
-    counts = f"{found['turns']:,} turns and {found['questions']:,} unanswered questions"
-    counts += f", with {found['facts']:,} facts" if found["facts"] else ""
-    return f"{counts} of {names}" if names else counts

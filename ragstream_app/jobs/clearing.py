@@ -15,6 +15,7 @@ from ragstream_app.failures import describe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ragstream_app.commands.history_ways import Way
     from ragstream_core.build.workspace import Workspace
 
 SAID = {
@@ -34,6 +35,7 @@ class ClearingJob:
         line: What is done now, for people.
         fraction: How many of the phases are over, 0 to 1.
         report: As `history.clearing.clear`, once it is done.
+        said: What happened, one line.
         problem: Why it failed, as `describe` says it; empty where it did not.
         done: Set at its end.
     """
@@ -41,6 +43,7 @@ class ClearingJob:
     line: str = "hiding the turns"
     fraction: float = 0.0
     report: dict[str, Any] = field(default_factory=dict)
+    said: str = ""
     problem: dict[str, str] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -49,27 +52,28 @@ class ClearingJob:
         self.line, self.fraction = SAID.get(phase, phase), done / total
 
 
-def start(workspace: Workspace, choice: Mapping[str, Any], *, archive: bool) -> ClearingJob:
+def start(workspace: Workspace, choice: Mapping[str, Any], way: Way) -> ClearingJob:
     """Begin to clear.
 
     Args:
         workspace: The data root.
         choice: ``session``, ``since``, ``until``, ``everything``, as `history.clearing.clear`.
-        archive: First put a copy aside that nothing reads.
+        way: What is done with the turns.
     """
     job = ClearingJob()
     threading.Thread(
-        target=_clear, args=(workspace, job, dict(choice), archive), name="clear", daemon=True
+        target=_clear, args=(workspace, job, dict(choice), way), name="clear", daemon=True
     ).start()
     return job
 
 
-def _clear(workspace: Workspace, job: ClearingJob, choice: dict[str, Any], archive: bool) -> None:
+def _clear(workspace: Workspace, job: ClearingJob, choice: dict[str, Any], way: Way) -> None:
     """Clear once; whatever goes wrong is the job's problem, never the thread's."""
-    from ragstream_core.build.history.clearing import clear
+    from ragstream_core.history.clearing import choice_of
 
     try:
-        job.report = clear(workspace, **choice, archive=archive, progress=job.note)
+        job.report = way.run(workspace, choice_of(**choice), dry_run=False, progress=job.note)
+        job.said = way.told(job.report)
     except Exception as error:  # the page's error boundary
         job.problem = describe(error)
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ragstream_core.history.records import Cleared, Entry, TagEdit, Turn
+from ragstream_core.history.records import Cleared, Entry, Record, TagEdit, Turn
 
 
 class Edit(NamedTuple):
@@ -58,6 +58,42 @@ def fold(entries: Iterable[Entry]) -> Folded:
         elif isinstance(record, Cleared):
             ranges += [(int(first), int(last)) for first, last in record.seqs]
     return Folded(edits, merged(ranges))
+
+
+@dataclass(slots=True)
+class Backwards:
+    """What records say about earlier ones, read from the newest on: what hides a turn comes first.
+
+    Attributes:
+        hidden: Disjoint (first, last) ranges of cleared numbers, ascending.
+        tags: Turn id → tag → whether the turn has it, of the tags that were edited.
+    """
+
+    hidden: tuple[tuple[int, int], ...] = ()
+    tags: dict[str, dict[str, bool]] = field(default_factory=dict)
+
+    def note(self, record: Record, *, counts: bool = True) -> None:
+        """Note a record.
+
+        Args:
+            record: Any; the next older one.
+            counts: Whether an edit of tags counts; a clearing does whenever it was made.
+        """
+        if isinstance(record, Cleared):
+            self.hidden = merged([*self.hidden, *((int(a), int(b)) for a, b in record.seqs)])
+        elif isinstance(record, TagEdit) and counts:
+            known = self.tags.setdefault(record.turn, {})
+            for tag in (*record.add, *record.remove):
+                known.setdefault(tag, tag in record.add)
+
+    def tags_of(self, turn: Turn) -> set[str]:
+        """Return the tags of a turn now."""
+        known = {**dict.fromkeys(turn.tags, True), **self.tags.get(turn.id, {})}
+        return {tag for tag, held in known.items() if held}
+
+    def is_hidden(self, seq: int) -> bool:
+        """Whether the record of that number was cleared."""
+        return Folded(hidden=self.hidden).is_hidden(seq)
 
 
 def visible_turns(

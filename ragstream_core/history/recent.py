@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
 from ragstream_core.history.excerpts import WHOLE, Side, Span
-from ragstream_core.history.fold import Folded, merged
+from ragstream_core.history.fold import Backwards
 from ragstream_core.history.journal import Journal
 from ragstream_core.history.records import (
     Asked,
-    Cleared,
     Entry,
     Record,
-    TagEdit,
     Turn,
     project_tag,
 )
@@ -79,32 +77,6 @@ class Recent:
         return (*self.others, *self.own)
 
 
-@dataclass(slots=True)
-class _Edits:
-    """What the records behind a turn say about it, read backwards."""
-
-    hidden: tuple[tuple[int, int], ...] = ()
-    tags: dict[str, dict[str, bool]] = field(default_factory=dict)
-
-    def note(self, record: Record, *, counts: bool) -> None:
-        """Note a record; tags are as of the prompt, a clearing holds whenever it was made."""
-        if isinstance(record, Cleared):
-            self.hidden = merged([*self.hidden, *((int(a), int(b)) for a, b in record.seqs)])
-        elif isinstance(record, TagEdit) and counts:
-            known = self.tags.setdefault(record.turn, {})
-            for tag in (*record.add, *record.remove):
-                known.setdefault(tag, tag in record.add)
-
-    def tags_of(self, turn: Turn) -> set[str]:
-        """Return the tags of a turn now."""
-        known = {**dict.fromkeys(turn.tags, True), **self.tags.get(turn.id, {})}
-        return {tag for tag, held in known.items() if held}
-
-    def is_hidden(self, seq: int) -> bool:
-        """Whether the record of that number was cleared."""
-        return Folded(hidden=self.hidden).is_hidden(seq)
-
-
 def layer_g(journal: Journal, scope: Scope, *, upto: int | None = None) -> Recent:
     """Return the last ``k`` complete pairs of a session; without a session, none (C-40).
 
@@ -124,7 +96,7 @@ def layer_g(journal: Journal, scope: Scope, *, upto: int | None = None) -> Recen
         return Recent()
     own: list[Entry] = []
     others: list[Entry] = []
-    edits = _Edits()
+    edits = Backwards()
     needle = _needle(scope.session)
 
     def wanted(raw: bytes) -> bool:

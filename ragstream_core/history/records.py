@@ -17,6 +17,13 @@ SOURCES = ("chat", "file", "external")
 STATUSES = ("complete", "partial")
 FACT_EVENTS = ("proposed", "accepted", "rejected", "edited", "undone")
 FACT_TARGETS = ("user", "company")
+GOLD, SILVER, BLUE = LEVELS = ("GOLD", "SILVER", "BLUE")
+INACTIVE, NO_VECTORS = "INACTIVE", "NO-VECTORS"
+"""Tags of turns that no prompt uses, and of those that are not in the index either."""
+RESERVED = (*LEVELS, INACTIVE, NO_VECTORS)
+"""Tags that mean something."""
+HIDDEN = frozenset({BLUE, INACTIVE})
+"""A turn with one of these is told of nowhere unless somebody looks at it."""
 HISTORY = "~history"
 """What stands for the project where rows of the history are listed; no project can be named so."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

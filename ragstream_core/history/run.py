@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ragstream_core.history.embedding import TextQueue
 from ragstream_core.history.fold import Folded, fold
 from ragstream_core.history.history_store import HistoryChunk, HistoryStore, Mark, TurnRow
-from ragstream_core.history.records import Cleared, Entry, Position, Turn
+from ragstream_core.history.records import NO_VECTORS, Cleared, Entry, Position, TagEdit, Turn
 from ragstream_core.history.stats import HistoryStats
 from ragstream_core.history.units import Piece, history_chunk_id, timestamp_ns, turn_sha
 from ragstream_core.records.identity import sha256_hex
@@ -85,8 +85,9 @@ def look(
 ) -> tuple[Folded, Position | None]:
     """Return what records say about turns, and the place behind the last one to take.
 
-    What was cleared later than that is hidden all the same. The last one to take is before a
-    clearing whose turns are still in the catalog: behind the mark it hides them from prompts.
+    What was cleared later than that is hidden all the same, and what lost its vectors has none. The
+    last one to take is before a clearing whose turns are still in the catalog: behind the mark it
+    hides them from prompts.
 
     Args:
         entries: Records in order.
@@ -103,11 +104,16 @@ def look(
                 upto = min(upto or entry.seq, entry.seq - 1)
             if upto is None or entry.seq <= upto:
                 last = entry.position
-            elif not cleared:
+            elif not (cleared or _is_of_vectors(entry)):
                 continue
             yield entry
 
     return fold(taken()), last
+
+
+def _is_of_vectors(entry: Entry) -> bool:
+    edit = entry.record
+    return isinstance(edit, TagEdit) and NO_VECTORS in {*edit.add, *edit.remove}
 
 
 def turn_row(entry: Entry, turn: Turn, folded: Folded) -> TurnRow:

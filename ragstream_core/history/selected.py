@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ragstream_core.history.records import GOLD, HIDDEN, SILVER
 from ragstream_core.lexical import LexicalArrays, build_lexical
 
-GOLD, SILVER, BLUE = "GOLD", "SILVER", "BLUE"
 OWN_WORDS, NEIGHBOURS_WORDS = 3, 2
 """How often the words of a turn count, and those of the turns before and after it."""
 _TAG_VALUE = {GOLD: 1.0, SILVER: 0.5}
@@ -69,13 +69,13 @@ class SelectedRow(NamedTuple):
 
 
 def value_of(tags: Collection[str], importance: float) -> float:
-    """Return how much a turn is worth keeping: GOLD 1, SILVER 0.5, or its flag; BLUE −1.
+    """Return how much a turn is worth keeping: GOLD 1, SILVER 0.5, or its flag; hidden −1.
 
     Args:
         tags: Its labels.
         importance: Its flag in [0, 1].
     """
-    if BLUE in tags:
+    if not HIDDEN.isdisjoint(tags):
         return -1.0
     return max(importance, *(_TAG_VALUE.get(tag, 0.0) for tag in (*tags, "")))
 

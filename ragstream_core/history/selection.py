@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.history.columns import HistoryColumns
-from ragstream_core.history.records import project_tag
-from ragstream_core.history.selected import GOLD, SILVER, value_of
+from ragstream_core.history.records import GOLD, INACTIVE, SILVER, project_tag
+from ragstream_core.history.selected import value_of
 
 if TYPE_CHECKING:
     from ragstream_core.settings.prompts import HistoryConfig
@@ -90,7 +90,7 @@ class Filters:
             _named(settings.projects, projects),
             settings.days,
             settings.always_tags,
-            settings.exclude_tags,
+            (*settings.exclude_tags, INACTIVE),
             now_ns,
         )
 

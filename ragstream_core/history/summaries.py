@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragstream_core.chunking.sentences import sentence_spans
-from ragstream_core.history.selected import BLUE, SelectedRow, value_of
+from ragstream_core.history.records import HIDDEN
+from ragstream_core.history.selected import SelectedRow, value_of
 from ragstream_core.history.units import history_chunk_id
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.terms import is_stop_word, term_blob, words
@@ -53,7 +54,7 @@ def rolled_up(
     gone: set[int] = set()
     made: list[SelectedRow] = []
     middles: list[F32] = []
-    for span in _spans(rows, [i for i in old if BLUE not in rows[i].tags]):
+    for span in _spans(rows, [i for i in old if HIDDEN.isdisjoint(rows[i].tags)]):
         row, quoted = _summary([rows[i] for i in span], vectors[span])
         made.append(row)
         middle = vectors[[span[i] for i in quoted]].mean(axis=0)

@@ -16,7 +16,7 @@ from ragstream_core.errors import ModelMismatch
 from ragstream_core.history.embedding import Progress, TextQueue
 from ragstream_core.history.fold import Folded
 from ragstream_core.history.history_store import HistoryChunk, HistoryStore, Mark, TurnRow
-from ragstream_core.history.records import Entry, Position, Turn
+from ragstream_core.history.records import NO_VECTORS, Entry, Position, Turn
 from ragstream_core.history.run import CHUNKS, Run, look, turn_chunks, turn_row
 from ragstream_core.history.stats import HistoryStats
 from ragstream_core.history.units import TurnChunker, month_of
@@ -226,7 +226,8 @@ class HistoryIngestionWorker:
             mine = months is None or month_of(turn) in months
             if not (mine or whole):
                 continue
-            if turn.status != "complete" or folded.is_hidden(entry.seq):
+            left_out = NO_VECTORS in folded.tags(turn.id, turn.tags)
+            if turn.status != "complete" or left_out or folded.is_hidden(entry.seq):
                 run.passed_over.add(entry.seq)
                 continue
             pieces = self._chunker.pieces(turn)

@@ -97,12 +97,37 @@ def test_clear_asks_first_and_says_what_it_did(spoken, run):
     code, out, _ = run("history", "clear", "--session", "s1", "--dry-run")
     assert code == 0 and "would go" in out and len(holders(spoken)) >= 4
     code, out, err = run("history", "clear", "--session", "s1", "--yes", "--archive")
-    assert code == 0 and "are cleared" in out and "out of reach: backups" in err
+    assert code == 0 and "cleared for good" in out and "out of reach: backups" in err
     (archive,) = holders(spoken)
     assert archive.startswith("history/archive/cleared-2-2-")
     done = json.loads(run("history", "clear", "--all", "--yes", "--json")[1])
     assert (done["turns"], done["sessions"]) == (2, ["s0"])
     assert run("history", "clear", "--yes")[0] != 0
+
+
+def inactive(run):
+    return json.loads(run("history", "show", "--all", "--tag", "INACTIVE", "--json")[1])["turns"]
+
+
+def test_turns_are_set_aside_brought_back_and_made_anonymous_on_a_word(spoken, run):
+    code, _, err = run("history", "clear", "--session", "s1", "--inactive")
+    assert code != 0 and "1 turns of s1 would be inactive" in err and "--yes" in err
+    for ways in (["--inactive", "--anonymise"], ["--vectors", "--archive"], ["--mask", "x"]):
+        code, _, err = run("history", "clear", "--session", "s1", "--yes", *ways)
+        assert code != 0 and "next: " in err
+    code, out, _ = run("history", "clear", "--session", "s1", "--inactive", "--yes")
+    assert code == 0 and "no prompt uses them" in out
+    assert len(inactive(run)) == 1
+    code, out, _ = run("history", "clear", "--session", "s1", "--vectors", "--yes")
+    assert code == 0 and "vectors are deleted" in out
+    code, out, _ = run("history", "reactivate", "--session", "s1")
+    assert code == 0 and "1 turns of s1 are active again" in out
+    assert inactive(run) == []
+    assert run("history", "reactivate")[0] != 0
+    code, out, _ = run("history", "clear", "--session", "s1", "--anonymise", "--mask",
+                       "Quatermain", "--yes")  # fmt: skip
+    assert code == 0 and "masked: 1 name" in out
+    assert "says [name]" in run("history", "show", "--all")[1]
 
 
 def test_forget_reports_conversations_and_does_not_touch_them(spoken, run):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from ragstream_app.commands.history_ways import Way
 from ragstream_app.jobs import presses as jobs
 from ragstream_app.jobs.clearing import SAID, ClearingJob, start
 from ragstream_app.jobs.presses import Job
@@ -478,9 +479,26 @@ def test_a_clearing_of_others_leaves_the_desk_alone(page, said, indexed):
     assert len(kept()) == 2 and len(page.session_state.desk.steps) == 8
 
 
+def test_turns_are_set_aside_and_brought_back(page, said):
+    talk(page, "first")
+    widget(page.selectbox, "What happens to the turns").set_value("Keep, inactive").run()
+    before = records()
+    look(page)
+    assert any("would be inactive" in m for m in messages(page)) and records() == before
+    widget(page.text_input, "Type CLEAR to confirm").set_value("clear").run()
+    assert widget(page.button, "Do it").disabled
+    widget(page.text_input, "Type CLEAR to confirm").set_value("CLEAR").run()
+    click(page, "Do it")
+    page.run()
+    assert any("no prompt uses them" in m for m in messages(page))
+    assert all("INACTIVE" in r["tags"] for r in turns.show(open_workspace(), "first"))
+    click(page, "Use inactive turns again")
+    assert not any("INACTIVE" in r["tags"] for r in turns.show(open_workspace()))
+
+
 def test_a_clearing_says_how_far_it_is(said):
     seen = []
-    start(open_workspace(), {"session": "first"}, archive=False).done.wait(60)
+    start(open_workspace(), {"session": "first"}, Way()).done.wait(60)
     clear(open_workspace(), everything=True, progress=lambda *what: seen.append(what))
     assert seen == [(phase, n, len(PHASES)) for n, phase in enumerate(PHASES)]
     assert set(SAID) == set(PHASES)
@@ -489,7 +507,7 @@ def test_a_clearing_says_how_far_it_is(said):
 def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, monkeypatch):
     begun = []
 
-    def slow(workspace, choice, *, archive):
+    def slow(workspace, choice, way):
         begun.append(ClearingJob("rewriting the journal", 0.4))
         return begun[-1]
 
@@ -505,6 +523,7 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
     widget(page.text_input, "Type CLEAR to confirm").set_value("CLEAR").run()
     assert widget(page.button, "Clear for good").disabled and len(begun) == 1
     begun[0].report = clear(open_workspace(), session="first")
+    begun[0].said = Way().told(begun[0].report)
     begun[0].done.set()
     page.run()
     assert any("3 turns of first cleared for good" in m for m in messages(page))
@@ -515,7 +534,7 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
 
 
 def test_a_clearing_that_fails_is_a_problem_and_no_traceback(said):
-    job = start(open_workspace(), {"session": "no session"}, archive=False)
+    job = start(open_workspace(), {"session": "no session"}, Way())
     assert job.done.wait(60) and "not a session name" in job.problem["message"]
 
 

@@ -6,14 +6,17 @@ from typing import Any
 
 import streamlit as st
 
+from ragstream_app.commands import history_ways
+from ragstream_app.commands.history_ways import Way
 from ragstream_app.jobs.clearing import ClearingJob, start
 from ragstream_app.panels import dropped, notices, prompt
 from ragstream_app.panels.answer import JOB_KEY as ANSWER_KEY
-from ragstream_app.panels.conversation.choice import chosen, home
+from ragstream_app.panels.conversation.choice import chosen, home, listing
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.notices import Notice
 from ragstream_app.panels.shared import desk, show_message, workspace
 from ragstream_core.build.keeping import require_uncleared
+from ragstream_core.history.records import INACTIVE
 
 PLACE = "clear history"
 JOB_KEY = "clearing_job"
@@ -28,6 +31,14 @@ BACK_KEY = "clear_back"
 _SETTLED_KEY = "clearing_settled"
 WORD = "CLEAR"
 THIS, TIME, ALL = "This conversation", "A time", "Everything"
+WAY_KEY = "clear_way"
+MASK_KEY = "clear_mask"
+WAYS = {
+    "Erase": history_ways.ERASE,
+    "Keep, inactive": history_ways.INACTIVE,
+    "Keep, inactive, without vectors": history_ways.VECTORS,
+    "Make anonymous": history_ways.ANONYMISE,
+}
 EVERY_S = 0.5
 AT_ONCE_S = 1.0
 MOST_NAMED = 8
@@ -42,16 +53,25 @@ def show() -> None:
         until.text_input("Until, not included", key=UNTIL_KEY, placeholder="2026-10-08T14:30")
         if chosen():
             st.checkbox("Only in this conversation", key=ONLY_KEY)
-    st.checkbox(
-        "Archive a copy first",
-        key=ARCHIVE_KEY,
-        help="A file that only you may read, and nothing searches; it can be brought back.",
-    )
+    st.selectbox("What happens to the turns", list(WAYS), key=WAY_KEY)
+    if way().kind == history_ways.ERASE:
+        st.checkbox(
+            "Archive a copy first",
+            key=ARCHIVE_KEY,
+            help="A file that only you may read, and nothing searches; it can be brought back.",
+        )
+    if way().kind == history_ways.ANONYMISE:
+        st.text_input(
+            "Names to mask, separated by commas",
+            key=MASK_KEY,
+            help="Addresses, numbers and secrets are found without; a name in a sentence is not.",
+        )
     st.button("What would go?", on_click=notices.attempt, args=(PLACE, _look), width="stretch")
     notices.show(PLACE)
     looked = st.session_state.get(LOOKED_KEY)
-    if looked and looked[0] == choice():
+    if looked and looked[0] == (choice(), way()):
         _confirm()
+    _reactivate()
     _bring_back()
 
 
@@ -70,7 +90,7 @@ def report() -> None:
     if job.problem:
         show_message(job.problem)
     else:
-        _said(job.report)
+        _said(job)
 
 
 def choice() -> dict[str, Any]:
@@ -86,23 +106,32 @@ def choice() -> dict[str, Any]:
     }
 
 
-def _look() -> Notice:
-    """Ask the core what would go; only then can it be confirmed."""
-    from ragstream_core.build.history.clearing import clear
+def way() -> Way:
+    """Return what the form asks to do with the turns."""
+    state = st.session_state
+    kind = WAYS[state.get(WAY_KEY) or "Erase"]
+    names = str(state.get(MASK_KEY) or "").split(",") if kind == history_ways.ANONYMISE else ()
+    mask = tuple(name.strip() for name in names if name.strip())
+    return Way(kind, kind == history_ways.ERASE and bool(state.get(ARCHIVE_KEY)), mask)
 
-    state, wanted = st.session_state, choice()
+
+def _look() -> Notice:
+    """Ask the core what would happen; only then can it be confirmed."""
+    from ragstream_core.history.clearing import choice_of
+
+    state, wanted, how = st.session_state, choice(), way()
     state[LOOKED_KEY], state[WORD_KEY] = None, ""
-    found = clear(workspace(), **wanted, dry_run=True)
-    if found["turns"] or found["questions"] or found["damaged"]:
-        state[LOOKED_KEY] = (wanted, found)
-    return Notice(warnings=[f"{_what(found)} would go"])
+    found = how.run(workspace(), choice_of(**wanted), dry_run=True)
+    if found["turns"] or found.get("questions") or found.get("damaged"):
+        state[LOOKED_KEY] = ((wanted, how), found)
+    return Notice(warnings=[how.told(found)])
 
 
 def _confirm() -> None:
     st.text_input(f"Type {WORD} to confirm", key=WORD_KEY)
     job: ClearingJob | None = st.session_state.get(JOB_KEY)
     st.button(
-        "Clear for good",
+        "Clear for good" if way().kind == history_ways.ERASE else "Do it",
         type="primary",
         width="stretch",
         disabled=st.session_state[WORD_KEY] != WORD or (job is not None and not job.done.is_set()),
@@ -115,10 +144,10 @@ def _on_clear() -> None:
     state = st.session_state
     looked, word = state.get(LOOKED_KEY), state.get(WORD_KEY)
     state[LOOKED_KEY], state[WORD_KEY] = None, ""
-    if word != WORD or not looked or looked[0] != choice():
+    if word != WORD or not looked or looked[0] != (choice(), way()):
         return
     notices.attempt(PLACE, Notice)
-    job = state[JOB_KEY] = start(workspace(), looked[0], archive=bool(state.get(ARCHIVE_KEY)))
+    job = state[JOB_KEY] = start(workspace(), *looked[0])
     job.done.wait(AT_ONCE_S)
 
 
@@ -155,17 +184,40 @@ def _let_go() -> bool:
     return False
 
 
-def _said(done: dict[str, Any]) -> None:
-    lines = [f"{_what(done)} cleared for good"]
-    lines += [f"removed {name}" for name in done["removed"][:MOST_NAMED]]
-    more = len(done["removed"]) - MOST_NAMED
+def _said(job: ClearingJob) -> None:
+    done = job.report
+    removed = done.get("removed", [])
+    lines = [job.said, *(f"removed {name}" for name in removed[:MOST_NAMED])]
+    more = len(removed) - MOST_NAMED
     lines += [f"removed {more:,} more files and folders"] if more > 0 else []
-    lines += [f"archived in {done['archive']}"] if done["archive"] else []
+    lines += [f"archived in {done['archive']}"] if done.get("archive") else []
     st.success("  \n".join(map(literal, lines)))
-    yours = [f"the same words stand in {name}, which is yours" for name in done["left"]]
-    out = [f"out of reach: {place}" for place in done["unreachable"]]
-    st.warning("  \n".join(map(literal, [*yours, *done["warnings"], *out])))
+    yours = [f"the same words stand in {name}, which is yours" for name in done.get("left", [])]
+    out = [f"out of reach: {place}" for place in done.get("unreachable", [])]
+    told = [*yours, *done.get("warnings", []), *out]
+    if told:
+        st.warning("  \n".join(map(literal, told)))
     st.button("Close this report", on_click=st.session_state.pop, args=(JOB_KEY, None))
+
+
+def _reactivate() -> None:
+    """Draw the way back for inactive turns, where the choice holds some."""
+    if any(INACTIVE in row["tags"] for row in listing().turns):
+        st.button(
+            "Use inactive turns again",
+            help="Those of the choice above; prompts find and show them again.",
+            on_click=notices.attempt,
+            args=(PLACE, _on_reactivate),
+            width="stretch",
+        )
+
+
+def _on_reactivate() -> Notice:
+    from ragstream_core.build.history.setting_aside import bring_back
+    from ragstream_core.history.clearing import choice_of
+
+    done = bring_back(workspace(), choice_of(**choice()))
+    return Notice([f"{history_ways.what(done)} are active again"])
 
 
 def _bring_back() -> None:
@@ -185,11 +237,3 @@ def _import() -> Notice:
     path = history_dir(workspace()) / "archive" / st.session_state[BACK_KEY]
     done = import_jsonl(home(), read_lines(path))
     return Notice([f"{done.added} records added, {done.skipped} were there already"])
-
-
-def _what(found: dict[str, Any]) -> str:
-    names = ", ".join(found["sessions"][:5]) + (" …" if len(found["sessions"]) > 5 else "")
-    counts = f"{found['turns']:,} turns"
-    counts += f" and {found['questions']:,} unanswered questions" if found["questions"] else ""
-    counts += f", with {found['facts']:,} facts" if found.get("facts") else ""
-    return f"{counts} of {names}" if names else counts

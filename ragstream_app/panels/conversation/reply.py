@@ -31,7 +31,7 @@ QUESTION_HEIGHT = 68
 
 def show() -> None:
     """Draw the box, what the reply answers, and the turns that only this tab holds."""
-    from ragstream_core.build.history.turns import LEVELS
+    from ragstream_core.history.records import LEVELS
 
     st.text_area(
         "External Reply",

@@ -116,7 +116,7 @@ def _session() -> str:
 
 
 def _tags(row: Mapping[str, Any]) -> None:
-    from ragstream_core.build.history.turns import LEVELS
+    from ragstream_core.history.records import LEVELS
 
     key = f"tags of {row['id']}"
     box, save = st.columns([4, 1], gap="small", vertical_alignment="bottom")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.build.history.turns import history_dir, journal
 from ragstream_core.errors import RagstreamError
-from ragstream_core.history.records import Cleared, Turn
+from ragstream_core.history.fold import fold
+from ragstream_core.history.records import NO_VECTORS, Cleared, Turn
 from ragstream_core.history.units import history_chunk_id, turn_sha
 from ragstream_core.stores import history_rows
 from ragstream_core.stores.health import Finding, check
@@ -93,6 +94,7 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
     """Compare the turns of the catalog with those of the journal up to the mark."""
     live = {row.seq: row.sha256 for row in history_rows.live_turns(index_dir)}
     wanted: dict[int, str] = {}
+    edits = fold(log.entries())
     for entry in log.entries():
         record = entry.record
         if isinstance(record, Cleared):
@@ -101,7 +103,11 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
                     del wanted[seq]
         elif entry.seq > mark.position.seq:
             continue
-        elif isinstance(record, Turn) and record.status == "complete":
+        elif (
+            isinstance(record, Turn)
+            and record.status == "complete"
+            and NO_VECTORS not in edits.tags(record.id, record.tags)
+        ):
             wanted[entry.seq] = turn_sha(record)
     for seq in sorted(wanted.keys() - live.keys()):
         yield Finding("turns", f"turn {seq} is not embedded")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import make_private_dir, replace_text
 from ragstream_core.build.history.erasing import drop_fragments, is_marked, pending, report
-from ragstream_core.build.history.turns import history_dir, journal
+from ragstream_core.build.history.turns import Written, history_dir, journal
 from ragstream_core.history import clearing
 from ragstream_core.history.fold import merged
 from ragstream_core.history.ids import uuid7
@@ -69,6 +69,35 @@ def clear(
         OSError: A file cannot be read or removed; run it again.
     """
     choice = clearing.choice_of(session=session, since=since, until=until, everything=everything)
+    return clear_chosen(workspace, choice, archive=archive, dry_run=dry_run, progress=progress)
+
+
+def clear_chosen(
+    workspace: Workspace,
+    choice: Choice,
+    *,
+    archive: bool = False,
+    instead: Sequence[Written] = (),
+    dry_run: bool = False,
+    progress: IngestProgress | None = None,
+) -> dict[str, Any]:
+    """Clear what is chosen; see `clear`.
+
+    Args:
+        workspace: The data root.
+        choice: What is cleared.
+        archive: As for `clear`.
+        instead: Complete turns that are written with the notice, in the place of the chosen ones.
+        dry_run: As for `clear`.
+        progress: As for `clear`.
+
+    Returns:
+        As `clear`.
+
+    Raises:
+        RagstreamError: As `clear`.
+        OSError: As `clear`.
+    """
     log = journal(workspace)
     seen = log.newest()
     found = clearing.chosen(clearing.visible(log), choice)
@@ -90,7 +119,10 @@ def clear(
     if found or lost:
         told["archive"] = str(_archive(workspace, found)) if archive and found else ""
         log.append_made(
-            lambda: _notice(log, seen, found=found, lost=lost, choice=choice, archived=archive)
+            lambda: [
+                *instead,
+                *_notice(log, seen, found=found, lost=lost, choice=choice, archived=archive),
+            ]
         )
     return {**told, **finish(workspace, choice, progress)}
 

@@ -174,6 +174,23 @@ class Erasing:
             warnings=list(sync_after_commit(self.workspace)),
         )
 
+    def drop_vectors(self) -> int:
+        """Take the turns out of the index only: chunks, texts, vectors; the journal keeps them.
+
+        Returns:
+            How many chunks went, of all generations.
+
+        Raises:
+            OperationFailed: Disk full or failing; run it again.
+        """
+        buried = self._bury()
+        self._derive()
+        copies = Copies(self.workspace, self.log.entries(), [], buried.chunk_ids)
+        copies.drop_token_vectors(buried.hashes)
+        self._shred(buried)
+        sync_after_commit(self.workspace)
+        return buried.chunks
+
     @contextlib.contextmanager
     def _catalog(self) -> Iterator[HistoryCatalog | None]:
         """Open the history catalog, when whoever writes it is done; None where there is none."""

@@ -19,7 +19,7 @@ from ragstream_core.errors import InputUnavailable, RagstreamError
 from ragstream_core.history.fold import Folded, fold, visible_turns
 from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
 from ragstream_core.history.recent import Recent, Scope, Shown, layer_g, render_recent, text_of
-from ragstream_core.history.records import Entry, Turn
+from ragstream_core.history.records import INACTIVE, Entry, Turn
 from ragstream_core.memory.digest import fitted
 from ragstream_core.orchestration.clock import Clock
 from ragstream_core.orchestration.inputs import DIGEST, HistoryPin, PromptInputs
@@ -167,7 +167,7 @@ class ConversationMemory:
             settings.recency_k,
             settings.recent_fill,
             projects=tuple(pin.project for pin in self.inputs.pins),
-            exclude_tags=settings.exclude_tags,
+            exclude_tags=(*settings.exclude_tags, INACTIVE),
         )
         return layer_g(journal(self.workspace), scope, upto=self.pin.seq)
 
@@ -235,7 +235,7 @@ class ConversationMemory:
             older = any(isinstance(e.record, Turn) and e.seq not in seqs for e in first)
             return "older turns" if older else ""
         turns = visible_turns(self._newer, self.since)
-        out = set(self.settings.exclude_tags)
+        out = {*self.settings.exclude_tags, INACTIVE}
         count = sum(
             turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
             for e, turn, tags in turns

@@ -19,6 +19,7 @@ from ragstream_core.history.recent import has_session
 from ragstream_core.history.records import (
     FACT_EVENTS,
     FACT_TARGETS,
+    RESERVED,
     SOURCES,
     STATUSES,
     Asked,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 Written = Turn | TagEdit | Asked | Fact
 """What the journal is given; notices of clearing come from the clearing alone."""
-LEVELS = ("GOLD", "SILVER", "BLUE")
 _TAG_LETTERS = 64
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -311,7 +311,7 @@ def _checked(turn: Turn) -> Turn:
 
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return tags without doubles; GOLD, SILVER and BLUE in capitals.
+    """Return tags without doubles; those with a meaning in capitals.
 
     Raises:
         UsageError: A tag is empty, longer than 64 characters, or holds a comma or a control.
@@ -325,4 +325,4 @@ def _tags(tags: Sequence[str]) -> tuple[str, ...]:
         ):
             raise UsageError(f"not a tag: {label!r}", hint="up to 64 characters, no comma")
     stripped = (label.strip() for label in tags)
-    return tuple(dict.fromkeys(t.upper() if t.upper() in LEVELS else t for t in stripped))
+    return tuple(dict.fromkeys(t.upper() if t.upper() in RESERVED else t for t in stripped))

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragstream_core.atomic import replace_bytes
-from ragstream_core.build.history.turns import LEVELS, journal
+from ragstream_core.build.history.turns import journal
 from ragstream_core.build.memory.files import memory_dir, newer_than
 from ragstream_core.errors import IntegrityError
 from ragstream_core.history.fold import Folded, fold, visible_turns
+from ragstream_core.history.records import BLUE, HIDDEN, INACTIVE, TagEdit
 from ragstream_core.memory.questions import (
     MOST,
     Asked,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.history.records import Entry, Turn
     from ragstream_core.ports import Embedder
-
-BLUE = LEVELS[-1]
 
 
 def index_path(workspace: Workspace, name: str) -> Path:
@@ -55,7 +54,7 @@ def questions(workspace: Workspace, name: str, embedder: Embedder) -> QuestionIn
     if kept is None or kept.model != embedder.fingerprint:
         kept = _read(index_path(workspace, name), embedder.fingerprint)
     newer = newer_than(log, kept.seq, kept.chain)
-    if newer is None:
+    if newer is None or any(_is_of_inactive(entry) for entry in newer):
         kept = QuestionIndex(embedder.fingerprint)
         newer = newer_than(log, 0, "") or []
     found = _further(kept, newer, embedder)
@@ -97,7 +96,7 @@ def _further(kept: QuestionIndex, newer: Sequence[Entry], embedder: Embedder) ->
         return kept
     folded = fold(newer)
     rows = [
-        (entry.seq, turn, BLUE in tags)
+        (entry.seq, turn, not HIDDEN.isdisjoint(tags))
         for entry, turn, tags in visible_turns(newer, folded)
         if serves_again(turn)
     ][-MOST:]
@@ -114,6 +113,12 @@ def _further(kept: QuestionIndex, newer: Sequence[Entry], embedder: Embedder) ->
         blue=_blue(folded),
         hidden=[row.seq for row in kept.rows if folded.is_hidden(row.seq)],
     )
+
+
+def _is_of_inactive(entry: Entry) -> bool:
+    """Whether a record hides a turn or shows it again beside BLUE: both have one flag here."""
+    edit = entry.record
+    return isinstance(edit, TagEdit) and INACTIVE in {*edit.add, *edit.remove}
 
 
 def _blue(folded: Folded) -> dict[str, bool]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.answering.buffer import clean_citation_tags
 from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.atomic import replace_text
-from ragstream_core.build.history.turns import LEVELS, journal
+from ragstream_core.build.history.turns import journal
 from ragstream_core.build.memory.files import memory_dir, newer_than
-from ragstream_core.history.fold import Folded, merged
-from ragstream_core.history.records import Asked, Cleared, TagEdit, Turn
+from ragstream_core.history.fold import Backwards
+from ragstream_core.history.records import HIDDEN, Asked, Turn
 from ragstream_core.memory.digest import Told, extract, rendered
 from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records.identity import digest_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MAX_SCAN_BYTES = 16 << 20
 _VERSION = 1
-_BLUE = LEVELS[-1]
 _COUNT = HeuristicTokenCounter().count
 
 
@@ -63,8 +62,8 @@ def newest_turns(
 ) -> list[tuple[int, Turn]]:
     """Return (number, turn) of what the digest tells of, the oldest first; reads the journal's end.
 
-    Cleared turns, BLUE ones, broken off answers and refusals are left out; of an answer that was
-    given again, and of the same words said again, only the newest turn stays.
+    Cleared turns, hidden ones (BLUE, inactive), broken off answers and refusals are left out; of an
+    answer that was given again, and of the same words said again, only the newest turn stays.
 
     Args:
         workspace: The data root.
@@ -89,18 +88,17 @@ def newest_turns(
 def _visible(workspace: Workspace) -> Iterator[tuple[int, Turn]]:
     """Yield the turns that may be told of, newest first; what hides one comes before it."""
     log = journal(workspace)
-    hidden: tuple[tuple[int, int], ...] = ()
-    blue: dict[str, bool] = {}
+    edits = Backwards()
     for entry in log.backwards(max_bytes=MAX_SCAN_BYTES) if log.folder.is_dir() else ():
         record = entry.record
-        if isinstance(record, Cleared):
-            hidden = merged([*hidden, *((int(a), int(b)) for a, b in record.seqs)])
-        elif isinstance(record, TagEdit) and _BLUE in {*record.add, *record.remove}:
-            blue.setdefault(record.turn, _BLUE in record.add)
-        elif isinstance(record, Turn) and _tells(record):
-            is_blue = blue.get(record.id, _BLUE in record.tags)
-            if not is_blue and not Folded(hidden=hidden).is_hidden(entry.seq):
-                yield entry.seq, record
+        edits.note(record)
+        if (
+            isinstance(record, Turn)
+            and _tells(record)
+            and not edits.is_hidden(entry.seq)
+            and HIDDEN.isdisjoint(edits.tags_of(record))
+        ):
+            yield entry.seq, record
 
 
 def _tells(turn: Turn) -> bool:

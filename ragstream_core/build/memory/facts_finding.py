@@ -20,7 +20,7 @@ from ragstream_core.build.memory.facts import is_secret, new_id
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.facts import FactState, fact_entries, fold_facts
 from ragstream_core.history.fold import fold, visible_turns
-from ragstream_core.history.records import Cleared, Entry, Fact, TagEdit, Turn
+from ragstream_core.history.records import HIDDEN, Cleared, Entry, Fact, TagEdit, Turn
 from ragstream_core.memory.facts.alike import most_alike
 from ragstream_core.memory.facts.bullets import NAMES, bullets
 from ragstream_core.memory.facts.candidate import (
@@ -35,7 +35,6 @@ from ragstream_core.memory.facts.rules import candidates
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
 
-HIDDEN_TAG = "BLUE"
 THREAD = "ragstream-facts"
 _LOOKED_AT = 4 << 20
 _RECALLED = 20
@@ -124,7 +123,7 @@ def analyze(
     wanted = (
         (entry, turn)
         for entry, turn, tags in visible_turns(log.entries(), marks)
-        if session in ("", turn.session_id) and HIDDEN_TAG not in tags
+        if session in ("", turn.session_id) and HIDDEN.isdisjoint(tags)
     )
     return _analysed(workspace, wanted, since=since, upto=upto, form=form)
 
@@ -133,7 +132,7 @@ def newest_turns(workspace: Workspace) -> list[tuple[Entry, Turn]]:
     """Return the newest turn, behind those before it in its conversation; a tail is looked at."""
     near = list(journal(workspace).backwards(max_bytes=_LOOKED_AT))[::-1]
     marks = fold(e for e in near if isinstance(e.record, Cleared | TagEdit))
-    found = [(e, t) for e, t, tags in visible_turns(near, marks) if HIDDEN_TAG not in tags]
+    found = [(e, t) for e, t, tags in visible_turns(near, marks) if HIDDEN.isdisjoint(tags)]
     return [(e, t) for e, t in found if t.session_id == found[-1][1].session_id]
 
 

@@ -15,6 +15,7 @@ from tests.unit.build.memory.conftest import QUESTION, chat, opened
 
 GIVEN = {
     "enabled": "true", "cache": "false", "index_name": "mine", "top_k": "2", "max_tokens": "90",
+    "max_chars": "800",
     "summary_tokens": "77", "summary_form": "llm", "rolling_window": "2", "cache_min_score": "0.5",
 }  # fmt: skip
 
