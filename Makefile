@@ -7,6 +7,7 @@ EXTRAS := offline,eval,pdf,convert,code,faiss,dev
 QUESTION ?= How does RAGstream score a long question, and what does the reranker do without a cross-encoder?
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE = 1
+unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile all modules anew
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -40,14 +41,23 @@ def endless(handler):
     events(event(FIRST), *[event("and ")] * 6_000, pause_s=0.05)(handler)
 
 
-def piped(lines, *words, **environment):
-    """Run a chat in a process of its own with lines on stdin."""
+def command():
+    """The chat in a process of its own, and the environment it needs."""
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-m", "ragstream_app.cli", "chat", *words],
-        input="\n".join(lines), capture_output=True, text=True, timeout=LIMIT_S,
-        env={**os.environ, "PYTHONPATH": path, **environment},
-    )  # fmt: skip
+    words = [sys.executable, "-m", "ragstream_app.cli", "chat", "-p", "manual"]
+    return words, {**os.environ, "PYTHONPATH": path}
+
+
+@pytest.fixture
+def piped(run, monkeypatch):
+    """Run a chat in this process with lines on stdin."""
+
+    def call(lines, *words):
+        typed = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
+        monkeypatch.setattr(sys, "stdin", typed)
+        return subprocess.CompletedProcess(words, *run("chat", *words))
+
+    return call
 
 
 def objects(done):
@@ -147,7 +157,11 @@ def test_hostile_answers_cannot_steer_the_terminal(indexed, server):
 
 def test_lines_of_a_pipe_are_questions_and_the_output_is_plain(indexed, server, run):
     server.answers = [cites]
-    done = piped([QUESTION, "", "And how is it turned on?"], "-p", "manual")
+    lines = f"{QUESTION}\n\nAnd how is it turned on?"
+    words, env = command()
+    done = subprocess.run(
+        words, input=lines, capture_output=True, text=True, timeout=LIMIT_S, env=env
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Only **injected** files count, nothing else.\n") == 2
     assert "  guide/locks.md [" in done.stdout and "  unverified: x.md [00000000]" in done.stdout
@@ -156,13 +170,13 @@ def test_lines_of_a_pipe_are_questions_and_the_output_is_plain(indexed, server, 
     assert first["session_id"] == second["session_id"] and len(server.seen) == 2
 
 
-def test_markers_stay_where_they_are_asked_for(indexed, server):
+def test_markers_stay_where_they_are_asked_for(indexed, server, piped):
     server.answers = [cites]
     done = piped([QUESTION], "-p", "manual", "--markers")
     assert done.stdout.startswith("Only **injected** files count [source: locks.md, chunk: ")
 
 
-def test_json_is_one_object_a_line_for_questions_commands_and_errors(indexed, server):
+def test_json_is_one_object_a_line_for_questions_commands_and_errors(indexed, server, piped):
     server.answers = [cites, status(401)]
     lines = [QUESTION, "/sources", "/why", "/fils", "A second question?"]
     done = piped(lines, "-p", "manual", "--json", "--session", "mine")
@@ -178,7 +192,7 @@ def test_json_is_one_object_a_line_for_questions_commands_and_errors(indexed, se
     assert "the question is kept, unanswered" in done.stderr
 
 
-def test_without_a_model_the_answer_is_a_cited_extract_that_says_so(indexed, monkeypatch):
+def test_without_a_model_the_answer_is_a_cited_extract_that_says_so(indexed, monkeypatch, piped):
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
     (answer,) = objects(piped([QUESTION], "-p", "manual", "--json"))
@@ -188,7 +202,7 @@ def test_without_a_model_the_answer_is_a_cited_extract_that_says_so(indexed, mon
     assert answer["citations"] and all(c["verified"] for c in answer["citations"])
 
 
-def test_without_a_terminal_the_model_is_always_the_same(indexed, server, monkeypatch):
+def test_without_a_terminal_the_model_is_always_the_same(indexed, server, monkeypatch, piped):
     monkeypatch.delenv("RAGSTREAM_PROVIDER__MODEL")
     names = raw({"data": [{"id": "zeta"}, {"id": "embed-1"}, {"id": "alpha"}]})
     for _ in range(2):
@@ -199,12 +213,10 @@ def test_without_a_terminal_the_model_is_always_the_same(indexed, server, monkey
 
 def test_a_killed_chat_loses_no_question(indexed, server, run):
     server.answers = [endless]
-    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    words, env = command()
     with subprocess.Popen(
-        [sys.executable, "-m", "ragstream_app.cli", "chat", "-p", "manual"],
-        env={**os.environ, "PYTHONPATH": path}, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as chat:  # fmt: skip
+        words, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as chat:
         chat.stdin.write(f"{QUESTION}\n")
         chat.stdin.flush()
         assert chat.stdout.read(20) == FIRST[:20]
@@ -212,7 +224,7 @@ def test_a_killed_chat_loses_no_question(indexed, server, run):
     assert [(t["status"], t["user_text"]) for t in turns(run)] == [("unanswered", QUESTION)]
 
 
-def test_persist_off_writes_nothing(indexed, server):
+def test_persist_off_writes_nothing(indexed, server, piped):
     server.answers = [cites]
     before = {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()}
     done = piped([QUESTION, "/sources", "/why"], "-p", "manual", "--no-persist", "--json")
@@ -223,7 +235,7 @@ def test_persist_off_writes_nothing(indexed, server):
     assert {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()} == before
 
 
-def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch):
+def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch, piped):
     (data / "doc_raw" / "manual" / "token.md").write_text(f"# Exact file lock token\n\n{SECRET}\n")
     assert run("ingest", "manual")[0] == 0
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", "https://llm.invalid/v1")
@@ -237,7 +249,7 @@ def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch):
 # --- its commands
 
 
-def test_files_and_lock_change_the_next_prompt(indexed, server):
+def test_files_and_lock_change_the_next_prompt(indexed, server, piped):
     server.answers = [said("Yes, it is so.")]
     lines = ["/files add locks.md", "/lock on", QUESTION, "/files drop guide/locks.md", "/lock off",
              "/files", "/files drop locks.md", QUESTION]  # fmt: skip
@@ -251,12 +263,12 @@ def test_files_and_lock_change_the_next_prompt(indexed, server):
     assert first["prompt_key"] != second["prompt_key"]
 
 
-def test_a_file_that_is_not_there_is_refused_with_a_near_one(indexed, server):
+def test_a_file_that_is_not_there_is_refused_with_a_near_one(indexed, server, piped):
     (refused,) = objects(piped(["/files add lokcs.md"], "-p", "manual", "--json"))
     assert "guide/locks.md" in refused["error"]["hint"]
 
 
-def test_why_says_why_a_file_is_not_in_the_prompt(indexed, server):
+def test_why_says_why_a_file_is_not_in_the_prompt(indexed, server, piped):
     server.answers = [said("Yes, it is so.")]
     lines = ["/lock on", "/files add locks.md", QUESTION, "/why guide/citations.md"]
     *_, why = objects(piped(lines, "-p", "manual", "--json"))
@@ -265,7 +277,7 @@ def test_why_says_why_a_file_is_not_in_the_prompt(indexed, server):
     assert "citations.md" in done.stdout and "lock" in done.stdout
 
 
-def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, tmp_path):
+def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, tmp_path, piped):
     server.answers = [cites]
     target = tmp_path / "chat.md"
     lines = [f"/save {target}", QUESTION, f"/save {target}", f"/save {target}", "/save",
@@ -282,7 +294,7 @@ def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, t
     assert target.stat().st_mode & 0o077 == 0
 
 
-def test_task_and_model_can_be_changed_on_the_way(indexed, server, tmp_path):
+def test_task_and_model_can_be_changed_on_the_way(indexed, server, tmp_path, piped):
     (tmp_path / "ragstream.yaml").write_text("tasks: {brief: {prompt: {max_facts: 1}}}\n")
     names = raw({"data": [{"id": "toy-1"}, {"id": "toy-2"}]})
     server.answers = [said("One, it is."), names, names, said("Two, it is.")]
@@ -298,7 +310,7 @@ def test_task_and_model_can_be_changed_on_the_way(indexed, server, tmp_path):
     assert len(told["said"]) == 10
 
 
-def test_quit_ends_the_chat_and_later_lines_are_not_read(indexed, server):
+def test_quit_ends_the_chat_and_later_lines_are_not_read(indexed, server, piped):
     done = piped(["/help", "/quit", QUESTION], "-p", "manual")
     assert done.returncode == 0 and "/why [CHUNK|FILE]" in done.stdout and server.seen == []
 
@@ -312,15 +324,15 @@ def test_what_no_question_could_be_asked_with_is_refused_at_once(indexed, run, w
     assert code == 2 and out == "" and "error: " in err and "next: " in err
 
 
-def test_a_run_in_dagster_is_left_by_each_question(indexed, server, monkeypatch):
+def test_a_run_in_dagster_is_left_by_each_question(indexed, server, monkeypatch, piped):
     from ragstream_assets.instance import drop_instances, instance_of
     from ragstream_core.build.workspace import open_workspace
 
     server.answers = [said("Yes, it is so.")]
-    done = piped([QUESTION, "And how is it turned on?"], "-p", "manual", "--json",
-                 RAGSTREAM_DAGSTER__RECORD="dagster")  # fmt: skip
-    assert [bool(row["run_id"]) for row in objects(done)] == [True, True]
     monkeypatch.setenv("DAGSTER_HOME", "")
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
+    done = piped([QUESTION, "And how is it turned on?"], "-p", "manual", "--json")
+    assert [bool(row["run_id"]) for row in objects(done)] == [True, True]
     runs = {run.run_id for run in instance_of(open_workspace().data_dir).get_runs()}
     drop_instances()
     assert {row["run_id"] for row in objects(done)} <= runs
@@ -328,12 +340,10 @@ def test_a_run_in_dagster_is_left_by_each_question(indexed, server, monkeypatch)
 
 def test_a_line_is_answered_as_soon_as_it_is_there(indexed, server):
     server.answers = [said("Yes, it is so.")]
-    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    words, env = command()
     with subprocess.Popen(
-        [sys.executable, "-m", "ragstream_app.cli", "chat", "-p", "manual", "--json"],
-        env={**os.environ, "PYTHONPATH": path}, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as chat:  # fmt: skip
+        [*words, "--json"], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as chat:
         for _ in range(2):
             chat.stdin.write(f"{QUESTION}\n")
             chat.stdin.flush()
@@ -345,7 +355,7 @@ def test_a_line_is_answered_as_soon_as_it_is_there(indexed, server):
 # --- memory
 
 
-def test_memory_gives_an_answer_again_and_names_its_turn(indexed, server, run):
+def test_memory_gives_an_answer_again_and_names_its_turn(indexed, server, run, piped):
     server.answers = [cites]
     lines = [QUESTION, QUESTION, "/sources"]
     first, again, sources = objects(piped(lines, "-p", "manual", "--enable-memory", "--json"))
@@ -359,13 +369,13 @@ def test_memory_gives_an_answer_again_and_names_its_turn(indexed, server, run):
     assert other["status"] == "complete"
 
 
-def test_memory_is_off_unless_it_is_asked_for(indexed, server):
+def test_memory_is_off_unless_it_is_asked_for(indexed, server, piped):
     server.answers = [cites]
     objects(piped([QUESTION, QUESTION], "-p", "manual", "--json"))
     assert len(server.seen) == 2
 
 
-def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server):
+def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server, piped):
     from ragstream_core.build.workspace import open_workspace
 
     server.answers = [cites]
