@@ -1,5 +1,6 @@
 """A small data root with hashed embeddings: fast, no weights, everything else is real."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,21 @@ def request_():
     return PromptRequest(QUESTION, ("demo",))
 
 
+@pytest.fixture(scope="session")
+def fresh_home(tmp_path_factory):
+    """Dagster's home after its first opening: making the tables takes longer than most tests."""
+    data_dir = tmp_path_factory.mktemp("fresh") / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", "")
+        instance.instance_of(data_dir).all_instigator_state()
+        instance.drop_instances()
+        return instance.dagster_home(data_dir)
+
+
 @pytest.fixture
-def home(space):
+def home(space, fresh_home):
+    if not (space.data_dir / "dagster_home").exists():
+        shutil.copytree(fresh_home, space.data_dir / "dagster_home")
     return instance.instance_of(space.data_dir)
 
 

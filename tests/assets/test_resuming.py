@@ -27,7 +27,7 @@ from tests.recorded import record_prompt, record_stage
 
 
 @pytest.fixture
-def kept(space, request_):
+def kept(space, home, request_):
     space.ingest("demo")
     return record_prompt(space, request_, now=NOW)
 
