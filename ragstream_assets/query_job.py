@@ -6,6 +6,7 @@ The job and the plain chain give the same SuperPrompt: both go through `step`.
 import datetime as dt
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -16,12 +17,14 @@ from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
 from ragstream_assets.previews import Metadata, prompt_metadata, stage_metadata
 from ragstream_assets.recording.outcomes import Passed, outcome
 from ragstream_assets.recording.steps import AFTER_AUDIT, AGAIN, AUDIT
+from ragstream_assets.recording.typed import by_reference, typed_request
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.stage_settings import FROM_RUN, request_config, stage_config
 from ragstream_core.build.editing import with_edits
 from ragstream_core.build.keeping import persists, require_uncleared
 from ragstream_core.build.recalling import recall
 from ragstream_core.build.workspace import Workspace
+from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.orchestration.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
 from ragstream_core.orchestration.inputs import PromptInputs, begin, change_settings, inputs_of
@@ -72,7 +75,38 @@ def pinned(workspace: Workspace, run_id: str, config: Mapping[str, Any]) -> Prom
     given = outcome(run_id).inputs
     if given is not None:
         return given
-    return workspace.pin(resolve(workspace, config["prompt_ref"]), moment(config))
+    asked = typed_request(workspace, config) or resolve(workspace, config["prompt_ref"])
+    return workspace.pin(asked, moment(config))
+
+
+def moved(context: dg.OpExecutionContext, workspace: Workspace) -> Metadata:
+    """Move what was typed into the run's config to the inbox, where anything may be kept at all.
+
+    Args:
+        context: Of the first op.
+        workspace: The data root.
+
+    Returns:
+        What to show of it; empty where nothing was typed.
+
+    Raises:
+        RagstreamError: It is no request; its words leave the config all the same.
+    """
+    if outcome(context.run_id).inputs is not None:
+        return {}
+    reference, move = "", partial(by_reference, context.instance, context.run_id)
+    try:
+        asked = typed_request(workspace, context.op_config)
+        if asked is None:
+            return {}
+        settings = overlay(workspace.config.chain(), context.op_config.get("settings", {}))
+        reference = workspace.store.put_request(asked) if settings.history.persist else ""
+    except Exception:
+        move(op=str(context.op_handle), reference="")
+        raise
+    problem = move(op=str(context.op_handle), reference=reference)
+    said = {"warnings": f"the prompt still stands in the run's config: {problem}"}
+    return {"prompt_ref": reference or "-", **(said if problem else {})}
 
 
 def answered(
@@ -154,8 +188,9 @@ def _first_op(spec: StageSpec) -> dg.OpDefinition:
     ) -> dg.Output[SuperPrompt]:
         space = workspace.open()
         with short_errors(context.run_id):
+            told = moved(context, space)
             inputs = pinned(space, context.run_id, context.op_config)
-            told = answered(context, space, inputs)
+            told |= answered(context, space, inputs)
         result, metadata = staged(context, space, op=spec.op, prompt=begin(inputs))
         return dg.Output(result, metadata={**metadata, **told})
 

@@ -9,6 +9,7 @@ import dagster as dg
 
 from ragstream_assets.example import EXAMPLE
 from ragstream_assets.recording.steps import OWN
+from ragstream_assets.recording.typed import typed_config
 from ragstream_core.orchestration.chain import OPS
 from ragstream_core.setting_values import default_of, values_of
 from ragstream_core.settings import SECTIONS, chain_keys
@@ -32,8 +33,9 @@ def stage_config(op: str) -> dict[str, dg.Field]:
 
 
 def request_config() -> dict[str, dg.Field]:
-    """Return what may be said to the first stage; the prompt itself never stands in run config."""
+    """Return what may be said to the first stage; a typed prompt leaves run config at its start."""
     return {
+        **typed_config(),
         "prompt_ref": dg.Field(
             dg.String,
             default_value=EXAMPLE,
