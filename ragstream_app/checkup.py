@@ -175,15 +175,20 @@ def _reranker(config: AppConfig) -> Iterator[Check]:
 
 
 def _gate(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.build.models import MODEL_FREE, gate_name
+    from ragstream_core.build.models import MODEL_FREE, gate_name, unmeasured_gate
 
     settings = config.settings.gate
     name = gate_name(config, settings)
     if name not in MODEL_FREE:
         yield _weighed(config, "gate", name, "gate.backend")
         return
+    told = f"{name} (gate.backend={settings.backend})"
+    if unmeasured_gate(config, settings):
+        why = f"; {settings.model} is here, but no measurement says that it is better"
+        yield Check("gate", "ok", f"{told}{why}: ragstream eval gate PROJECT")
+        return
     absent = f"; {settings.model} is not on this machine" if settings.backend == "auto" else ""
-    yield Check("gate", "ok", f"{name} (gate.backend={settings.backend}){absent}")
+    yield Check("gate", "ok", f"{told}{absent}")
 
 
 def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:

@@ -149,6 +149,7 @@ _add(config_app, "reference", explain.config_reference)
 _add(eval_app, "retrieval", explain.eval_retrieval, explain.EVAL_EPILOG)
 _add(eval_app, "gold", evaluate.gold, evaluate.GOLD_EPILOG)
 _add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)
+_add(eval_app, "gate", evaluate.gate, evaluate.GATE_EPILOG)
 _add(eval_app, "faithfulness", evaluate.faithfulness, evaluate.FAITHFULNESS_EPILOG)
 
 

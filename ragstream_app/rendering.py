@@ -299,6 +299,19 @@ def print_sweep(points: Sequence[Mapping[str, Any]]) -> None:
     typer.echo(f"{asked:,} questions · {found:,} expected items found")
 
 
+def print_gate(found: Mapping[str, Any]) -> None:
+    """Print what both gates came to, and which one `gate.backend: auto` takes."""
+    rows = [
+        (name, f"{row['kept_relevant']:.3f}", f"{row['candidates']:.1f}")
+        for name, row in ((found["model"], found["nli"]), ("similarity", found["similarity"]))
+    ]
+    _aligned([("gate", "kept", "candidates"), *rows], right=(1, 2))
+    chosen = found["model"] if found["is_better"] else "similarity"
+    asked, items = found["nli"]["questions"], found["nli"]["found"]
+    typer.echo(f"{asked:,.0f} questions · {items:,.0f} expected items found")
+    typer.echo(f"gate.backend=auto takes {chosen} at gate.nli_theta={found['nli_theta']:g}")
+
+
 def _aligned(rows: Sequence[Sequence[str]], *, right: tuple[int, ...] = ()) -> None:
     """Print rows of cells in columns, two blanks apart; those in ``right`` end in line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -29,6 +29,12 @@ ragstream eval sweep handbook
 
 ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42 --png maps"""
 
+GATE_EPILOG = """**Examples**
+
+ragstream eval gate handbook
+
+ragstream eval gate handbook --set gate.nli_theta=0.3 --json"""
+
 FAITHFULNESS_EPILOG = """**Examples**
 
 ragstream eval faithfulness -p handbook (the cited extract; no model is needed)
@@ -130,6 +136,43 @@ def sweep(
     from ragstream_app.rendering import print_sweep
 
     print_sweep([point.to_json() for point in points])
+
+
+def gate(
+    ctx: typer.Context,
+    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure whether the NLI model is a better gate than similarity.
+
+    Every gold question goes through both gates. The model is better where it keeps at least as
+    much of what the questions need, lets no more candidates pass, and is ahead in one of the two.
+    The result is kept with the digest of the model's weights, and `gate.backend: auto` heeds it.
+
+    Raises:
+        UsageError: There are no gold questions, or a line is not one.
+        WeightsMissing: The model of `gate.model` is not on this machine.
+        RagstreamError: Nothing is ingested, or the embedding model is not available.
+    """
+    from ragstream_app.progress import ingest_progress
+    from ragstream_core.build.evaluating.sweeping import measure_gate
+    from ragstream_core.config import parse_assignments
+
+    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    with ingest_progress("gate") as told:
+        found = measure_gate(
+            workspace, project, progress=lambda done, total: told("questions", done, total)
+        )
+    if as_json:
+        emit_json(found.to_json())
+        return
+    from ragstream_app.rendering import print_gate
+
+    print_gate(found.to_json())
 
 
 def faithfulness(

@@ -149,8 +149,11 @@ def engines(rerank: RerankConfig, gate: GateConfig) -> str:
     names = (models.reranker_name(config, rerank), models.gate_name(config, gate))
     free = any(name in models.MODEL_FREE for name in names)
     lines = [f"Reranker: {_engine(names[0])}", f"Gate: {_engine(names[1])}"]
+    waiting = models.unmeasured_gate(config, gate)
+    if waiting:
+        lines.append(f"{waiting} is here, not measured: ragstream eval gate PROJECT")
     better = "Better ones, in a terminal: ragstream models pull"
-    return "\n".join([*lines, *([better] if free else [])])
+    return "\n".join([*lines, *([better] if free and not waiting else [])])
 
 
 def _engine(name: str) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ragstream_core.agents.asking import Ask
+from ragstream_core.agents.hypotheses import hypothesis_of
 from ragstream_core.agents.judging import judged
 from ragstream_core.agents.past import Verdict, against_files, fold, is_past, superseded
 from ragstream_core.agents.reading import stemmed_terms
@@ -35,8 +36,12 @@ from ragstream_core.records import Chunk, Decision, SuperPrompt
 
 STAGE = "a3"
 OP = "a3_nli_gate"
+UNMEASURED = (
+    "gated by similarity: {model} is on this machine, but no measurement says that it is better; "
+    "`ragstream eval gate PROJECT` measures"
+)
 Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
-"""(query pieces, passages) → the best probability of entailment of each passage."""
+"""(statements, passages) → the best probability of entailment of each passage."""
 
 
 def held_by(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> Verdict | None:
@@ -118,10 +123,11 @@ class NliGate:
         relative: Least mean share of the best candidate's cosine and BM25, in [0, 1].
         words: Share of the best candidate's BM25 from which words stand in for θ, in [0, 1].
         enabled: Off: every candidate stays that ❖ FILES does not hold.
-        entailment: (query pieces, passages) → the probability that each passage entails one of
-            the pieces, in [0, 1]; None: the similarity gate.
+        entailment: (statements that stand for the query pieces, passages) → the probability that
+            each passage entails one of them, in [0, 1]; None: the similarity gate.
         nli_theta: Least such probability.
         name: The model, for people.
+        unmeasured: A model that is here and is not taken, since no measurement stands behind it.
         ask: Asks a language model instead, whose score is compared with ``nli_theta``; where its
             answer is no good, the gate decides as without it.
     """
@@ -134,6 +140,7 @@ class NliGate:
     entailment: Entailment | None = None
     nli_theta: float = 0.5
     name: str = "similarity"
+    unmeasured: str = ""
     ask: Ask | None = None
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
@@ -171,6 +178,8 @@ class NliGate:
         event = f"kept {len(rows) - dropped} of {len(rows)}" if view else "no candidate"
         event += f" by {scored.by}" if scored.of else ""
         events = ["locked" if is_locked(prompt) else event, *_conflict_events(result)]
+        if self.unmeasured:
+            events.append(UNMEASURED.format(model=self.unmeasured))
         put_notes(result, OP, events=events, warnings=scored.warnings)
         return result
 
@@ -196,7 +205,8 @@ class NliGate:
             warnings = [f"the language model did not judge ({missed}): gated by {self.name}"]
         if self.entailment is None:
             return Scored(warnings=warnings)
-        found = self.entailment(pieces, [chunk.snippet for chunk in chunks])
+        statements = list(map(hypothesis_of, pieces))
+        found = self.entailment(statements, [chunk.snippet for chunk in chunks])
         scores = {chunk.id: p for chunk, p in zip(chunks, found, strict=True)}
         return Scored(scores, "entailment", self.name, "nli_gate", warnings)
 

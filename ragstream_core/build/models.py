@@ -225,7 +225,7 @@ def reranker_weights(config: AppConfig, name: str) -> str:
     Raises:
         OSError: A file cannot be read.
     """
-    if name in (*MODEL_FREE, "similarity"):
+    if name in MODEL_FREE:
         return ""
     from ragstream_core.models.cross_encoder import weights_digest
 
@@ -259,11 +259,35 @@ def cross_encoder(model: str, directory: Path, *, weights: str = "") -> Reranker
 
 
 def gate_name(config: AppConfig, settings: GateConfig) -> str:
-    """Return which gate these settings resolve to: ``similarity`` or an NLI model's name."""
-    if settings.backend == "similarity":
-        return settings.backend
-    here = _reranker_folder(settings.model, models_dir(config)) is not None
-    return settings.model if here or settings.backend == "nli" else "similarity"
+    """Return which gate these settings resolve to: ``similarity`` or an NLI model's name.
+
+    With ``auto`` the model needs its weights, and a measurement that says that it is better.
+    """
+    if settings.backend == "nli":
+        return settings.model
+    measured = settings.backend == "auto" and _is_better(config, settings)
+    return settings.model if measured else "similarity"
+
+
+def unmeasured_gate(config: AppConfig, settings: GateConfig) -> str:
+    """Return the NLI model that is here and not taken, since no measurement is behind it."""
+    waits = settings.backend == "auto" and nli_is_here(config, settings.model)
+    return settings.model if waits and not _is_better(config, settings) else ""
+
+
+def nli_is_here(config: AppConfig, model: str) -> bool:
+    """Say whether an NLI model's weights are on this machine."""
+    return _reranker_folder(model, models_dir(config)) is not None
+
+
+def _is_better(config: AppConfig, settings: GateConfig) -> bool:
+    from ragstream_core.evaluation.gates import read_measurement
+
+    if not nli_is_here(config, settings.model):
+        return False
+    weights = reranker_weights(config, settings.model)
+    found = read_measurement(models_dir(config), weights)
+    return found is not None and found.is_better and found.nli_theta == settings.nli_theta
 
 
 def nli(model: str, directory: Path, *, weights: str = "") -> NliModel:

@@ -113,12 +113,14 @@ def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str
     """Return which model takes each role under these settings, without loading one."""
     reranker = models.reranker_name(config, settings.rerank)
     gate = models.gate_name(config, settings.gate)
+    waiting = models.unmeasured_gate(config, settings.gate)
     return {
         "embedder": f"{config.settings.embeddings.backend}:{config.settings.embeddings.model}",
         "reranker": reranker,
         "reranker_weights": models.reranker_weights(config, reranker),
         "gate": gate,
         "gate_weights": models.reranker_weights(config, gate),
+        **({"gate_unmeasured": waiting} if waiting else {}),
         "counter": stages.COUNTER.name,
     }
 

@@ -199,7 +199,8 @@ def _gate(
     pinned = ChainSettings.model_validate(inputs.settings).gate == gate
     name = inputs.models["gate"] if pinned else models.gate_name(workspace.config, gate)
     if name == "similarity" or not stage.enabled:
-        return stage
+        waiting = inputs.models.get("gate_unmeasured", "") if pinned and stage.enabled else ""
+        return replace(stage, unmeasured=waiting)
     weights = inputs.models.get("gate_weights", "") if pinned else ""
     model = models.nli(name, models.models_dir(workspace.config), weights=weights)
     return replace(stage, entailment=model.entailment, name=name)

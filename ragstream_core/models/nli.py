@@ -30,11 +30,11 @@ class NliModel(CrossEncoderReranker):
 
     kind = "nli"
 
-    def entailment(self, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
-        """Return for each passage the best probability over the pieces and its windows.
+    def entailment(self, statements: Sequence[str], passages: Sequence[str]) -> list[float]:
+        """Return for each passage the best probability over the statements and its windows.
 
         Args:
-            pieces: The query pieces; each is a hypothesis.
+            statements: Each is a hypothesis.
             passages: Chunk texts; each window of one is a premise.
 
         Returns:
@@ -46,8 +46,8 @@ class NliModel(CrossEncoderReranker):
             OperationFailed: A score is not a number.
         """
         best = [0.0] * len(passages)
-        for piece in dict.fromkeys(pieces):
-            best = list(map(max, best, self.score(piece, passages)))
+        for statement in dict.fromkeys(statements):
+            best = list(map(max, best, self.score(statement, passages)))
         return best
 
     def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

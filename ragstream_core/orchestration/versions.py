@@ -18,7 +18,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a1_file_injector": 1,
     "retrieval": 2,
     "reranker": 1,
-    "a3_nli_gate": 2,
+    "a3_nli_gate": 3,
     "a4_condenser": 3,
     "a2_audit": 2,
     "a5_format_enforcer": 1,

@@ -76,7 +76,9 @@ class GateConfig(Section):
     """When a candidate is relevant enough."""
 
     backend: Literal["auto", "similarity", "nli"] = Field(
-        "auto", description="auto: the NLI model where its weights are present, else `similarity`."
+        "auto",
+        description="auto: the NLI model where its weights are present and `ragstream eval gate` "
+        "has measured that it is better, else `similarity`.",
     )
     model: str = Field(NLI, description="NLI cross-encoder; its labels must name an entailment.")
     nli_theta: float = Field(

@@ -55,10 +55,8 @@ def judge_of(workspace: Workspace, name: str) -> Chosen:
     """
     if name not in JUDGES:
         raise UsageError(f"no judge {name!r}", hint=f"one of {', '.join(JUDGES)}")
-    config, gate = workspace.config, workspace.config.chain().gate
-    asked = gate.model_copy(update={"backend": "nli" if name == "nli" else "auto"})
-    found = models.gate_name(config, asked) if name in ("auto", "nli") else "similarity"
-    if found != "similarity":
+    config, found = workspace.config, workspace.config.chain().gate.model
+    if name == "nli" or (name == "auto" and models.nli_is_here(config, found)):
         model = models.nli(found, models.models_dir(config))
         judge = NliJudge(model.entailment, name=f"nli:{found}")
         return Chosen(judge, models.reranker_weights(config, found))

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build import models
 from ragstream_core.build.evaluating.gold import no_gold_questions
 from ragstream_core.build.quality import gold_path
 from ragstream_core.errors import UsageError
+from ragstream_core.evaluation.gates import GateMeasurement, figures, write_measurement
 from ragstream_core.evaluation.sweep import Point, point_of
 from ragstream_core.ingestion.quality_gate import GoldQuestion, read_gold
 from ragstream_core.orchestration.chain import run_chain
@@ -73,6 +75,45 @@ def sweep(
         given = {"gate.theta": theta, "gate.nli_theta": theta, "gate.relative": relative}
         asked = [(q, note(_finished(workspace, prompt, given))) for q, prompt in ranked]
         yield point_of(asked, theta=theta, relative=relative, fingerprint=fingerprint)
+
+
+def measure_gate(
+    workspace: Workspace, project: str, *, progress: Progress | None = None
+) -> GateMeasurement:
+    """Gate every gold question by the entailment model and by similarity, and keep what came of it.
+
+    Args:
+        workspace: The data root; its settings hold but for `gate.backend`.
+        project: Its name.
+        progress: Called with (done, total) ways of questions through the chain.
+
+    Raises:
+        UsageError: The project has no gold questions.
+        WeightsMissing: The model of `gate.model` is not on this machine.
+        RagstreamError: Nothing is ingested, or another model is not available.
+        OSError: The measurement cannot be written.
+    """
+    gate, folder = workspace.config.chain().gate, models.models_dir(workspace.config)
+    models.nli(gate.model, folder)  # refuses before anything is asked
+    weights = models.reranker_weights(workspace.config, gate.model)
+    questions = gold_questions(workspace, project)
+    told = iter(range(1, 3 * len(questions) + 1))
+    asked: dict[str, list[tuple[GoldQuestion, SuperPrompt]]] = {"nli": [], "similarity": []}
+    for question in questions:
+        ranked = _ranked(workspace, project, question.question)
+        if progress is not None:
+            progress(next(told), 3 * len(questions))
+        for backend, rows in asked.items():
+            rows.append((question, _finished(workspace, ranked, {"gate.backend": backend})))
+            if progress is not None:
+                progress(next(told), 3 * len(questions))
+    nli, similarity = (
+        figures(point_of(rows, theta=gate.theta, relative=gate.relative, fingerprint=""))
+        for rows in asked.values()
+    )
+    found = GateMeasurement(gate.model, weights, gate.nli_theta, project, nli, similarity)
+    write_measurement(folder, found)
+    return found
 
 
 def _ranked(workspace: Workspace, project: str, question: str) -> SuperPrompt:

@@ -9,10 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_app.checkup import _gate
+from ragstream_app.rendering import print_gate
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.build import models
+from ragstream_core.build.evaluating.sweeping import measure_gate
+from ragstream_core.build.quality import gold_path
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError, WeightsMissing
+from ragstream_core.evaluation.gates import (
+    GateMeasurement,
+    read_measurement,
+    write_measurement,
+)
 from ragstream_core.models.cross_encoder import weights_digest
 from ragstream_core.models.nli import NliModel, entailment_index
 from ragstream_core.orchestration.inputs import PromptRequest
@@ -161,9 +169,80 @@ def test_without_weights_the_similarity_gate_stands_in_and_is_named(space):
     assert check.level == "ok" and f"{NLI} is not on this machine" in check.detail
 
 
+def row(kept, candidates, found=4.0):
+    return {"kept_relevant": kept, "candidates": candidates, "found": found, "questions": 2.0}
+
+
+BETTER, WORSE = row(0.9, 10.0), row(0.8, 12.0)
+
+
+def measured(space, folder, nli=BETTER, similarity=WORSE, theta=0.5):
+    found = GateMeasurement(NLI, weights_digest(folder), theta, "demo", nli, similarity)
+    return write_measurement(models.models_dir(space.config), found)
+
+
+@pytest.mark.parametrize(
+    ("nli", "similarity", "better"),
+    [
+        (BETTER, WORSE, True),
+        (row(0.8, 10.0), WORSE, True),
+        (row(0.9, 12.0), WORSE, True),
+        (WORSE, WORSE, False),
+        (row(0.9, 12.1), WORSE, False),
+        (row(0.79, 1.0), WORSE, False),
+        (row(0.0, 0.0, 0.0), row(0.0, 9.0, 0.0), False),
+    ],
+)
+def test_a_model_is_better_where_it_keeps_no_less_and_passes_no_more(nli, similarity, better):
+    assert GateMeasurement(NLI, "a", 0.5, "demo", nli, similarity).is_better is better
+
+
+def test_auto_takes_no_model_without_a_measurement_of_its_weights_and_says_so(space):
+    folder = build_nli(models.models_dir(space.config) / NLI)
+    prompt = ask(space)
+    assert "nli_gate" not in rules(prompt)
+    told = [e["message"] for e in prompt.extras["events"] if e["stage"] == "a3_nli_gate"]
+    assert any(NLI in said and "ragstream eval gate PROJECT" in said for said in told)
+    (check,) = _gate(space.config)
+    assert check.level == "ok" and "ragstream eval gate PROJECT" in check.detail
+    record = space.finish(prompt)
+    for wrong in ({"nli": WORSE}, {"theta": 0.4}):
+        path = measured(space, folder, **wrong)
+        assert "nli_gate" not in rules(ask(space))
+    path.write_text("{", encoding="utf-8")
+    assert "nli_gate" not in rules(ask(space))
+    measured(space, folder)
+    assert "nli_gate" in rules(ask(space))
+    assert space.replay(record.prompt_key).verdict == "identical"
+    build_nli(folder, LABELS[::-1])  # other weights: nobody has measured those
+    assert "nli_gate" not in rules(ask(space))
+
+
+def test_the_command_measures_both_gates_on_the_gold_questions(space, capsys):
+    gold = [{"question": "Who may write to the catalog?", "files": ["catalog.md"]}]
+    path = gold_path(space, "demo")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(json.dumps(line) for line in gold), encoding="utf-8")
+    with pytest.raises(WeightsMissing, match=NLI):
+        measure_gate(space, "demo")
+    folder = build_nli(models.models_dir(space.config) / NLI)
+    steps = []
+    found = measure_gate(space, "demo", progress=lambda done, total: steps.append((done, total)))
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    assert read_measurement(models.models_dir(space.config), weights_digest(folder)) == found
+    assert found.nli["questions"] == found.similarity["questions"] == 1
+    assert found.similarity["candidates"] > 0
+    print_gate(found.to_json())
+    assert "gate.backend=auto takes" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="gold"):
+        path.unlink()
+        measure_gate(space, "demo")
+
+
 def test_with_weights_the_model_decides_pinned_and_replayed(space):
     before = space.finish(ask(space))
     folder = build_nli(models.models_dir(space.config) / NLI)
+    measured(space, folder, theta=0)
     prompt = ask(space, **{"gate.keep_top": 0, "gate.nli_theta": 0})
     assert rules(prompt) <= {"nli_gate", "duplicate_text"} and "nli_gate" in rules(prompt)
     assert any(NLI in row["message"] for row in prompt.extras["events"])
@@ -174,7 +253,8 @@ def test_with_weights_the_model_decides_pinned_and_replayed(space):
     assert space.replay(before.prompt_key).verdict == "identical"
     assert "nli_gate" not in rules(ask(space, **{"gate.backend": "similarity"}))
     assert "nli_gate" not in rules(ask(space, **{"agents.a3": False}))
-    (check,) = _gate(space.config)
+    chosen = open_workspace(space.data_dir, explicit={"gate.backend": "nli"}).config
+    (check,) = _gate(chosen)
     assert check.level == "ok" and weights_digest(folder)[:12] in check.detail
     build_nli(folder, LABELS[::-1])
     verdict = space.replay(record.prompt_key)
