@@ -60,7 +60,7 @@ class SealConfig(dg.Config):
 
 JOURNAL = asset_spec(
     (GROUP, "journal"),
-    "What was said: `history/logs/conversation.log`, written through to the disk turn by turn. "
+    "What was said: `conversation.log` in `paths.logs`, written through to the disk turn by turn. "
     "All other assets of this group are made from it.",
     "file",
 )

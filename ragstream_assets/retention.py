@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_assets.instance import instance_of
-from ragstream_core.build.debugging import logs_dir
+from ragstream_core.build.debugging import debug_logs
 from ragstream_core.build.upkeep.expiring import DAY_S
 from ragstream_core.build.upkeep.keeping import KEPT_NAME
 from ragstream_core.build.upkeep.purging import remove
@@ -93,7 +93,7 @@ def gc(
     now = time.time() if now is None else now
     rules = workspace.config.settings.retention
     old = now - rules.run_days * DAY_S
-    logs = [p for p in sorted(logs_dir(workspace).glob("debug_*_*")) if p.stat().st_mtime < old]
+    logs = [p for p in debug_logs(workspace) if p.stat().st_mtime < old]
     done: dict[str, Any] = {"dry_run": dry_run, "runs": [], "orphans": 0, "note": ""}
     done |= {"logs": len(logs), "bytes": sum(size_of(path) for path in logs)}
     for path in () if dry_run else logs:

@@ -153,6 +153,12 @@ class AppConfig(BaseModel):
         given = self.settings.paths.index_dir
         return Path(given).absolute() if given else self.data_dir / "index"
 
+    @property
+    def logs_dir(self) -> Path:
+        """The folder of the journal and the debug logs, absolute."""
+        given = self.settings.paths.logs
+        return Path(given).absolute() if given else self.data_dir / "history" / "logs"
+
     def chain(self) -> ChainSettings:
         """Return the settings a prompt's result depends on."""
         chain = ChainSettings(**{s: getattr(self.settings, s) for s in CHAIN_SECTIONS})

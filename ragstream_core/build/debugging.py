@@ -51,7 +51,7 @@ def log_of(workspace: Workspace, name: str = "") -> DebugLog | None:
         rotate_bytes=round(given.rotate_mb * _MB),
         rotate_keep=given.rotate_keep,
     )
-    return _log(logs_dir(workspace), rules, _session.get() or name, _known(workspace))
+    return _log(workspace.config.logs_dir, rules, _session.get() or name, _known(workspace))
 
 
 @contextlib.contextmanager
@@ -69,14 +69,20 @@ def begin_command(name: str) -> None:
     _session.set(f"{_COMMAND}{name}")
 
 
-def logs_dir(workspace: Workspace) -> Path:
-    """Return the folder of the logs, whether it exists or not."""
-    return workspace.data_dir / "logs"
+def debug_logs(workspace: Workspace, kind: str = "debug") -> list[Path]:
+    """Return the files of the Debug Logger, sorted; those in the older place, ``logs``, too.
+
+    Args:
+        workspace: The data root.
+        kind: What their names begin with.
+    """
+    folders = {workspace.config.logs_dir, workspace.data_dir / "logs"}
+    return sorted(path for folder in folders for path in folder.glob(f"{kind}_*_*"))
 
 
 def vars_files(workspace: Workspace) -> list[Path]:
     """Return the files of variables, sorted: they show prompts and evidence, whole or cut."""
-    return sorted(logs_dir(workspace).glob(f"{VARS}_*"))
+    return debug_logs(workspace, VARS)
 
 
 @functools.cache  # a process has few sessions, and each of them one log

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.atomic import make_private_dir, replace_bytes
 from ragstream_core.build.bundling import mentioned, require_exact, required_blobs
-from ragstream_core.build.history.turns import history_dir, snapshot_path
+from ragstream_core.build.history.turns import snapshot_path
 from ragstream_core.errors import EmbeddingFailed, IntegrityError, RagstreamError, UsageError
 from ragstream_core.history.segments import CURRENT
 from ragstream_core.ingestion.index_store import ChunkRow
@@ -115,7 +115,7 @@ def put_down(workspace: Workspace, root: Path, bundle: form.Bundle) -> Workspace
     """
     from ragstream_core.build.workspace import Workspace as Made
 
-    given = {"paths.data_dir": str(root), "paths.index_dir": ""}
+    given = {"paths.data_dir": str(root), "paths.index_dir": "", "paths.logs": ""}
     space = Made(workspace.config.with_task(explicit=given))
     (root / "models").symlink_to(make_private_dir(workspace.data_dir / "models"))
     inputs = _recorded(space, bundle)
@@ -225,7 +225,7 @@ def _rows(data: bytes | memoryview, types: Sequence[type], what: str) -> list[li
 def _put_history(space: Workspace, bundle: form.Bundle, inputs: PromptInputs) -> None:
     lines, snapshot = (bundle.parts.get(name) for name in (form.JOURNAL, form.SNAPSHOT))
     if lines is not None:
-        replace_bytes(history_dir(space) / "logs" / CURRENT, bytes(lines), durable=False)
+        replace_bytes(space.config.logs_dir / CURRENT, bytes(lines), durable=False)
     if snapshot is not None:
         from ragstream_core.stores.history_snapshot import open_snapshot
 

@@ -39,7 +39,7 @@ class Journal:
     """The append-only journal below one folder, which is made by the first append.
 
     Args:
-        folder: ``<data>/history/logs``.
+        folder: ``<data>/history/logs``, or what `paths.logs` names.
         segment_bytes: Size at which the current segment is closed.
         wait_s: How long an append waits for another writer.
 

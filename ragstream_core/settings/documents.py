@@ -16,6 +16,11 @@ class PathsConfig(Section):
 
     data_dir: str = Field("data", description="The data root; relative to the working directory.")
     index_dir: str = Field("", description="Where the indexes lie; empty: `<data_dir>/index`.")
+    logs: str = Field(
+        "",
+        description="Where `conversation.log` and the debug logs lie; empty: "
+        "`<data_dir>/history/logs`.",
+    )
 
 
 class DiscoveryConfig(Section):

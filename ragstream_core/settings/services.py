@@ -130,7 +130,7 @@ class DebugConfig(Section):
     """The Debug Logger, for developers."""
 
     enabled: bool = Field(
-        default=False, description="Write what each step does to `<data_dir>/logs/debug_trace_…`."
+        default=False, description="Write what each step does to `debug_trace_…` in `paths.logs`."
     )
     vars_enabled: bool = Field(
         default=False,

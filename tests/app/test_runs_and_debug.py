@@ -15,7 +15,7 @@ OLD = 31 * 86_400
 
 @pytest.fixture
 def logs(indexed):
-    return lambda kind="*": sorted((indexed / "logs").glob(f"debug_{kind}_*"))
+    return lambda kind="*": sorted((indexed / "history" / "logs").glob(f"debug_{kind}_*"))
 
 
 @pytest.fixture(autouse=True)

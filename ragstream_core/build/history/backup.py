@@ -20,7 +20,8 @@ from ragstream_core.stores.schema import CATALOG_NAME
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
 
-HOME = "history"
+HOME, LOGS = "history", "logs"
+"""Where conversations lie in a backup, wherever they lie in the data root."""
 
 
 def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
@@ -48,7 +49,9 @@ def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
             mark = catalog.mark()
             state = {"generation": mark.generation, "digest": mark.digest}
     with log.locked():
-        for path in (*_journal_files(log.folder), *files(home / "archive")):
+        for path in _journal_files(log.folder):
+            copy_durable(path, target / HOME / LOGS / path.name)
+        for path in files(home / "archive"):
             copy_durable(path, target / HOME / path.relative_to(home))
         return {"records": log.newest().seq, **state}
 
@@ -83,7 +86,7 @@ def require_free(workspace: Workspace, source: Path) -> None:
 
     there, given = (
         {path.name: sha256_file(path) for path in _journal_files(folder)}
-        for folder in (journal(workspace).folder, source / HOME / "logs")
+        for folder in (journal(workspace).folder, source / HOME / LOGS)
     )
     if given and there not in ({}, given):
         raise Refused(
@@ -107,15 +110,17 @@ def restore_history(workspace: Workspace, source: Path) -> int:
     home, log, given = history_dir(workspace), journal(workspace), source / HOME
     if not given.is_dir():
         return 0
-    for name in ("index", "logs"):
-        staging = home / f".{name}.restored"
+    for name, place in (("index", home / "index"), (LOGS, log.folder)):
+        staging = place.parent / f".{name}.restored"
         shutil.rmtree(staging, ignore_errors=True)
         for path in files(given / name):
             copy_durable(path, staging / path.relative_to(given / name))
         if not staging.is_dir():
             continue
-        with log.locked() if name == "logs" else project_lock(home / "index"):
-            replace_folder(staging, home / name)
+        with log.locked() if name == LOGS else project_lock(place):
+            for path in place.glob("debug_*") if name == LOGS else ():
+                copy_durable(path, staging / path.name)  # they lie beside the journal
+            replace_folder(staging, place)
     for path in files(given / "archive"):
         copy_durable(path, home / "archive" / path.name)
     _derive(workspace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.build.collections import Left
-from ragstream_core.build.history.turns import journal
+from ragstream_core.build.history.turns import holds_journal, journal
 from ragstream_core.errors import RagstreamError
 from ragstream_core.history.records import HISTORY
 from ragstream_core.stores.health import Finding
@@ -60,7 +60,7 @@ def check(workspace: Workspace, *, part: Part | None = None) -> dict[str, Any]:
 
 def is_there(workspace: Workspace) -> bool:
     """Say whether anything was ever recorded."""
-    return journal(workspace).folder.is_dir()
+    return holds_journal(journal(workspace).folder)
 
 
 def heal(workspace: Workspace) -> tuple[list[str], list[Finding]]:

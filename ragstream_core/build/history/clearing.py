@@ -152,7 +152,8 @@ def finish(
     todo = pending(workspace, log)
     if todo is not None:
         return todo.run(choice, progress)
-    return report(removed=drop_fragments(log, choice) if log.folder.is_dir() else [])
+    there = log.folder.is_dir()
+    return report(removed=drop_fragments(workspace.data_dir, log, choice) if there else [])
 
 
 def resume(workspace: Workspace) -> dict[str, Any] | None:

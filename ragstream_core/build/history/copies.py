@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.build.debugging import vars_files
 from ragstream_core.build.memory import facts_files
 from ragstream_core.build.memory import files as memory_files
-from ragstream_core.build.upkeep.purging import Finder, purge, remove
+from ragstream_core.build.upkeep.purging import DEBUG, Finder, purge, remove
 from ragstream_core.build.upkeep.traces import Traces
 from ragstream_core.history.facts import texts_of
 from ragstream_core.history.records import Asked, Entry, Fact, TagEdit, Turn
@@ -79,9 +79,6 @@ class TurnFinder(Finder):
     What was derived from turns is ours; documents, their indexes and the archive are not.
     """
 
-    def __init__(self, data_dir: Path, index_root: Path) -> None:
-        super().__init__(data_dir, index_root, "")
-
     def everything(self) -> Iterator[Path]:
         """Yield every regular file but what was archived on purpose."""
         archive = self.data_dir / "history" / "archive"
@@ -98,7 +95,8 @@ class TurnFinder(Finder):
         """
         home = self.data_dir / "history"
         for path in self.everything():
-            journal = path.parent == home / "logs" and not path.name.startswith("session-")
+            beside = path.name.startswith(("session-", DEBUG))
+            journal = path.parent == self.logs and not beside
             store = path.parent == home / "index" and path.name.startswith(_LIVE)
             if self.is_ours(path) and not journal and not store:
                 yield path
@@ -132,7 +130,9 @@ class Copies:
         gone: Sequence[Entry],
         chunk_ids: Iterable[str],
     ) -> None:
-        self.finder = TurnFinder(workspace.data_dir, workspace.config.index_dir)
+        self.finder = TurnFinder(
+            workspace.data_dir, workspace.config.index_dir, workspace.config.logs_dir
+        )
         self.removed: list[str] = []
         self._workspace = workspace
         self._gone = gone

@@ -91,11 +91,14 @@ def _paths(db: sqlite3.Connection, folded: Folded) -> list[str]:
     return [path for (path,) in rows if folded.is_hidden(int(path.rpartition("/")[2]))]
 
 
-def drop_fragments(log: Journal, choice: Choice | None) -> list[str]:
+def drop_fragments(data_dir: Path, log: Journal, choice: Choice | None) -> list[str]:
     """Remove what crashes left of the chosen turns; return names below the data root."""
     if choice is None:
         return []
-    return [f"history/logs/{name}" for name in clearing.drop_fragments(log, choice.takes_bytes)]
+    gone = [log.folder / name for name in clearing.drop_fragments(log, choice.takes_bytes)]
+    return [
+        str(path.relative_to(data_dir) if path.is_relative_to(data_dir) else path) for path in gone
+    ]
 
 
 def report(**known: Any) -> dict[str, Any]:
@@ -155,7 +158,7 @@ class Erasing:
         segments = self._purge_journal()
         begin("texts")
         erased = self._shred(buried)
-        removed = [*copies.removed, *drop_fragments(self.log, choice)]
+        removed = [*copies.removed, *drop_fragments(self.workspace.data_dir, self.log, choice)]
         self._derive()
         begin("search")
         mine, left = copies.left(self._staying)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
+from ragstream_core.build.history.turns import journal, snapshot_path
 from ragstream_core.errors import InputUnavailable, RagstreamError
 from ragstream_core.history.fold import Folded, fold, visible_turns
 from ragstream_core.history.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
@@ -52,7 +52,7 @@ def pin_history(workspace: Workspace, session: str, embed_fp: str) -> HistoryPin
         session: The prompt's own conversation, or "".
         embed_fp: The model of the prompt's documents; turns of another one are left out.
     """
-    if not (history_dir(workspace) / "logs").is_dir():
+    if not journal(workspace).folder.is_dir():
         return HistoryPin()
     snapshot, high_water, note = _published(workspace, embed_fp)
     newest = journal(workspace).newest()

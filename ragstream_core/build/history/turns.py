@@ -29,6 +29,7 @@ from ragstream_core.history.records import (
     Turn,
     checked_session,
 )
+from ragstream_core.history.segments import CURRENT, closed_segments
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -50,11 +51,32 @@ def snapshot_path(workspace: Workspace) -> Path:
 
 
 def journal(workspace: Workspace) -> Journal:
-    """Return the journal, one object a workspace: its first append verifies the current segment."""
-    found: Journal = workspace._cache.setdefault(
-        "journal", Journal(history_dir(workspace) / "logs")
-    )
+    """Return the journal, one object a workspace: its first append verifies the current segment.
+
+    Raises:
+        Refused: The conversations lie where they lay before ``paths.logs`` was set, or would lie
+            among documents.
+    """
+    found: Journal | None = workspace._cache.get("journal")
+    if found is None:
+        folder, usual = workspace.config.logs_dir, history_dir(workspace) / "logs"
+        if folder.is_relative_to(workspace.data_dir / "doc_raw"):
+            raise Refused(
+                f"paths.logs names {folder}, where documents lie: conversations would be indexed",
+                hint="name a folder outside doc_raw, or unset paths.logs",
+            )
+        if folder != usual and holds_journal(usual) and not holds_journal(folder):
+            raise Refused(
+                f"the conversations lie in {usual}, paths.logs names {folder}",
+                hint=f"mkdir -p {folder} && mv {usual}/* {folder}/, or unset paths.logs",
+            )
+        found = workspace._cache.setdefault("journal", Journal(folder))
     return found
+
+
+def holds_journal(folder: Path) -> bool:
+    """Say whether a folder holds records of conversations; it may hold debug logs alone."""
+    return folder.is_dir() and ((folder / CURRENT).exists() or bool(closed_segments(folder)))
 
 
 def new_session(workspace: Workspace, now: dt.datetime | None = None) -> str:

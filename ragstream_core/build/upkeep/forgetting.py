@@ -92,7 +92,12 @@ class _Forgetting:
         self.workspace = workspace
         self.project = project
         self.catalog = catalog
-        self.finder = Finder(workspace.data_dir, workspace.config.index_dir, project)
+        self.finder = Finder(
+            workspace.data_dir,
+            workspace.config.index_dir,
+            workspace.config.logs_dir,
+            project=project,
+        )
 
     def run(self, path: str) -> dict[str, Any]:
         """Do it, in the order that is law.

@@ -16,6 +16,10 @@ from ragstream_core.orchestration.prompt_store import exchange_files
 from ragstream_core.orchestration.stage_files import SUFFIX, text_of
 from ragstream_core.stores.schema import CATALOG_NAME
 
+DEBUG = "debug_"
+"""How the names of debug logs begin, whose folder they share with the journal."""
+LOG_NAMES = ("conversation", "session-", DEBUG)
+"""How the names of our files begin in a folder of logs that may hold others."""
 _YOURS = ("doc_raw", "projects", "models", "history", "memory")
 _SQLITE = b"SQLite format 3\0"
 _PARQUET = b"PAR1"
@@ -31,12 +35,14 @@ class Finder:
     Args:
         data_dir: The data root.
         index_root: Folder of all indexes; may lie elsewhere.
+        logs: Folder of the journal and the debug logs; may lie elsewhere.
         project: The project whose file is erased.
     """
 
-    def __init__(self, data_dir: Path, index_root: Path, project: str) -> None:
+    def __init__(self, data_dir: Path, index_root: Path, logs: Path, *, project: str = "") -> None:
         self.data_dir = data_dir
         self.index_root = index_root
+        self.logs = logs
         self.project = project
         self.searched = 0
 
@@ -48,9 +54,15 @@ class Finder:
             return str(path)
 
     def area_of(self, path: Path) -> str:
-        """Return the first folder below the data root; ``index`` wherever the indexes lie."""
+        """Return the first folder below the data root.
+
+        ``index`` wherever the indexes lie, ``history`` wherever the journal does, and ``logs`` for
+        the debug logs beside it.
+        """
         if path.is_relative_to(self.index_root):
             return "index"
+        if path.parent == self.logs:
+            return "logs" if path.name.startswith(DEBUG) else "history"
         return self.name_of(path).split("/", maxsplit=1)[0]
 
     def is_ours(self, path: Path) -> bool:
@@ -67,15 +79,23 @@ class Finder:
         """Yield every regular file, the documents too."""
         self.searched = 0
         roots = [self.data_dir]
-        if not self.index_root.resolve().is_relative_to(self.data_dir.resolve()):
+        if not self._is_inside(self.index_root):
             roots.append(self.index_root)
         for root in roots:
             for folder, _, names in os.walk(root):
-                for name in sorted(names):
-                    path = Path(folder, name)
-                    if path.is_file() and not path.is_symlink():
-                        self.searched += 1
-                        yield path
+                yield from self._regular(Path(folder, name) for name in sorted(names))
+        if not self._is_inside(self.logs) and self.logs.is_dir():  # whose other files are not ours
+            found = sorted(self.logs.iterdir())
+            yield from self._regular(path for path in found if path.name.startswith(LOG_NAMES))
+
+    def _is_inside(self, folder: Path) -> bool:
+        return folder.resolve().is_relative_to(self.data_dir.resolve())
+
+    def _regular(self, paths: Iterable[Path]) -> Iterator[Path]:
+        for path in paths:
+            if path.is_file() and not path.is_symlink():
+                self.searched += 1
+                yield path
 
     def ours(self) -> Iterator[Path]:
         """Yield the files that may be removed; not the catalog, which loses its rows itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ _AREAS = {
     "index": "index",
 }
 _HISTORY = {
-    "journal": "history/logs",
     "index": "history/index",
     "selection": "history/vectors/history_store.arrow",
     "Chroma": "history/vectors/history_main",
@@ -52,9 +52,10 @@ def disk_usage(workspace: Workspace) -> dict[str, Any]:
     """
     root = workspace.data_dir
     paths = sorted(root.iterdir()) if root.is_dir() else []
-    elsewhere = workspace.config.index_dir
-    if elsewhere.is_dir() and not elsewhere.resolve().is_relative_to(root.resolve()):
-        paths.append(elsewhere)
+    elsewhere, logs = workspace.config.index_dir, workspace.config.logs_dir
+    for folder in (elsewhere, logs):
+        if folder.is_dir() and not folder.resolve().is_relative_to(root.resolve()):
+            paths.append(folder)
     areas: list[dict[str, Any]] = [
         {"name": _AREAS.get(path.name, "other"), "path": str(path), "bytes": size_of(path)}
         for path in paths
@@ -67,9 +68,15 @@ def disk_usage(workspace: Workspace) -> dict[str, Any]:
             name: _parts(workspace.index_dir(name)) for name in indexed_projects(workspace)
         },
         "history": {
-            name: size for name, path in _HISTORY.items() if (size := size_of(root / path))
+            name: size
+            for name, path in (("journal", logs), *_history(root))
+            if (size := size_of(path))
         },
     }
+
+
+def _history(root: Path) -> Iterator[tuple[str, Path]]:
+    return ((name, root / path) for name, path in _HISTORY.items())
 
 
 def _parts(index_dir: Path) -> dict[str, int]:

@@ -43,7 +43,7 @@ def ask(space, text=QUESTION, **more):
 
 
 def logs(root, kind="*"):
-    return sorted((root / "logs").glob(f"debug_{kind}_*"))
+    return sorted((root / "history" / "logs").glob(f"debug_{kind}_*"))
 
 
 def words(root, kind):
@@ -60,7 +60,7 @@ def test_off_nothing_is_written_and_on_the_prompt_is_the_same(root):
     plain = open_root(root)
     plain.ingest("demo")
     before = ask(plain)
-    assert not (root / "logs").exists()
+    assert not (root / "history" / "logs").exists()
     assert ask(logging(root))[0].prompt_key == before[0].prompt_key
     record, text = ask(logging(root, debug__min_level="DEBUG"))
     assert (record.prompt_key, text) == (before[0].prompt_key, before[1])
@@ -151,7 +151,8 @@ def test_an_error_is_named_and_goes_on(root):
 
 def test_a_log_that_cannot_be_written_fails_nothing(root):
     open_root(root).ingest("demo")
-    (root / "logs").write_text("a file where the folder should be")
+    (root / "history").mkdir(exist_ok=True)
+    (root / "history" / "logs").write_text("a file where the folder should be")
     assert ask(logging(root))[1] == ask(open_root(root))[1]
 
 
