@@ -1,8 +1,9 @@
-"""`ragstream index`: generations, check, gc, diff."""
+"""`ragstream index`: generations, check, gc, diff, export."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -177,6 +178,47 @@ def diff(
     )
 
 
+def export(
+    ctx: typer.Context,
+    project: Project,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to; default: PROJECT.arrow.")
+    ] = None,
+    generation: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Which generation; 0: the newest.")
+    ] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Replace what is there.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write one generation as one Arrow file: ids, places, texts, vectors, term arrays.
+
+    The same generation gives the same bytes. The file holds the texts of your documents.
+
+    Raises:
+        GenerationGone: That generation is not kept, or holds no chunk.
+        Refused: The file already exists.
+        OperationFailed: Disk full, permission denied; a file that was there stays.
+    """
+    from ragstream_core.build.inspecting import exporting
+
+    done = exporting.export(
+        session_of(ctx).workspace(),
+        project,
+        out or Path(f"{project}.arrow"),
+        generation=generation,
+        force=force,
+    )
+    if as_json:
+        emit_json(done)
+        return
+    typer.echo(
+        f"{done['path']}: {done['rows']:,} chunks of generation {done['generation']}, "
+        f"{size(done['bytes'])}; `ragstream forget` cannot reach it"
+    )
+
+
 def size(count: int) -> str:
     """Return a number of bytes for people."""
     power = min((max(count, 1).bit_length() - 1) // 10, 3)
@@ -194,7 +236,7 @@ def _print_check(result: dict[str, Any]) -> None:
     for path in result["healed"]:
         note(f"{name}: {path} was not what the catalog says and was made again")
     if result.get("finished"):
-        note(f"{name}: a clearing that was broken off is finished now")
+        note(f"{name}: an interrupted clearing is now finished")
     if not result["findings"]:
         none = "the journal is sound, nothing is embedded" if history else "no index"
         what = f"generation {result['generation']} is sound" if result["generation"] else none

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+
+from ragstream_core.stores.index_export import decode
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 
@@ -284,3 +287,31 @@ def test_folders_that_cannot_be_projects_are_listed_wherever_projects_are(data, 
     assert [c["level"] for c in checks if c["name"] == "projects"] == ["warn", "warn"]
     code, _, err = run("ingest", "linked")
     assert code == 2 and "is no project" in err and "real folders only" in err
+
+
+def test_an_export_is_written_whole_and_replaces_nothing_unasked(indexed, run, monkeypatch):
+    code, out, err = run("index", "export", "manual", "--json")
+    assert code == 0, err
+    done = json.loads(out)
+    whole = Path("manual.arrow").read_bytes()
+    assert (done["rows"], done["bytes"], done["generation"]) == (
+        json.loads(run("status", "--json")[1])["projects"][0]["chunks"],
+        len(whole),
+        1,
+    )
+    assert decode(whole)[1]["content"] == done["content"]
+    code, _, err = run("index", "export", "manual")
+    assert code == 3 and "already exists" in err
+    Path("manual.arrow").write_text("mine")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("ragstream_core.build.inspecting.exporting.replace_bytes", full)
+        code, _, err = run("index", "export", "manual", "--force")
+    assert code == 1 and "No space left" in err and Path("manual.arrow").read_text() == "mine"
+    assert run("index", "export", "manual", "--force")[0] == 0
+    assert Path("manual.arrow").read_bytes() == whole
+    assert run("index", "export", "manual", "--generation", "7", "--out", "x.arrow")[0] == 1
+    assert not Path("x.arrow").exists() and run("index", "export", "nowhere")[0] == 1
