@@ -49,7 +49,7 @@ class Target:
         """Refuse what cannot be done, before anything is made.
 
         Raises:
-            Refused: The file is there already.
+            Refused: The file already exists.
             UsageError: It is a folder, or no program knows a clipboard.
         """
         if self.out is not None and self.out.is_dir():
@@ -69,7 +69,7 @@ def deliver(outcome: Outcome, target: Target) -> None:
 
     Raises:
         Refused: A file came up meanwhile.
-        OperationFailed: The file cannot be written, or the clipboard took nothing.
+        OperationFailed: The file cannot be written, or the clipboard program failed.
     """
     outcome = replace(outcome, warnings=[*outcome.warnings, *_secrets(outcome.text)])
     if target.out is not None and outcome.text:
@@ -105,7 +105,7 @@ def _secrets(text: str) -> list[str]:
 
 
 def _there(out: Path) -> Refused:
-    return Refused(f"{out} is there already", hint="--force, or another name")
+    return Refused(f"{out} already exists", hint="--force, or another name")
 
 
 def _write(out: Path, text: str, *, force: bool) -> None:
@@ -139,4 +139,6 @@ def _copy(text: str) -> None:
             continue
         return
     tried = ", ".join(words[0] for words in _installed())
-    raise OperationFailed(f"the clipboard took nothing (tried {tried})", hint=_ELSEWHERE)
+    raise OperationFailed(
+        f"the text could not be copied to the clipboard (tried {tried})", hint=_ELSEWHERE
+    )

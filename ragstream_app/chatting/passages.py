@@ -26,7 +26,7 @@ def sources(talk: Talk, rest: str) -> Told:
         UsageError: Nothing was answered yet, or there is no such citation.
     """
     if not talk.said:
-        raise UsageError("nothing was answered yet", hint="ask something first")
+        raise UsageError("this conversation has no answers yet", hint="ask something first")
     turn = talk.said[-1].turn
     cited = list(enumerate(turn.answer.citations, start=1))
     if rest:

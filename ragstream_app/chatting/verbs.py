@@ -61,7 +61,7 @@ def _files(talk: Talk, rest: str) -> Told:
     if not verb:
         return _files_now(talk)
     if verb not in ("add", "drop") or not path:
-        raise UsageError(f"/files {rest}: not understood", hint=VERBS["/files"].usage)
+        raise UsageError(f"/files {rest}: unknown argument", hint=VERBS["/files"].usage)
     if verb == "add":
         kept = tuple(dict.fromkeys((*options.files, *_named(talk, path))))
     else:
@@ -108,7 +108,7 @@ def _named_among(path: str, options: object) -> list[str]:
 
 def _lock(talk: Talk, rest: str) -> Told:
     if rest not in ("on", "off", ""):
-        raise UsageError(f"/lock {rest}: not understood", hint=VERBS["/lock"].usage)
+        raise UsageError(f"/lock {rest}: unknown argument", hint=VERBS["/lock"].usage)
     if rest:
         talk.options = replace(talk.options, lock=rest == "on")
     now = "on" if talk.options.lock else "off"
@@ -122,12 +122,12 @@ def _save(talk: Talk, rest: str) -> Told:
     if not rest:
         raise UsageError("/save needs the name of a file", hint=VERBS["/save"].usage)
     if not talk.said:
-        raise UsageError("nothing was said yet", hint="ask something first")
+        raise UsageError("this conversation has no turns yet", hint="ask something first")
     path = Path(rest).expanduser()
     try:
         create_bytes(path, transcript(talk.said).encode("utf-8", "backslashreplace"))
     except FileExistsError:
-        raise UsageError(f"{path} is there already", hint="/save under another name") from None
+        raise UsageError(f"{path} already exists", hint="/save under another name") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(

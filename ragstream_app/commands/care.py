@@ -36,7 +36,7 @@ def backup(
     """Copy indexes, project texts, prompts and conversations to a new folder; verify the copy.
 
     Raises:
-        Refused: The folder is there already.
+        Refused: The folder already exists.
         ProjectLocked: Another process writes a project.
     """
     from ragstream_core.build.upkeep.backup import backup as make
@@ -67,7 +67,7 @@ def restore(
     Raises:
         UsageError: No backup lies there.
         IntegrityError: A file is not what was backed up.
-        Refused: Something is there already.
+        Refused: Something already exists.
     """
     from ragstream_core.build.upkeep.restoring import restore as bring_back
 
@@ -170,7 +170,7 @@ def keep(
         emit_json(done)
         return
     if undo:
-        typer.echo(f"{done['prompt_key'][:12]} is not kept any longer")
+        typer.echo(f"{done['prompt_key'][:12]} is no longer kept")
         return
     pins = ", ".join(f"generation {n} of {project}" for project, n in done["pins"])
     typer.echo(f"{done['prompt_key'][:12]} is kept, and with it {pins}")

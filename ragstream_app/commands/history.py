@@ -228,7 +228,7 @@ def import_(
 ) -> None:
     """Add turns from an export, or from rows with user, assistant, timestamp, session, tags.
 
-    What is there already is passed over, so the same file can be imported twice.
+    What already exists is skipped, so the same file can be imported twice.
 
     Raises:
         UsageError: A line cannot be read; nothing was written.
@@ -268,7 +268,7 @@ def export(
 
     Raises:
         UsageError: No such form, or --json without a file.
-        Refused: The file is there already.
+        Refused: The file already exists.
     """
     from ragstream_core.atomic import replace_text
     from ragstream_core.build.history import transfer
@@ -276,7 +276,7 @@ def export(
     if form not in ("jsonl", "md") or (as_json and out is None):
         raise UsageError("the form is jsonl or md, and --json goes with --out")
     if out is not None and out.exists() and not force:
-        raise Refused(f"{out} is there already", hint="--force, or another name")
+        raise Refused(f"{out} already exists", hint="--force, or another name")
     workspace = session_of(ctx).workspace()
     if form == "md":
         text, count = transfer.export_markdown(workspace, session), 0

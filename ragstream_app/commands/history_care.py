@@ -101,7 +101,7 @@ def check(
         emit_json({"findings": rows, "status": status})
     else:
         for what in healed:
-            note(f"made good: {what}")
+            note(f"repaired: {what}")
         for finding in findings:
             typer.echo(f"{finding.check}: {finding.message}")
         typer.echo(

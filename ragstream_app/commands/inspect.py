@@ -128,7 +128,7 @@ def tsne(
 
     Raises:
         UsageError: No project, the file is neither PNG nor CSV, or cannot be written.
-        Refused: The file is there already.
+        Refused: The file already exists.
         RagstreamError: Nothing is embedded, an index is damaged, or t-SNE failed.
     """
     from ragstream_app.progress import ingest_progress
@@ -166,12 +166,12 @@ def _require_new(out: Path, *, force: bool) -> None:
 
     Raises:
         UsageError: Neither PNG nor CSV.
-        Refused: It is there already.
+        Refused: It already exists.
     """
     if out.suffix.lower() not in (".png", ".csv"):
         raise UsageError(f"{out}: a map is a .png or a .csv file", hint="--out map.png")
     if out.is_dir() or (out.exists() and not force):
-        raise Refused(f"{out} is there already", hint="--force, or another name")
+        raise Refused(f"{out} already exists", hint="--force, or another name")
 
 
 def _summary(found: ChunkMap, out: Path, size: int) -> dict[str, Any]:

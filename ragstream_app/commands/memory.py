@@ -202,7 +202,7 @@ def scan(
         _print_found(row.to_json())
     new = sum(not row.why for row in found)
     verb = "would be proposed" if dry_run else "proposed"
-    typer.echo(f"{analysis.turns} turns read, {new} facts {verb}, {len(found) - new} passed over")
+    typer.echo(f"{analysis.turns} turns read, {new} facts {verb}, {len(found) - new} skipped")
 
 
 def _memory(ctx: typer.Context) -> FactMemory:

@@ -1,7 +1,7 @@
 """A specification as Markdown, and what is read back from one to go on with it.
 
 Layout: title, a line about the sources, the coverage table, then a section a case. A section that
-is there already stays byte for byte, whatever a person has written into it.
+already exists stays byte for byte, whatever a person has written into it.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ class HistoryCatalog:
     ) -> Mark:
         """Commit turns, chunks, changed tags and the new mark in one transaction.
 
-        A turn that is there already is replaced together with its chunks, one that is there just
+        A turn that already exists is replaced together with its chunks, one that is there just
         so is left as it is; the mark's position never goes down. Where nothing changes at all, no
         generation is made.
 

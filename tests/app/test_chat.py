@@ -285,8 +285,8 @@ def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, t
     early, _, written, again, unnamed, lost = objects(piped(lines, "-p", "manual", "--json"))
     assert "into a folder that is there" in lost["error"]["hint"]
     assert not (tmp_path / "missing").exists()
-    assert "nothing was said yet" in early["error"]["message"]
-    assert written["path"] == str(target) and "is there already" in again["error"]["message"]
+    assert "this conversation has no turns yet" in early["error"]["message"]
+    assert written["path"] == str(target) and "already exists" in again["error"]["message"]
     assert unnamed["error"]["type"] == "UsageError"
     text = target.read_text()
     assert f"> {QUESTION}" in text and "Only **injected** files count, nothing else." in text

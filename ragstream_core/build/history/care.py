@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.stores.deep_check import Part
 
-CLEARING = "a clearing that was broken off"
+CLEARING = "an interrupted clearing"
 SELECTION = "the published selection"
 COLLECTION = "the Chroma collection"
 _CURES = {

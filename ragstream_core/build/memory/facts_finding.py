@@ -137,7 +137,7 @@ def newest_turns(workspace: Workspace) -> list[tuple[Entry, Turn]]:
 
 
 def remember(workspace: Workspace, analysis: Analysis, *, dry_run: bool = False) -> list[Found]:
-    """Drop what is there already and write the rest; return everything that was found.
+    """Drop what already exists and write the rest; return everything that was found.
 
     Args:
         workspace: The data root.

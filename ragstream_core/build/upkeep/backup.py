@@ -107,7 +107,7 @@ def _require_free(path: Path, *, force: bool) -> None:
         move_aside(aside_of(path), path)
     there = path.exists() and (not path.is_dir() or any(path.iterdir()))
     if there and not force:
-        raise Refused(f"{path} is there already", hint="ragstream backup … --force replaces it")
+        raise Refused(f"{path} already exists", hint="ragstream backup … --force replaces it")
     if there and not (path / LIST_NAME).is_file():
         raise Refused(f"{path} is no backup and is not replaced", hint="name another folder")
 

@@ -101,7 +101,7 @@ def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str])
 def _require_no_index(workspace: Workspace, name: str) -> None:
     path = workspace.index_dir(name) / CATALOG_NAME
     if path.exists():
-        raise Refused(f"{path} is there already", hint="ragstream restore … --force replaces it")
+        raise Refused(f"{path} already exists", hint="ragstream restore … --force replaces it")
 
 
 def _verified(source: Path) -> dict[str, Any]:
