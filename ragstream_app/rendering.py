@@ -130,7 +130,7 @@ def forecast_text(forecast: Mapping[str, Any]) -> str:
     speed = f"{forecast['chunks_per_s']:,.0f} chunks/s"
     basis = f"{speed} measured here" if forecast["measured"] else f"an estimate: {speed} assumed"
     return (
-        f"an ingest would embed up to {forecast['chunks']:,} chunks of {forecast['files']:,} files "
+        f"an ingest would embed about {forecast['chunks']:,} chunks of {forecast['files']:,} files "
         f"in about {duration(forecast['seconds'])} ({basis})"
     )
 

@@ -14,7 +14,7 @@ from ragstream_core.build.models import fingerprint
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.index_store import TRUNCATED
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.stores.forecast import Known, forecast, known
+from ragstream_core.stores.forecast import Known, forecast, known, peeked
 from ragstream_core.stores.pending import Inspection, inspect
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
     index_dir = workspace.index_dir(project)
     past = known(index_dir, newest)
     waiting = _waiting(found)
+    likely = peeked(workspace.doc_dir(project), waiting, past)
     return {
         "project": project,
         "generation": newest.n if newest else 0,
@@ -156,7 +157,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         }
         if changes
         else {"new": waiting, "changed": [], "removed": []},
-        "forecast": forecast(waiting, found.found, past)._asdict(),
+        "forecast": forecast(waiting, found.found, likely, profile=profile_of(workspace))._asdict(),
         "skipped": _left_out(found, past),
         "bytes": _size(index_dir),
         "collection": collections.state(workspace, project, newest),

@@ -164,7 +164,7 @@ class Workspace:
             an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
             ``truncated_inputs`` (texts the encoder cut when the generation was made),
             ``unsure`` (files so fresh that only their hash can tell), ``forecast`` (what an ingest
-            would embed at most: ``files, chunks, seconds, chunks_per_s, measured``), ``skipped``
+            would embed, about: ``files, chunks, seconds, chunks_per_s, measured``), ``skipped``
             ([path, reason] of all that is left out), ``bytes``.
 
         Raises:

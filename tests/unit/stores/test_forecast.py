@@ -1,11 +1,27 @@
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
+
 import pytest
 
+from ragstream_core.chunking.profiles import adjusted, chunk_profile
+from ragstream_core.ingestion.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.parsers.pdf_peek import shown_characters
 from ragstream_core.ingestion.scan import scan
-from ragstream_core.stores.forecast import BYTES_PER_CHUNK, DEFAULT_CHUNKS_PER_S, forecast, known
+from ragstream_core.stores.forecast import (
+    BYTES_PER_CHUNK,
+    DEFAULT_CHUNKS_PER_S,
+    forecast,
+    known,
+    peeked,
+)
 from ragstream_core.stores.pending import inspect
+from tests.unit.ingestion.test_documents import pdf_of
+
+ROOT = Path(__file__).parents[3]
+HANDBOOK = ROOT / "data" / "doc_raw" / "handbook"
 
 
 def looked(bench):
@@ -29,7 +45,7 @@ def test_afterwards_it_is_what_was_measured_here(bench):
     past, _ = looked(bench)
     assert past.chunks_per_s > 0
     size = sum(p.stat().st_size for p in bench.docs.iterdir())
-    assert past.bytes_per_chunk == pytest.approx(size / stats.chunks["live"])
+    assert past.read == {"md": (size, stats.chunks["live"])}
     bench.write("new.md", "another text " * 2000)
     past, found = looked(bench)
     made = forecast(["new.md"], found, past)
@@ -70,3 +86,77 @@ def test_a_damaged_catalog_is_no_obstacle(bench):
     newest = bench.view().pinned
     (bench.index / "catalog.sqlite").write_bytes(b"garbage" * 1000)
     assert known(bench.index, newest).chunks_per_s == 0
+
+
+def as_html(page):
+    """Return a page of Markdown as a page of a manual: head, navigation, paragraphs."""
+    import markdownify  # noqa: F401  # of the extra that reads HTML
+    from markdown_it import MarkdownIt
+
+    links = "".join(f"<li><a href='page-{n}.html'>Chapter {n}</a></li>" for n in range(25))
+    head = "<html><head><title>Manual</title><style>body { margin: 0 }</style></head>"
+    text = MarkdownIt("commonmark").enable("table").render(page)
+    return f"{head}<body><nav><ul>{links}</ul></nav><main>{text}</main></body></html>".encode()
+
+
+def as_pdf(page):
+    parts = [page[at : at + 2500].replace("<", "&lt;") for at in range(0, len(page), 2500)]
+    return pdf_of(*parts)
+
+
+def corpus(kind):
+    """Return real documents of a type: this handbook, or this program."""
+    pages = [p.read_text(encoding="utf-8") for p in sorted(HANDBOOK.glob("*.md"))[:14]]
+    if kind == "py":
+        return [
+            p.read_bytes() for p in sorted((ROOT / "ragstream_core" / "agents").glob("*.py"))[:14]
+        ]
+    make = {"md": str.encode, "html": as_html, "pdf": as_pdf}[kind]
+    return [make(page) for page in pages]
+
+
+@pytest.mark.parametrize("kind", ["md", "html", "pdf", "py"])
+def test_it_is_within_half_of_what_an_ingest_finds(bench, onnx_embedder, kind):
+    chunker = Chunker(chunk_profile("default"), token_offsets=onnx_embedder.token_offsets)
+
+    def run():
+        return bench.manager(chunkers=lambda _: chunker).run(bench.project, IngestionConfig())
+
+    documents = corpus(kind)
+    for n, data in enumerate(documents[:7]):
+        bench.write(f"{n}.{kind}", data)
+    past, found = looked(bench)
+    first = forecast(found.files, found, peeked(bench.docs, found.files, past))
+    live = run().chunks["live"]
+    assert live / 1.5 <= first.chunks <= 1.5 * live, "from the usual figures"
+    for n, data in enumerate(documents[7:], start=7):
+        bench.write(f"{n}.{kind}", data)
+    past, found = looked(bench)
+    new = [f"{n}.{kind}" for n in range(7, len(documents))]
+    second = forecast(new, found, past)
+    grown = run().chunks["live"] - live
+    assert grown / 1.5 <= second.chunks <= 1.5 * grown, "from what was read before"
+
+
+def test_many_small_files_have_a_chunk_each_and_sizes_that_are_set_count(bench):
+    for n in range(30):
+        bench.write(f"{n}.md", f"note {n}")
+    bench.write("long.md", "words " * 7000)
+    past, found = looked(bench)
+    assert forecast([f"{n}.md" for n in range(30)], found, past).chunks == 30
+    usual = forecast(["long.md"], found, past).chunks
+    half = adjusted(chunk_profile("default"), size=125)
+    assert forecast(["long.md"], found, past, profile=half).chunks == 2 * usual
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"junk", b"stream\n" * 5000, b"stream\nBT(" + b"(" * 99_999,
+     b"stream\r\n" + zlib.compress(b"BT <zz> ET" + b" " * 50_000_000)],
+    ids=["empty", "junk", "many", "open", "bomb"],
+)  # fmt: skip
+def test_a_look_into_a_broken_pdf_costs_little_and_says_nothing(bench, data):
+    bench.write("a.pdf", data)
+    past, found = looked(bench)
+    assert peeked(bench.docs, found.files, past) == past
+    assert shown_characters(data) == 0
