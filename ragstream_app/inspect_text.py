@@ -106,13 +106,14 @@ def print_context(
     Raises:
         RagstreamError: Unknown project, damaged index, missing model.
     """
+    from ragstream_core.build.counting import counter_of_settings
     from ragstream_core.build.inspecting.context import ContextBuilder
-    from ragstream_core.build.stages import COUNTER
 
     between = separator.replace("\\n", "\n").replace("\\t", "\t")
     names = tuple(dict.fromkeys(projects))
     found = ContextBuilder(workspace, names, between, task=task).build_context(text)
-    tokens = COUNTER.count(found.text)
+    counter = counter_of_settings(workspace, workspace.config.with_task(task).chain())
+    tokens = counter.count(found.text)
     if as_json:
         shown = [{"chunk_id": p.chunk_id, "score": p.score} for p in found.passages]
         counts = {"cut": found.cut, "left_out": found.left, "below_min_score": found.below}

@@ -193,9 +193,11 @@ def _digest() -> None:
     if not settings.enabled:
         st.text("Digest and answer cache are off: memory.enabled.")
         return
+    from ragstream_core.build.counting import counter_of_settings
     from ragstream_core.build.history.turns import journal
 
-    text = digest_text(workspace(), settings, upto=journal(workspace()).newest().seq)
+    count = counter_of_settings(workspace(), workspace().config.chain()).count
+    text = digest_text(workspace(), settings, upto=journal(workspace()).newest().seq, count=count)
     with st.expander("Digest of the newest turns"):
         st.code(text or "Nothing was said yet.", language=None, wrap_lines=True)
 

@@ -6,17 +6,18 @@ Drawn from the steps of the tab and kept nowhere: no prompt and no conversation 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from ragstream_app.jobs.presses import RUN_ALL
 from ragstream_app.panels import pages
-from ragstream_app.panels.shared import desk, run_url
+from ragstream_app.panels.shared import desk, run_url, workspace
 from ragstream_app.spent_text import call_text, usage_from, usage_text
 from ragstream_app.stage_text import last_score
 from ragstream_core.orchestration.chain import BUTTONS
+from ragstream_core.orchestration.edits import COUNTER
 from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def show() -> None:
 
 def decision_table(prompt: SuperPrompt) -> None:
     """Show the last decision on every candidate: kept or dropped, by which rule, and why."""
-    everything = last_decisions(prompt)
+    from ragstream_core.build.counting import counter_of_prompt
+
+    everything = last_decisions(prompt, counter_of_prompt(workspace(), prompt).count)
     if not everything:
         st.text("No candidates yet: Retrieval finds them.")
         return
@@ -123,9 +126,15 @@ def passage(prompt: SuperPrompt, chunk_id: str) -> str:
     return next((c.snippet for c in prompt.base_context_chunks if c.id == chunk_id), "")
 
 
-def last_decisions(prompt: SuperPrompt) -> list[dict[str, Any]]:
-    """Return a row a candidate, those that went furthest and ranked best first."""
-    from ragstream_core.build.stages import COUNTER
+def last_decisions(
+    prompt: SuperPrompt, count: Callable[[str], int] = COUNTER.count
+) -> list[dict[str, Any]]:
+    """Return a row a candidate, those that went furthest and ranked best first.
+
+    Args:
+        prompt: At any stage.
+        count: Counts the tokens of a passage.
+    """
     from ragstream_core.orchestration.explain import ways
     from ragstream_core.records import decision_from
 
@@ -134,7 +143,7 @@ def last_decisions(prompt: SuperPrompt) -> list[dict[str, Any]]:
     rows = []
     for way in found:
         heading, chunk = known.get(way["chunk_id"], ("", None))
-        rows.append(_row(way, heading, COUNTER.count(chunk.snippet) if chunk else None))
+        rows.append(_row(way, heading, count(chunk.snippet) if chunk else None))
     return rows
 
 

@@ -84,11 +84,13 @@ class FormatEnforcer:
         counter: Counts tokens.
         layout: As the prompt builder's.
         budget_tokens: Most tokens of the whole prompt.
+        note: What the person should know about the counter; may be empty.
     """
 
     counter: TokenCounter
     layout: Layout = field(default_factory=Layout)
     budget_tokens: int = 6000
+    note: str = ""
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Verify, mend or refuse.
@@ -115,8 +117,9 @@ class FormatEnforcer:
             "repairs": [*repairs, *dropped],
         }
         result.extras["enforced"]["digest"] = self._digest(result)
+        said = [self.note] if self.note else []
         events = [f"{total} of {self.budget_tokens} tokens", *_unknown(wanted)]
-        put_notes(result, OP, events=events, warnings=[*repairs, *dropped])
+        put_notes(result, OP, events=events, warnings=[*said, *repairs, *dropped])
         return result
 
     def _digest(self, prompt: SuperPrompt) -> str:

@@ -20,6 +20,7 @@ from ragstream_core.answering.issued import issued_by
 from ragstream_core.answering.messages import messages_of
 from ragstream_core.answering.outgoing import secret_places
 from ragstream_core.build.answer_keeping import Keeper
+from ragstream_core.build.counting import counter_of
 from ragstream_core.build.history import turns
 from ragstream_core.build.keeping import persists
 from ragstream_core.build.memory.scope import scope_of
@@ -32,7 +33,6 @@ from ragstream_core.orchestration.spending import usage_of
 from ragstream_core.prompting.compose import history_texts
 from ragstream_core.prompting.remembered import project_memory
 from ragstream_core.prompting.reparse import is_edited
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records.chat import ChatReply, ChatUsage
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def prepare(
         past = [text for _, text in history_texts(prompt)] if shown else []
         told = () if grounding == "documents" else (memory, *past)
         asked = OrExtract(asked, lambda why: extract_of(prompt, issued, why, told), begun)
-    tokens = sum(HeuristicTokenCounter().count(message.text) for message in messages)
+    tokens = sum(map(counter_of(workspace, inputs).count, (message.text for message in messages)))
     places = () if asked.is_local else tuple(secret_places(messages))
     estimate = asked.price(tokens, 0)
     scope = scope_of(workspace, inputs, asked) if _may_serve_again(prompt, grounding) else ""

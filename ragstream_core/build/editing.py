@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ragstream_core.answering.outgoing import places_of
+from ragstream_core.build.counting import counter_of_prompt
 from ragstream_core.errors import InputUnavailable, UnknownPrompt
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.orchestration.chain import OPS
@@ -46,7 +47,7 @@ def edit(
         OSError: Disk full, permission denied.
     """
     when = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-    made = edited(prompt, values, when=when)
+    made = edited(prompt, values, when=when, counter=counter_of_prompt(workspace, prompt))
     persist = workspace.config.settings.history.persist
     if made is prompt or not made.extras.get(SUPER_PROMPT) or not persist:
         return made, ""
@@ -89,7 +90,9 @@ def with_edits(workspace: Workspace, prompt: SuperPrompt, reference: str) -> Sup
         data = workspace.store.blob(reference.removeprefix("sha256:"))
     except UnknownPrompt:
         raise InputUnavailable(f"the edits {reference[:19]} are not kept") from None
-    return apply_edits(prompt, edits_from(json.loads(data)))
+    return apply_edits(
+        prompt, edits_from(json.loads(data)), counter=counter_of_prompt(workspace, prompt)
+    )
 
 
 def doubts(

@@ -225,12 +225,20 @@ def reranker_weights(config: AppConfig, name: str) -> str:
     Raises:
         OSError: A file cannot be read.
     """
-    if name in MODEL_FREE:
-        return ""
     from ragstream_core.models.cross_encoder import weights_digest
 
-    folder = _reranker_folder(name, models_dir(config))
+    folder = weights_folder(config, name)
     return weights_digest(folder) if folder is not None else ""
+
+
+def weights_folder(config: AppConfig, name: str) -> Path | None:
+    """Return the folder of a reranking or NLI model; None where it needs none or is not here.
+
+    Args:
+        config: Says where models lie.
+        name: From `reranker_name` or `gate_name`.
+    """
+    return None if name in MODEL_FREE else _reranker_folder(name, models_dir(config))
 
 
 def _reranker_folder(name: str, directory: Path) -> Path | None:
@@ -321,7 +329,7 @@ def _present(model: str, directory: Path, weights: str, instead: str) -> tuple[P
         place = directory / model.replace(":", "/")
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
-            hint=f"put them into {place}, or --set {instead}",
+            hint=f"ragstream models pull {model}, or put them into {place}, or --set {instead}",
         )
     found = weights_digest(path)
     if weights and found != weights:

@@ -14,6 +14,7 @@ from ragstream_core.agents.shape import path_tokens
 from ragstream_core.agents.trail import pieces_of
 from ragstream_core.build import collections, filtering, models, searching, stages
 from ragstream_core.build.budgets import within_window
+from ragstream_core.build.counting import counter_of_settings
 from ragstream_core.build.explaining import diffs
 from ragstream_core.build.file_sources import RecordedAnswers, RecordedFiles, injectable
 from ragstream_core.build.history import memory
@@ -21,6 +22,7 @@ from ragstream_core.build.memory import facts_files
 from ragstream_core.build.memory.digesting import digest_text
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
+from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.orchestration.inputs import (
     DIGEST,
     HistoryPin,
@@ -68,7 +70,8 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         if request.lock
         else memory.pin_history(workspace, request.session, pins[0].embed_fp)
     )
-    digest = digest_text(workspace, settings.memory, upto=history.seq)
+    counter = counter_of_settings(workspace, settings)
+    digest = digest_text(workspace, settings.memory, upto=history.seq, count=counter.count)
     return PromptInputs(
         text=request.text,
         pins=tuple(pins),
@@ -84,7 +87,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         settings=settings.model_dump(),
         texts={
             **_texts(workspace.data_dir, projects),
-            **facts_files.pinned(workspace, settings.prompt.budget_tokens),
+            **facts_files.pinned(workspace, settings.prompt.budget_tokens, counter.count),
             "lexicon": memory.lexicon_text(workspace, settings),
             **({DIGEST: digest} if digest else {}),
             **diffs.pinned_diffs(workspace, request.diffs, projects),
@@ -121,8 +124,14 @@ def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str
         "gate": gate,
         "gate_weights": models.reranker_weights(config, gate),
         **({"gate_unmeasured": waiting} if waiting else {}),
-        "counter": stages.COUNTER.name,
+        **_counted_with(config, settings),
     }
+
+
+def _counted_with(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
+    """Return the token counter's name, and why it only estimates where it should count."""
+    found = resolved_counter(settings.prompt, models.models_dir(config))
+    return {"counter": found.name, **({"counter_note": found.note} if found.note else {})}
 
 
 def rerun(

@@ -17,6 +17,7 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.build import asking, filtering, models, searching
+from ragstream_core.build.counting import counter_of
 from ragstream_core.build.explaining.diffs import diffs_in
 from ragstream_core.build.file_sources import LiveFiles, RecordedFiles, ingested_hashes
 from ragstream_core.build.history.memory import ConversationMemory
@@ -27,16 +28,13 @@ from ragstream_core.orchestration.clock import TimedStage
 from ragstream_core.orchestration.inputs import PromptInputs, inputs_from
 from ragstream_core.prompting.compose import Layout, digest_tokens
 from ragstream_core.prompting.remembered import project_memory
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import SuperPrompt
 from ragstream_core.settings import ChainSettings
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.chain import Stage
-    from ragstream_core.ports import Embedder, FileSource, IndexView
-
-COUNTER = HeuristicTokenCounter()
+    from ragstream_core.ports import Embedder, FileSource, IndexView, TokenCounter
 
 Maker = Callable[["Workspace", PromptInputs, ChainSettings, "FileSource"], "Stage"]
 
@@ -123,7 +121,7 @@ def _injector(
     return FileInjector(
         files,
         projects,
-        COUNTER,
+        counter_of(workspace, inputs, settings),
         named=inputs.named,
         off=inputs.off if len(projects) > 1 else [_bare(path) for path in inputs.off],
         lock=inputs.lock,
@@ -218,14 +216,15 @@ def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:
 def _condenser(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
+    counter = counter_of(workspace, inputs, settings)
     return Condenser(
-        COUNTER,
+        counter,
         _layout(inputs, settings),
         budget_tokens=settings.prompt.budget_tokens,
         max_context_tokens=settings.retrieval.max_context_tokens,
         max_context_chars=settings.retrieval.max_context_chars,
         token_overhead=settings.retrieval.token_overhead,
-        **_older_turns(workspace, inputs, settings),
+        **_older_turns(workspace, inputs, settings, counter),
         past_facts=settings.history.allow_in_s_ctx,
         max_facts=settings.prompt.max_facts,
         enabled=settings.agents.a4,
@@ -233,7 +232,7 @@ def _condenser(
 
 
 def _older_turns(
-    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, counter: TokenCounter
 ) -> dict[str, Any]:
     """Return what older turns may take: of the memory's budget what its digest leaves (R-249)."""
     memory = settings.memory
@@ -243,7 +242,7 @@ def _older_turns(
     chars = {"history_chars": max(0, memory.max_chars - len(digest))} if memory.max_chars else {}
     return {
         **chars,
-        "history_tokens": max(0, memory.max_tokens - digest_tokens(digest, COUNTER.count)),
+        "history_tokens": max(0, memory.max_tokens - digest_tokens(digest, counter.count)),
         "history_pieces": memory.top_k,
         "history_first": True,
     }
@@ -265,13 +264,18 @@ def _audit(
 def _enforcer(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return FormatEnforcer(COUNTER, _layout(inputs, settings), settings.prompt.budget_tokens)
+    return FormatEnforcer(
+        counter_of(workspace, inputs, settings),
+        _layout(inputs, settings),
+        settings.prompt.budget_tokens,
+        note=inputs.models.get("counter_note", ""),
+    )
 
 
 def _builder(
     workspace: Workspace, inputs: PromptInputs, settings: ChainSettings, files: FileSource
 ) -> Stage:
-    return PromptBuilder(COUNTER, _layout(inputs, settings))
+    return PromptBuilder(counter_of(workspace, inputs, settings), _layout(inputs, settings))
 
 
 _MAKERS: dict[str, Maker] = {

@@ -240,6 +240,7 @@ class Workspace:
         Raises:
             RagstreamError: A stage refused or failed.
         """
+        from ragstream_core.build.counting import counter_of
         from ragstream_core.orchestration.edits import run_edited
         from ragstream_core.orchestration.inputs import begin
 
@@ -249,6 +250,7 @@ class Workspace:
             edits,
             through=through,
             observe=observe,
+            counter=counter_of(self, inputs),
         )
 
     def finish(

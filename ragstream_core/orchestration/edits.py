@@ -17,8 +17,9 @@ from ragstream_core.agents.shape import DELIVERABLES, INTENTS, propose_headers, 
 from ragstream_core.agents.subject import DOMAINS, MAX_DOMAIN, UNDETERMINED
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.orchestration.chain import OPS, Observer, StageFactory, run_chain
+from ragstream_core.ports import TokenCounter
 from ragstream_core.prompting.reparse import EDITS, SUPER_PROMPT, text_tokens
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.prompting.tokens import ScriptTokenCounter
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
 
@@ -35,7 +36,8 @@ PLACES: Mapping[str, str] = {
     SUPER_PROMPT: OPS[-1],
 }
 """Target → the op after which it is edited, in the order in which edits are listed."""
-COUNTER = HeuristicTokenCounter()
+COUNTER = ScriptTokenCounter()
+"""Counts where nobody says which counter the prompt has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +109,20 @@ def by_reader(edits: Iterable[Edit]) -> dict[str, bytes]:
     return {op: canonical_json(made).encode("utf-8") for op, made in rows.items()}
 
 
-def edited(prompt: SuperPrompt, values: Mapping[str, str], *, when: str = "") -> SuperPrompt:
+def edited(
+    prompt: SuperPrompt,
+    values: Mapping[str, str],
+    *,
+    when: str = "",
+    counter: TokenCounter = COUNTER,
+) -> SuperPrompt:
     """Return a prompt as the chain left it with some values replaced; its own values are no edits.
 
     Args:
         prompt: After the op at which all the targets are edited; not edited there itself.
         values: Target → new value.
         when: ISO 8601 time with its zone.
+        counter: Counts an edited Super-Prompt.
 
     Raises:
         UsageError: The prompt is not there yet, a target is none, or a value cannot be it.
@@ -131,23 +140,26 @@ def edited(prompt: SuperPrompt, values: Mapping[str, str], *, when: str = "") ->
         before, value = value_of(result, target), _checked(result, target, values[target])
         if value != before:
             made.append(Edit(place, target, sha256_hex(before), value, when))
-            _put(result, target, value)
+            _put(result, target, value, counter)
     return _noted(result, made) if made else prompt
 
 
-def apply_edits(prompt: SuperPrompt, edits: Sequence[Edit]) -> SuperPrompt:
+def apply_edits(
+    prompt: SuperPrompt, edits: Sequence[Edit], *, counter: TokenCounter = COUNTER
+) -> SuperPrompt:
     """Return a prompt with those edits made that belong after its last op and fit its values.
 
     Args:
         prompt: As the chain left it.
         edits: In the order of `PLACES`.
+        counter: Counts an edited Super-Prompt.
     """
     op = prompt.extras["trail"][-1][0]
     result, made = evolve(prompt), []
     for edit in (edit for edit in edits if edit.after == op):
         if sha256_hex(value_of(result, edit.target)) == edit.before:
             made.append(edit)
-            _put(result, edit.target, edit.value)
+            _put(result, edit.target, edit.value, counter)
     return _noted(result, made) if made else prompt
 
 
@@ -159,6 +171,7 @@ def run_edited(
     first: str = OPS[0],
     through: str = OPS[-1],
     observe: Observer | None = None,
+    counter: TokenCounter = COUNTER,
 ) -> SuperPrompt:
     """Run the chain as `run_chain` does and make the edits where they were made.
 
@@ -171,7 +184,7 @@ def run_edited(
         at = OPS.index(place)
         if first in OPS and OPS.index(first) <= at <= last:
             prompt = run_chain(make, prompt, first=first, through=place, observe=observe)
-            prompt = apply_edits(prompt, edits)
+            prompt = apply_edits(prompt, edits, counter=counter)
             if at == last:
                 return prompt
             first = OPS[at + 1]
@@ -207,7 +220,7 @@ def _checked(prompt: SuperPrompt, target: str, value: str) -> str:
     return plain
 
 
-def _put(prompt: SuperPrompt, target: str, value: str) -> None:
+def _put(prompt: SuperPrompt, target: str, value: str, counter: TokenCounter) -> None:
     """Set a value in a copy that the caller owns.
 
     What A2 proposes follows a changed shape, and who chooses the intent is sure of the role that
@@ -217,7 +230,7 @@ def _put(prompt: SuperPrompt, target: str, value: str) -> None:
         nonce = str(prompt.extras["fence"]["nonce"])
         prompt.extras |= {
             SUPER_PROMPT: value,
-            "token_tree": text_tokens(value, nonce, COUNTER),
+            "token_tree": text_tokens(value, nonce, counter),
         }
         return
     shape = prompt.extras.get("shape", {})

@@ -125,6 +125,13 @@ class PromptConfig(Section):
     model_window: int = Field(
         0, ge=0, description="Its context window in tokens; 0: as the installed price table says."
     )
+    token_counter: Literal["auto", "estimate", "o200k_base", "cl100k_base"] = Field(
+        "auto", description="auto: with the tokenizer of `model_target` where its file is here, "
+        "else estimated by script; or an encoding of tiktoken (`ragstream models pull NAME`).",
+    )  # fmt: skip
+    chars_per_token: float = Field(
+        0.0, ge=0, le=100, description="Estimate by so many characters a token instead; 0: off."
+    )
     answer_rules: Wording = Field(
         "", description="How a model is told to answer from documents; must hold `{refusal}`; "
         "empty: our wording.",

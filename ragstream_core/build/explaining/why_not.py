@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.agents.trail import pieces_of
-from ragstream_core.build import querying, searching, stages
+from ragstream_core.build import querying, searching
+from ragstream_core.build.counting import counter_of
 from ragstream_core.build.explaining.absent import absent_file
 from ragstream_core.build.explaining.asked import recorded_queries
 from ragstream_core.build.explaining.distances import (
@@ -168,7 +169,7 @@ def _missing(case: _Case, way: Mapping[str, Any]) -> Lack | None:
     gate = case.workspace.settings_for(case.inputs, "a3_nli_gate")
     found = missing(gate, way["steps"][-1], list(case.ways.values()))
     if found is None and way["steps"][-1]["rule"] == OVER_BUDGET and case.prompt is not None:
-        return tokens_short(case.prompt, way["chunk_id"], stages.COUNTER)
+        return tokens_short(case.prompt, way["chunk_id"], counter_of(case.workspace, case.inputs))
     return found
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.build.counting import counter_of
 from ragstream_core.build.history.turns import journal, snapshot_path
 from ragstream_core.errors import InputUnavailable, RagstreamError
 from ragstream_core.history.fold import Folded, fold, visible_turns
@@ -24,7 +25,6 @@ from ragstream_core.memory.digest import fitted
 from ragstream_core.orchestration.clock import Clock
 from ragstream_core.orchestration.inputs import DIGEST, HistoryPin, PromptInputs
 from ragstream_core.prompting.compose import HISTORY_PREFIX, digest_tokens
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Hit
 
 if TYPE_CHECKING:
@@ -110,6 +110,11 @@ class ConversationMemory:
         return self.inputs.history
 
     @functools.cached_property
+    def count(self) -> Callable[[str], int]:
+        """Counts tokens as the prompt does."""
+        return counter_of(self.workspace, self.inputs).count
+
+    @functools.cached_property
     def settings(self) -> HistoryConfig:
         """Section ``history`` at this stage."""
         found: HistoryConfig = self.workspace.settings_for(self.inputs, self.op).history
@@ -174,7 +179,7 @@ class ConversationMemory:
     @functools.cached_property
     def recent_shown(self) -> tuple[Shown, ...]:
         """What of Layer G stands in the prompt: within its budget, and half of the prompt's."""
-        settings, count = self._first, HeuristicTokenCounter().count
+        settings, count = self._first, self.count
         most = min(settings.history.recent_max_tokens, settings.prompt.budget_tokens // 2)
         return render_recent(self.recent.pairs, fits=lambda text: count(text) <= most)
 
@@ -216,7 +221,7 @@ class ConversationMemory:
         settings = self.workspace.settings_for(self.inputs, G_OP).memory
         if not (self.shown and settings.enabled):
             return ""
-        count = HeuristicTokenCounter().count
+        count = self.count
         text = self.inputs.texts.get(DIGEST, "")
         text = fitted(text, count=count, budget_tokens=settings.summary_tokens)
         if settings.max_chars:

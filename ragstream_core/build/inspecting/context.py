@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragstream_core.build.stages import COUNTER
+from ragstream_core.build.counting import counter_of_settings
 from ragstream_core.retrieval.context import ContextLimits, Passage, context_parts
 
 if TYPE_CHECKING:
@@ -115,14 +115,16 @@ class ContextBuilder:
             RagstreamError: As `retrieve`.
         """
         found = self.retrieve(text)
-        chosen = self.workspace.config.with_task(self.task).chain().retrieval
+        settings = self.workspace.config.with_task(self.task).chain()
+        chosen = settings.retrieval
+        counter = counter_of_settings(self.workspace, settings)
         limits = ContextLimits(
             chosen.max_context_chars,
             max(0, chosen.max_context_tokens - chosen.token_overhead),
             self.separator,
             self.head_separator,
         )
-        parts = list(context_parts(found.passages, limits, COUNTER))
+        parts = list(context_parts(found.passages, limits, counter))
         return Context(
             "".join(part.text for part in parts),
             tuple(part.passage for part in parts),

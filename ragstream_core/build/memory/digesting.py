@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.answering.buffer import clean_citation_tags
 from ragstream_core.answering.grounding import REFUSAL
 from ragstream_core.atomic import replace_text
+from ragstream_core.build.counting import counter_of_settings
 from ragstream_core.build.history.turns import journal
 from ragstream_core.build.memory.files import memory_dir, newer_than
 from ragstream_core.history.fold import Backwards
 from ragstream_core.history.records import HIDDEN, Asked, Turn
 from ragstream_core.memory.digest import Told, extract, rendered
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records.identity import digest_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MAX_SCAN_BYTES = 16 << 20
 _VERSION = 1
-_COUNT = HeuristicTokenCounter().count
 
 
 def summary_path(workspace: Workspace, name: str) -> Path:
@@ -35,7 +34,9 @@ def summary_path(workspace: Workspace, name: str) -> Path:
     return memory_dir(workspace) / f"{name}_summary.json"
 
 
-def digest_text(workspace: Workspace, settings: MemoryConfig, *, upto: int) -> str:
+def digest_text(
+    workspace: Workspace, settings: MemoryConfig, *, upto: int, count: Callable[[str], int]
+) -> str:
     """Return the digest for a prompt, at most `summary_tokens` long; writes nothing.
 
     What the last turn left is taken where it tells of the journal as it is now; else it is made
@@ -45,6 +46,7 @@ def digest_text(workspace: Workspace, settings: MemoryConfig, *, upto: int) -> s
         workspace: The data root.
         settings: Section ``memory``.
         upto: Number of the newest record that the prompt sees; 0: none, so there is no digest.
+        count: Counts tokens.
 
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
@@ -54,7 +56,7 @@ def digest_text(workspace: Workspace, settings: MemoryConfig, *, upto: int) -> s
     told = _kept(workspace, settings, upto)
     if told is None:
         told = [extracted(*pair) for pair in newest_turns(workspace, settings, upto=upto)]
-    return rendered(told, count=_COUNT, budget_tokens=settings.summary_tokens)
+    return rendered(told, count=count, budget_tokens=settings.summary_tokens)
 
 
 def newest_turns(
@@ -141,7 +143,8 @@ def write(
         "window": settings.rolling_window,
         "turns": rows,
     }
-    text = rendered(told, count=_COUNT, budget_tokens=settings.summary_tokens)
+    count = counter_of_settings(workspace, workspace.config.chain()).count
+    text = rendered(told, count=count, budget_tokens=settings.summary_tokens)
     path = summary_path(workspace, settings.index_name)
     data = json.dumps({**head, "sha256": digest_of(head)}, ensure_ascii=False, indent=1)
     replace_text(path.with_suffix(".md"), f"{text}\n" if text else "", durable=False)

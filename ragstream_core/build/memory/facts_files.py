@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from ragstream_core.locks import FolderLock
 from ragstream_core.memory.facts.bullets import NAMES, bullets, with_lines
 from ragstream_core.prompting.fences import one_line
 from ragstream_core.prompting.remembered import PINNED
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 
 if TYPE_CHECKING:
     from ragstream_core.build.upkeep.traces import Traces
@@ -70,7 +69,7 @@ def state_of(workspace: Workspace) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def pinned(workspace: Workspace, budget_tokens: int) -> dict[str, str]:
+def pinned(workspace: Workspace, budget_tokens: int, count: Callable[[str], int]) -> dict[str, str]:
     """Return what a prompt shows of both files, by the name of its pinned text; writes nothing.
 
     One bullet a line, made harmless and cut; of each file the newest within `facts.max_tokens` and
@@ -79,17 +78,20 @@ def pinned(workspace: Workspace, budget_tokens: int) -> dict[str, str]:
     Args:
         workspace: The data root.
         budget_tokens: Of the whole prompt.
+        count: Counts tokens.
 
     Raises:
         IntegrityError: A file is not UTF-8.
     """
     limit = min(workspace.config.settings.facts.max_tokens, budget_tokens // 10)
-    shown = {name: _newest(read(workspace, target), limit) for target, name in PINNED.items()}
+    shown = {
+        name: _newest(read(workspace, target), limit, count) for target, name in PINNED.items()
+    }
     return {name: text for name, text in shown.items() if text}
 
 
-def _newest(text: str, limit: int) -> str:
-    count, spent, kept = HeuristicTokenCounter().count, 0, []
+def _newest(text: str, limit: int, count: Callable[[str], int]) -> str:
+    spent, kept = 0, []
     for fact in reversed(bullets(text)):
         line = f"- {one_line(fact)[:_MAX_LINE]}"
         spent += count(line)

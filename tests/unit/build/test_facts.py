@@ -531,8 +531,8 @@ def test_of_each_file_the_newest_lines_within_both_budgets_are_shown(
     path = facts_files.memory_dir(space) / NAMES["user"]
     path.parent.mkdir(parents=True)
     path.write_text("".join(f"- The user has hobby number {n} of many.\n" for n in range(99)))
-    shown = facts_files.pinned(space, budget).get("user_memory", "")
     count = HeuristicTokenCounter().count
+    shown = facts_files.pinned(space, budget, count).get("user_memory", "")
     assert sum(map(count, shown.splitlines())) <= min(most, budget // 10)
     lines = path.read_text().splitlines()
     assert shown.splitlines() == lines[len(lines) - len(shown.splitlines()) :]

@@ -9,10 +9,10 @@ from ragstream_core.build.explaining.why_not import why_not
 from ragstream_core.build.history.embedding import embed
 from ragstream_core.build.history.memory import ConversationMemory
 from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.stages import COUNTER
 from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.history.records import Turn
+from ragstream_core.orchestration.edits import COUNTER
 from ragstream_core.orchestration.inputs import PromptRequest, inputs_of
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex, shown_name

@@ -1,0 +1,206 @@
+"""Which counter a prompt's tokens are counted with: a name, resolved once and pinned in its key.
+
+A counter that counts is taken where its file is on this machine: the tokenizer of the model itself,
+or tiktoken's encoding of its family. Everywhere else tokens are estimated, and the name says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragstream_core.chunking.tokenizer import ModelTokenizer
+from ragstream_core.errors import InputUnavailable, WeightsMismatch, WeightsMissing
+from ragstream_core.models.token_files import TOKEN_FILES, EncodingCounter, is_here, verified
+from ragstream_core.ports import TokenCounter
+from ragstream_core.prompting.tokens import (
+    COSTS,
+    DEFAULT_ENCODING,
+    VERSION,
+    HeuristicTokenCounter,
+    ScriptTokenCounter,
+)
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.settings.prompts import PromptConfig
+
+_OLDER = re.compile(r"^(gpt-4(-|$)|gpt-4-turbo|gpt-3\.5|gpt-35|text-embedding-)")
+_NEWER = re.compile(r"^(gpt-4o|gpt-4\.1|gpt-4\.5|gpt-[5-9]|gpt-oss|o[1-9](-|$)|chatgpt-4o)")
+TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A counter by its name.
+
+    Attributes:
+        name: What `counter_named` takes; part of a prompt's key.
+        note: Why it estimates although it should count; empty where all is well.
+    """
+
+    name: str
+    note: str = ""
+
+
+def encoding_of(model: str) -> str:
+    """Return the encoding of tiktoken that a model uses, empty where it uses another tokenizer.
+
+    Args:
+        model: Its name, with or without its provider (``openai/gpt-4o``).
+    """
+    name = model.rsplit("/", 1)[-1].lower()
+    if _NEWER.match(name):
+        return "o200k_base"
+    return "cl100k_base" if _OLDER.match(name) else ""
+
+
+def resolved_counter(prompt: PromptConfig, models_dir: Path) -> Resolved:
+    """Return which counter these settings mean on this machine.
+
+    Args:
+        prompt: Section ``prompt``.
+        models_dir: ``<data>/models``.
+
+    Raises:
+        WeightsMissing: `prompt.token_counter` names an encoding whose file is not here.
+        WeightsMismatch: It is damaged.
+    """
+    if prompt.chars_per_token:
+        return Resolved(HeuristicTokenCounter(prompt.chars_per_token).name)
+    wanted, family = prompt.token_counter, encoding_of(prompt.model_target)
+    if wanted in TOKEN_FILES:
+        return Resolved(_encoding(wanted, models_dir).name)
+    estimate = ScriptTokenCounter(family or DEFAULT_ENCODING).name
+    if wanted == "estimate":
+        return Resolved(estimate)
+    own = _tokenizer_of(prompt.model_target, models_dir)
+    if own is not None:
+        return Resolved(_tokenizer_name(prompt.model_target, _digest(own)))
+    if prompt.model_target and not family:
+        return Resolved(estimate)
+    file = TOKEN_FILES[family or DEFAULT_ENCODING]
+    if not is_here(file, models_dir):
+        return Resolved(estimate)
+    try:
+        return Resolved(_encoding(file.name, models_dir).name)
+    except WeightsMismatch as error:
+        return Resolved(estimate, f"tokens are estimated: {error.message}; next: {error.hint}")
+
+
+def counter_named(name: str, models_dir: Path) -> TokenCounter:
+    """Return the counter of that name, as `resolved_counter` gave it.
+
+    Args:
+        name: From a prompt's inputs.
+        models_dir: ``<data>/models``.
+
+    Raises:
+        InputUnavailable: What it counts with is not on this machine any more, or it is a counter of
+            another version.
+    """
+    estimate = re.fullmatch(r"estimate \(([\d.e+-]+) characters a token\)", name)
+    if estimate:
+        return HeuristicTokenCounter(float(estimate[1]))
+    for encoding in COSTS:
+        if name == f"estimate ({encoding}, table {VERSION})":
+            return ScriptTokenCounter(encoding)
+    try:
+        for encoding in TOKEN_FILES:
+            if name.startswith(f"tiktoken {encoding} "):
+                return _require(_encoding(encoding, models_dir), name)
+        model, _, digest = name.removeprefix("tokenizer ").rpartition(" (sha256 ")
+        path = _tokenizer_of(model, models_dir)
+        if name.startswith("tokenizer ") and path is not None and digest:
+            return _require(_TokenizerCounter(model, path, _digest(path)), name)
+    except (WeightsMissing, WeightsMismatch) as error:
+        raise InputUnavailable(
+            f"the prompt's tokens were counted with {name}: {error.message}", hint=error.hint
+        ) from None
+    raise InputUnavailable(
+        f"the prompt's tokens were counted with {name}, which is not on this machine",
+        hint="make the prompt again; its tokens are then counted with what is here",
+    )
+
+
+def counter_for(prompt: PromptConfig, models_dir: Path) -> TokenCounter:
+    """Return the counter that these settings mean on this machine.
+
+    Args:
+        prompt: Section ``prompt``.
+        models_dir: ``<data>/models``.
+
+    Raises:
+        WeightsMissing: `prompt.token_counter` names an encoding whose file is not here.
+        WeightsMismatch: It is damaged.
+    """
+    return counter_named(resolved_counter(prompt, models_dir).name, models_dir)
+
+
+def _encoding(name: str, models_dir: Path) -> EncodingCounter:
+    return _open_encoding(name, verified(TOKEN_FILES[name], models_dir))
+
+
+@functools.lru_cache(maxsize=2)
+def _open_encoding(name: str, path: Path) -> EncodingCounter:
+    return EncodingCounter(TOKEN_FILES[name], path)
+
+
+def _require(counter: TokenCounter, name: str) -> TokenCounter:
+    """Return a counter that has the name it was pinned by.
+
+    Raises:
+        WeightsMismatch: Its file is another one now.
+    """
+    if counter.name != name:
+        raise WeightsMismatch(f"its file is another one now ({counter.name})", hint="put it back")
+    return counter
+
+
+def _tokenizer_of(model: str, models_dir: Path) -> Path | None:
+    """Return the ``tokenizer.json`` of a model whose folder lies in the data root."""
+    if not model or ".." in Path(model).parts or Path(model).is_absolute():
+        return None
+    path = models_dir / model / TOKENIZER
+    return path if path.is_file() else None
+
+
+def _tokenizer_name(model: str, digest: str) -> str:
+    return f"tokenizer {model} (sha256 {digest[:12]})"
+
+
+def _digest(path: Path) -> str:
+    stat = path.stat()
+    return _file_digest(path, stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=8)
+def _file_digest(path: Path, size: int, mtime_ns: int) -> str:
+    return sha256_hex(path.read_bytes())
+
+
+class _TokenizerCounter:
+    """Counts with a model's own ``tokenizer.json``."""
+
+    def __init__(self, model: str, path: Path, digest: str) -> None:
+        self.name = _tokenizer_name(model, digest)
+        self._tokenizer = _open_tokenizer(path, digest)
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens, special ones not included."""
+        return self._tokenizer.count(text)
+
+
+@functools.lru_cache(maxsize=2)
+def _open_tokenizer(path: Path, digest: str) -> ModelTokenizer:
+    """Load a tokenizer.
+
+    Raises:
+        WeightsMismatch: The file is none.
+    """
+    try:
+        return ModelTokenizer.from_file(path)
+    except Exception as error:  # tokenizers raises a bare Exception
+        raise WeightsMismatch(
+            f"{path} is no tokenizer: {str(error)[:120]}", hint="remove it, or put the model's own"
+        ) from None
