@@ -55,7 +55,9 @@ def examine(config: AppConfig) -> list[Check]:
 
 def examine_models(config: AppConfig) -> list[Check]:
     """Check every file of the models on this machine."""
-    return _examined((_embedder, _embedder_files, _reranker, _reranker_files), config)
+    return _examined(
+        (_embedder, _embedder_files, _reranker, _gate, _ranking_files, _token_files), config
+    )
 
 
 def _examined(
@@ -145,17 +147,44 @@ def _embedder_files(config: AppConfig) -> Iterator[Check]:
     yield Check("embedding model files", "ok", f"all {len(weights.SHA256)} have their sha256")
 
 
-def _reranker_files(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.build.models import reranker_name, reranker_weights
+def _ranking_files(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build.models import gate_name, reranker_name, weights_folder
+    from ragstream_core.models.cross_encoder import weights_digest
+    from ragstream_core.models.pulling import pulled, verify_pulled
 
-    name = reranker_name(config, config.settings.rerank)
-    digest = reranker_weights(config, name)
-    if digest:
-        yield Check("reranker files", "ok", f"{name}: {digest[:12]} (nothing to compare it with)")
+    roles = {
+        "reranker": reranker_name(config, config.settings.rerank),
+        "gate": gate_name(config, config.settings.gate),
+    }
+    for role, name in roles.items():
+        folder = weights_folder(config, name)
+        if folder is None:
+            continue
+        source, files = pulled(folder), verify_pulled(folder)
+        detail = f"{name}: {weights_digest(folder)[:12]} (nothing to compare it with)"
+        if source is not None:
+            at = f"{source.host} at {source.commit[:12]}"
+            detail = f"{name}: all {files} files have the sha256 that they had at {at}"
+        yield Check(f"{role} files", "ok", detail)
+
+
+def _token_files(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.build.models import models_dir
+    from ragstream_core.models.token_files import TOKEN_FILES, token_folder, verified
+
+    for file in TOKEN_FILES.values():
+        if not (token_folder(models_dir(config)) / file.file_name).exists():
+            continue
+        try:
+            verified(file, models_dir(config))
+        except WeightsMismatch as error:
+            yield Check(f"token file {file.name}", "fail", error.message, error.hint)
+        else:
+            yield Check(f"token file {file.name}", "ok", "it has its sha256")
 
 
 def _reranker(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.build.models import MODEL_FREE, models_dir, reranker_name
+    from ragstream_core.build.models import MODEL_FREE, reranker_name
 
     settings = config.settings.rerank
     name = reranker_name(config, settings)
@@ -165,12 +194,11 @@ def _reranker(config: AppConfig) -> Iterator[Check]:
     if settings.backend != "auto":
         yield Check("reranker", "ok", f"{name} (rerank.backend={settings.backend})")
         return
-    folder = models_dir(config) / settings.model
     yield Check(
         "reranker",
         "warn",
         f"{name}; the cross-encoder {settings.model} is not on this machine",
-        f"on a machine with network: hf download {settings.model} --local-dir {folder}",
+        "ragstream models pull reranker",
     )
 
 
@@ -199,7 +227,9 @@ def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:
     if weights:
         return Check(what, "ok", f"{name}, sha256 {weights[:12]}")
     place = models_dir(config) / name.replace(":", "/")
-    step = f"put its folder into {place}, or set {setting} to auto"
+    step = f"ragstream models pull {name}, or put its folder into {place}"
+    if ":" in name:  # FlashRank's: no model of a hub
+        step = f"put its folder into {place}, or set {setting} to auto"
     return Check(what, "fail", f"the weights of {name} are not here", step)
 
 

@@ -38,6 +38,7 @@ CONFIG_NAME = "ragstream.yaml"
 PREFIX = "RAGSTREAM_"
 SHORT_NAMES: dict[str, tuple[str, str] | None] = {
     "RAGSTREAM_DATA_DIR": ("paths", "data_dir"),
+    "HF_ENDPOINT": ("hub", "url"),
     "RAGSTREAM_CONFIG": None,
     "RAGSTREAM_TEST_MODELS": None,
 }

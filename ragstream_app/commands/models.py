@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragstream_app.pulling import pulled_by_name
 from ragstream_app.session import emit_json, session_of
 
 if TYPE_CHECKING:
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 FAILED = 1
 REFUSED = 3
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME",
+        show_default=False,
+        help="`reranker`, `gate`, `embedder` (the model of your settings), `organisation/model` "
+        "with `@revision` if need be, or a token file: `o200k_base`, `cl100k_base`.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Fetch without asking.")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
 
@@ -52,15 +63,29 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
         typer.echo(f"  next: set provider.model to one of these; {printable(wanted)} is not here")
 
 
-def pull(ctx: typer.Context, as_json: Json = False) -> None:
-    """Say which models are missing and which command fetches each.
+def pull(
+    ctx: typer.Context,
+    names: Names = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Fetch models into the data root, after asking; without a NAME say which ones are missing.
 
-    RAGstream itself fetches nothing: run the commands where there is network.
+    Only safetensors and ONNX files are taken, checked by their digest, and put in place as a whole.
+    The same command goes on where it was stopped.
 
     Raises:
         Exit: With 1, where something is missing.
+        UsageError: Nobody can be asked: say --yes.
+        Refused: Somebody said no, or what the hub offers is refused.
+        OperationFailed: The hub cannot be reached, or has no such model.
     """
     config = session_of(ctx).workspace().config
+    if names:
+        folders = [str(pulled_by_name(config, name, yes=yes)) for name in dict.fromkeys(names)]
+        if as_json:
+            emit_json(folders)
+        return
     missing = _missing(config)
     if as_json:
         emit_json([{"model": name, "command": command} for name, command in missing])

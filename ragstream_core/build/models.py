@@ -225,6 +225,8 @@ def reranker_weights(config: AppConfig, name: str) -> str:
     Raises:
         OSError: A file cannot be read.
     """
+    if name in MODEL_FREE:
+        return ""
     from ragstream_core.models.cross_encoder import weights_digest
 
     folder = weights_folder(config, name)

@@ -104,7 +104,7 @@ def find_model(model: str, models_dir: Path) -> Path:
     if cached is None:
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
-            hint=f"put the model's folder under {models_dir / model}, "
+            hint=f"ragstream models pull {model}, or put its folder under {models_dir / model}, "
             f"or set embeddings.model to {DEFAULT_MODEL}",
         )
     return cached

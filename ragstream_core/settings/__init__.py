@@ -30,6 +30,7 @@ from ragstream_core.settings.services import (
     DocumentationConfig,
     EvaluationConfig,
     FactsConfig,
+    HubConfig,
     PageConfig,
     ProviderConfig,
 )
@@ -53,6 +54,7 @@ class Settings(Section):
     memory: MemoryConfig = Field(default_factory=MemoryConfig)
     agents: AgentsConfig = Field(default_factory=AgentsConfig)
     provider: ProviderConfig = Field(default_factory=ProviderConfig)
+    hub: HubConfig = Field(default_factory=HubConfig)
     vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
     facts: FactsConfig = Field(default_factory=FactsConfig)
     documentation: DocumentationConfig = Field(default_factory=DocumentationConfig)

@@ -50,6 +50,16 @@ class ProviderConfig(Section):
     script: str = Field("", description="For `scripted`: a YAML file of answers.")
 
 
+class HubConfig(Section):
+    """Where `ragstream models pull` fetches models; nothing else ever goes there."""
+
+    url: str = Field(
+        "https://huggingface.co",
+        description="A hub that speaks Hugging Face's protocol; https, or on this machine.",
+    )
+    max_gb: float = Field(2.0, gt=0, le=1000, description="Most gigabytes of one model.")
+
+
 class DocumentationConfig(Section):
     """Test specifications, `ragstream spec`."""
 

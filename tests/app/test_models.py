@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragstream_core.embedders import weights
+from tests.hub_server import HubServer
+from tests.unit.models.test_cross_encoder import build
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -106,6 +108,43 @@ def test_verify_finds_a_changed_file(data, run, monkeypatch, tmp_path):
     vocabulary.write_bytes(vocabulary.read_bytes()[:-1] + b"x")
     code, out, _ = run("models", "verify")
     assert code == 3 and "vocab.txt" in out and "sha256" in out
+
+
+@pytest.fixture
+def hub(data, monkeypatch, tmp_path):
+    """A hub that has a tiny random cross-encoder."""
+    folder = build(tmp_path / "source")
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with HubServer(files) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("RAGSTREAM_RERANK__MODEL", "acme/tiny")
+        yield server
+        server.shutdown()
+
+
+def test_a_pulled_cross_encoder_is_the_one_that_ranks(names, hub, run, indexed, monkeypatch):
+    monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "auto")
+    assert "ragstream models pull reranker" in run("models", "pull")[1]
+    code, _, err = run("models", "pull", "reranker", "--yes")
+    assert code == 0, err
+    assert "acme/tiny at c0ffee" in err and "licence apache-2.0" in err
+    checks = {row["name"]: row for row in json.loads(run("models", "verify", "--json")[1])}
+    assert checks["reranker"]["detail"].startswith("acme/tiny, sha256")
+    assert "files have the sha256" in checks["reranker files"]["detail"]
+    assert run("prompt", "How is the lock turned on?", "-p", "manual")[0] == 0
+    (record,) = (indexed / "prompts").rglob("record.json")
+    assert json.loads(record.read_text())["inputs"]["models"]["reranker"] == "acme/tiny"
+    weights_file = indexed / "models" / "acme" / "tiny" / "model.safetensors"
+    weights_file.write_bytes(weights_file.read_bytes()[:-1] + b"x")
+    code, out, _ = run("models", "verify")
+    assert code == 3 and "model.safetensors is not what was pulled" in out
+
+
+def test_nothing_is_fetched_without_consent(names, hub, run, data):
+    code, _, err = run("models", "pull", "acme/tiny")
+    assert code == 2 and "nobody is there to agree" in err and "say --yes" in err
+    assert not (data / "models" / "acme").exists()
+    assert not any("resolve" in path for path, _ in hub.seen)
 
 
 def test_a_scripted_model_needs_nothing(data, run, monkeypatch):
