@@ -227,9 +227,9 @@ def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:
     if weights:
         return Check(what, "ok", f"{name}, sha256 {weights[:12]}")
     place = models_dir(config) / name.replace(":", "/")
-    step = f"ragstream models pull {name}, or put its folder into {place}"
-    if ":" in name:  # FlashRank's: no model of a hub
-        step = f"put its folder into {place}, or set {setting} to auto"
+    step = f"put its folder into {place}, or set {setting} to auto"
+    if ":" not in name:  # FlashRank's are no models of a hub
+        step = f"ragstream models pull {name}, or {step}"
     return Check(what, "fail", f"the weights of {name} are not here", step)
 
 

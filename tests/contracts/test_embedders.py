@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.embedders import registry
+from ragstream_core.embedders.base import EmbeddingBackend
 
 TEXTS = [
     "Hybrid retrieval mixes BM25 with dense vectors.",
@@ -20,9 +21,21 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["onnx", "sentence_transformers", "hashed"])
+class Vowels(EmbeddingBackend):
+    """What a person writes: one method, rows of any length, nothing for the empty text."""
+
+    def embed_documents(self, texts):
+        return [[text.count(vowel) for vowel in "aeiou"] for text in texts]
+
+
+@pytest.fixture(scope="module", params=["onnx", "sentence_transformers", "hashed", "own"])
 def backend(request):
-    return request.param
+    if request.param != "own":
+        yield request.param
+        return
+    registry.register_embedding_backend("own", Vowels)
+    yield "own"
+    registry.unregister_embedding_backend("own")
 
 
 @pytest.fixture(scope="module")

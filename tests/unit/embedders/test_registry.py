@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ragstream_core.embedders import registry
+from ragstream_core.embedders.base import EmbeddingBackend
 from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.errors import EmbeddingFailed, UnknownSetting, UsageError
 
 
 @pytest.fixture
@@ -57,3 +59,54 @@ def test_unknown_names_and_models(tmp_path):
     for function in (registry.create_embeddings, registry.embed_fingerprint):
         with pytest.raises(UnknownSetting, match="BAAI"):
             function("onnx", model="BAAI/bge-small-en-v1.5", models_dir=tmp_path)
+
+
+class Lengths(EmbeddingBackend):
+    def embed_documents(self, texts):
+        return np.array([[len(text), text.count(" "), 1.0] for text in texts])
+
+
+def test_one_method_makes_a_backend(tmp_path):
+    made = Lengths()
+    assert (made.name, made.dimension, made.device) == ("Lengths", 3, "cpu")
+    rows = made.embed_documents(["a", "a b", ""])
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
+    assert np.array_equal(made.embed_queries(["a b"])[0], rows[1])
+    path = f"{__name__}:Lengths"
+    assert registry.embed_fingerprint(path, models_dir=tmp_path) == made.fingerprint
+
+
+def test_a_fingerprint_follows_the_version_and_the_class():
+    class Later(Lengths):
+        version = 2
+
+    class Renamed(Lengths):
+        name = "other"
+
+    found = {made().fingerprint for made in (Lengths, Later, Renamed)}
+    assert len(found) == 3
+
+
+def test_what_a_method_inherits_is_not_wrapped_twice():
+    class Child(Lengths):
+        pass
+
+    assert np.array_equal(Child().embed_documents(["a b"]), Lengths().embed_documents(["a b"]))
+
+
+@pytest.mark.parametrize("bad", [[1.0, 2.0], [[1.0], [2.0]], [["x"]], None, [[float("nan"), 1.0]]])
+def test_what_is_no_vector_is_refused(bad):
+    class Bad(EmbeddingBackend):
+        def embed_documents(self, texts):
+            return bad
+
+    with pytest.raises(EmbeddingFailed):
+        Bad().embed_documents(["a"])
+
+
+def test_a_class_without_the_method_cannot_be_made():
+    class Nothing(EmbeddingBackend):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Nothing()
