@@ -30,10 +30,10 @@ from ragstream_core.prompting.reparse import (
     split_system,
     text_tokens,
 )
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.prompting.tokens import ScriptTokenCounter
 from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
 
-COUNTER = HeuristicTokenCounter()
+COUNTER = ScriptTokenCounter()
 ASKS = [
     "How does the gate rank candidates?",
     "# Task\nFix the cache in app.py\n# Format\na table\n# Audience\noperators",

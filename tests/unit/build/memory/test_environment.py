@@ -55,7 +55,7 @@ def test_cache_and_its_score_say_when_an_answer_is_given_again(monkeypatch, spac
 
 
 @pytest.mark.parametrize(
-    ("window", "tokens", "most"), [("2", "256", 2), ("4", "256", 4), ("9", "20", 1)]
+    ("window", "tokens", "most"), [("2", "256", 2), ("4", "256", 4), ("9", "32", 1)]
 )
 def test_window_and_tokens_bound_the_digest(monkeypatch, space, tmp_path, window, tokens, most):
     for n in range(8):
