@@ -179,7 +179,6 @@ def opens(port, **headers) -> bool:
         return stream.recv(200).startswith(b"HTTP/1.1 101")
 
 
-@pytest.mark.slow
 def test_foreign_pages_reach_nothing_of_the_page(data):
     with page_server() as port:
         own = f"http://{HOST}:{port}"
@@ -203,7 +202,6 @@ def test_foreign_pages_reach_nothing_of_the_page(data):
         assert status == 403, "Streamlit's own token is asked for behind the guard"
 
 
-@pytest.mark.slow
 def test_a_stranger_sees_a_form_and_nothing_else(data):
     data.mkdir(exist_ok=True)
     path = passwords.password_file(AppConfig.load())
@@ -231,7 +229,6 @@ def test_a_stranger_sees_a_form_and_nothing_else(data):
         assert not opens(port, **own, Cookie=cookie[:-1])
 
 
-@pytest.mark.slow
 def test_guesses_come_one_at_a_time(data):
     from concurrent.futures import ThreadPoolExecutor
 

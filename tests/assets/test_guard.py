@@ -200,7 +200,6 @@ def servers(tmp_path_factory):
             yield Running(guarded, instance), Running(open_, instance), context
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBES)
 def test_a_foreign_request_changes_nothing(servers, name):
     guarded, open_, _ = servers
@@ -213,7 +212,6 @@ def test_a_foreign_request_changes_nothing(servers, name):
         assert open_.state() != before, f"without a guard it has an effect: {answer}"
 
 
-@pytest.mark.slow
 def test_a_foreign_page_gets_no_web_socket(servers):
     guarded, open_, _ = servers
     own = f"http://127.0.0.1:{guarded.port}"
@@ -232,7 +230,6 @@ def test_a_foreign_page_gets_no_web_socket(servers):
         assert open_.socket_opens(origin, host), (origin, host)
 
 
-@pytest.mark.slow
 def test_our_own_requests_go_through(servers):
     guarded, _, _ = servers
     own = {"Origin": "http://{own}", "Sec-Fetch-Site": "same-origin"}
@@ -250,7 +247,6 @@ def test_our_own_requests_go_through(servers):
     assert b"LaunchRunSuccess" in answer and guarded.state() != before
 
 
-@pytest.mark.slow
 def test_no_other_site_may_frame_the_pages(servers):
     guarded, _, _ = servers
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", guarded.port)) as connection:
@@ -258,7 +254,6 @@ def test_no_other_site_may_frame_the_pages(servers):
         assert connection.getresponse().headers.get_all("X-Frame-Options") == ["SAMEORIGIN"]
 
 
-@pytest.mark.slow
 def test_a_killed_code_server_is_started_again(servers):
     guarded, _, context = servers
     assert revive(context) == []

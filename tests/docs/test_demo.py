@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 BLOCK = re.compile(r"(?<=lines shortened\):\n\n```\n)(.*?)(?=```)", re.DOTALL)
@@ -95,6 +97,7 @@ def missing(shown: str, output: str) -> list[str]:
     return absent
 
 
+@pytest.mark.slow
 def test_the_readme_shows_what_the_demo_prints(tmp_path):
     shown = BLOCK.search(README.read_text(encoding="utf-8"))
     assert shown is not None and len(shown[1].splitlines()) >= 20
