@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -31,6 +32,17 @@ PAGES = {
     ),
     "settings.yaml": "retrieval:\n  top_k: 50\n  tau: 9.0\n",
 }
+
+
+@pytest.fixture(autouse=True, scope="session")
+def packages_read_once() -> Iterator[None]:
+    """A page under test looks for components in every installed package: once is enough."""
+    from streamlit.components.v2 import manifest_scanner as scanner
+
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(scanner.scan_component_manifests)
+        patch.setattr(scanner, "scan_component_manifests", once)
+        yield
 
 
 @pytest.fixture(autouse=True)
