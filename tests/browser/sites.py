@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Page
 
+from ragstream_app.serving.ports import answers
+
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build" / "screenshots"
 START_S = 120.0
@@ -81,10 +83,12 @@ def running(
     *words: str,
     environment: dict[str, str] | None = None,
     ingest: Sequence[str] = (),
+    page_alone: bool = False,
 ) -> Iterator[Site]:
     """Start `ragstream up` on free ports over a data root; stop it whatever happens.
 
     The projects in ``ingest`` are ingested before, else the folder sensor may be at it already.
+    With ``page_alone`` only the page's server is started, as `up` does it; nothing is recorded.
     """
     ports = free_port(), free_port()
     settings = {
@@ -98,19 +102,19 @@ def running(
     outside = {k: v for k, v in os.environ.items() if not k.startswith(("RAGSTREAM_", "MEMORY_"))}
     everything = {**outside, **settings, **(environment or {})}
     site = Site(data, *(f"http://127.0.0.1:{port}" for port in reversed(ports)), everything)
+    flags = ["--port", str(ports[0]), "--page-port", str(ports[1])]
+    command = [sys.executable, "-m", "ragstream_app.cli", "up", *flags, *words]
+    if page_alone:
+        everything |= {"RAGSTREAM_PAGE__PORT": str(ports[1]), "RAGSTREAM_DAGSTER__RECORD": "none"}
+        command = [sys.executable, "-m", "ragstream_app.serving.page"]
     for project in ingest:
         site.ragstream("ingest", project)
-    command = [sys.executable, "-m", "ragstream_app.cli", "up"]
-    flags = ["--port", str(ports[0]), "--page-port", str(ports[1])]
-    log = data.parent / "up.log"
+    log, health = data.parent / "up.log", f"{site.page}/_stcore/health"
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, *flags, *words],
-            stdout=out, stderr=out, env=everything, cwd=data.parent,
-        )  # fmt: skip
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=everything, cwd=data.parent)
     try:
         deadline = time.monotonic() + START_S
-        while b"Ctrl-C" not in log.read_bytes():
+        while b"Ctrl-C" not in log.read_bytes() and not (page_alone and answers(health)):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)

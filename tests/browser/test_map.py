@@ -23,8 +23,7 @@ def site(tmp_path_factory):
     raw = Site(data, "", "", {})
     raw.write("manual", "locks.md", LOCKS)
     raw.write("manual", EVIL, TEXT)
-    quiet = {"RAGSTREAM_DAGSTER__RECORD": "none"}
-    with running(data, environment=quiet, ingest=["manual"]) as started:
+    with running(data, ingest=["manual"], page_alone=True) as started:
         yield started
 
 

@@ -16,8 +16,7 @@ WAIT_S = 90.0
 def site(tmp_path_factory):
     data = tmp_path_factory.mktemp("memory") / "data"
     Site(data, "", "", {}).write("manual", "locks.md", LOCKS)
-    quiet = {"RAGSTREAM_DAGSTER__RECORD": "none"}
-    with running(data, environment=quiet, ingest=["manual"]) as started:
+    with running(data, ingest=["manual"], page_alone=True) as started:
         for text in (SAID, EVIL):
             started.ragstream("history", "append", "--session", "s", "--user", text)
         yield started

@@ -31,7 +31,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def hostile(server, tmp_path_factory):
-    """`ragstream up` over documents whose texts and names are hostile as well."""
+    """The page over documents whose texts and names are hostile as well."""
     data = tmp_path_factory.mktemp("hostile") / "data"
     raw = Site(data, "", "", {})
     raw.write("manual", "locks.md", LOCKS)
@@ -42,15 +42,14 @@ def hostile(server, tmp_path_factory):
     environment = {
         "RAGSTREAM_PROVIDER__BASE_URL": server.url,
         "RAGSTREAM_PROVIDER__MODEL": "toy-1",
-        "RAGSTREAM_DAGSTER__RECORD": "none",
     }
-    with running(data, environment=environment, ingest=["manual"]) as site:
+    with running(data, environment=environment, ingest=["manual"], page_alone=True) as site:
         yield site
 
 
 @pytest.fixture
 def reader(browser, hostile):
-    """A tab that counts every request which leaves the page's own server, Dagster's included."""
+    """A tab that counts every request which leaves the page's own server."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(WAIT_S * 1000)
     page = context.new_page()
