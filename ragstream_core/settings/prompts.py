@@ -253,6 +253,10 @@ class MemoryConfig(Section):
     cache_min_score: float = Field(
         0.95, ge=0, le=1, description="Least cosine of two questions for one answer."
     )
+    cache_match: Literal["words", "paraphrase", "score"] = Field(
+        "paraphrase", description="What their words must be besides: the same; all of one in the "
+        "other, and no number or `not` more; or anything.",
+    )  # fmt: skip
 
 
 class AgentsConfig(Section):

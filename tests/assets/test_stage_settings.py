@@ -55,8 +55,8 @@ def test_each_setting_is_offered_by_a_stage_that_reads_it():
     }
     assert all(begun.values())
     later = {key for op in OPS[1:] for start in OWN[op] for key in begun[start]}
-    begun_with = {"cache", "cache_min_score", "index_name", "rolling_window", "summary_form",
-                  "summary_tokens"}  # fmt: skip
+    begun_with = {"cache", "cache_match", "cache_min_score", "index_name", "rolling_window",
+                  "summary_form", "summary_tokens"}  # fmt: skip
     assert set(chain_keys()) - later == {f"memory.{key}" for key in begun_with}
     assert _fields("build_prompt", "a3_nli_gate")["settings"].config_type.fields.keys() == {
         *(f"gate.{key}" for key in SECTIONS["gate"].model_fields),

@@ -25,7 +25,7 @@ from ragstream_core.history.clearing import cleared_since
 from ragstream_core.history.records import Turn
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.ingestion.names import decode_name
-from ragstream_core.memory.alike import same_words, stands_alone
+from ragstream_core.memory.alike import asks_the_same, stands_alone
 from ragstream_core.prompting.compose import history_texts
 from ragstream_core.records.identity import sha256_hex
 
@@ -91,8 +91,8 @@ class RagstackMemory:
     def maybe_answer(self, query: str) -> Found | None:
         """Return an earlier answer to what is asked now, None where none serves.
 
-        The nearest question wins, of equals the newest. It must hold under the same scope and be
-        of the same words: an embedder does not see every difference.
+        The nearest question wins, of equals the newest. It must hold under the same scope, and its
+        words be as near as `memory.cache_match` wants: an embedder does not see every difference.
 
         Args:
             query: The question.
@@ -112,7 +112,7 @@ class RagstackMemory:
         least = self.settings.cache_min_score
         for match in known.nearest(vector, scope=scope, least=least)[:LOOKED_AT]:
             turn = self._turn(match)
-            if turn and same_words(query, turn.user_text) and self._holds(inputs, turn):
+            if turn and self._is_asked_by(query, turn) and self._holds(inputs, turn):
                 answer = given_again(self._workspace, turn, session=self._session())
                 return Found(query, turn, match.score, answer, known.seq)
         return None
@@ -178,6 +178,9 @@ class RagstackMemory:
             if isinstance(turn, Turn) and turn.id == match.asked.turn:
                 return turn if sha256_hex(turn.user_text) == match.asked.sha256 else None
         return None
+
+    def _is_asked_by(self, query: str, turn: Turn) -> bool:
+        return asks_the_same(query, turn.user_text, self.settings.cache_match)
 
     def _holds(self, inputs: PromptInputs, turn: Turn) -> bool:
         """Whether the files that the answer speaks of are what they were."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
 
 _OF_ONE_QUESTION = ("text", "now", "time_zone", "history", "receipts", "query_vectors")
-_OF_THE_CACHE = ("cache", "cache_min_score")
+_OF_THE_CACHE = ("cache", "cache_match", "cache_min_score")
 
 
 def scope_of(workspace: Workspace, inputs: PromptInputs, model: ChatModel) -> str:

@@ -17,6 +17,7 @@ GIVEN = {
     "enabled": "true", "cache": "false", "index_name": "mine", "top_k": "2", "max_tokens": "90",
     "max_chars": "800",
     "summary_tokens": "77", "summary_form": "llm", "rolling_window": "2", "cache_min_score": "0.5",
+    "cache_match": "words",
 }  # fmt: skip
 
 
@@ -52,6 +53,20 @@ def test_cache_and_its_score_say_when_an_answer_is_given_again(monkeypatch, spac
         talk = chat(here, settings={"retrieval.top_k": len(given) + 3})
         talk.ask(QUESTION)
         assert talk.ask(near if "1.0" in given.values() else QUESTION).origin == origin
+
+
+def test_match_says_how_near_the_words_must_be(monkeypatch, space, tmp_path):
+    more = "Who holds the project lock of the catalog under Linux?"
+    other = "Who may drop the project lock of the catalog?"
+    expected = {"words": ("model", "model"), "paraphrase": ("cached", "model"),
+                "score": ("cached", "cached")}  # fmt: skip
+    for depth, (match, origins) in enumerate(expected.items()):
+        given = {"enabled": "1", "cache_match": match, "cache_min_score": "0.3"}
+        here = with_memory(monkeypatch, tmp_path, **given)
+        for asked, origin in zip((more, other), origins, strict=True):
+            talk = chat(here, settings={"retrieval.top_k": 10 + 2 * depth + (asked == more)})
+            assert talk.ask(QUESTION).origin == "model"
+            assert talk.ask(asked).origin == origin
 
 
 @pytest.mark.parametrize(
