@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ragstream_app.session import note
 from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage
 from ragstream_core.prompting.compose import injected
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ragstream_assets.recording.walks import RecordedPrompt
+    from ragstream_core.build.estimating import Estimate
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.orchestration.again import Asking
     from ragstream_core.orchestration.inputs import PromptRequest
@@ -33,6 +35,12 @@ class Outcome:
     warnings: list[str]
     compared: dict[str, Any] = field(default_factory=dict)
     recorded: RecordedPrompt | None = field(default=None, repr=False)
+    expected: Estimate | None = None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What sending it to the model that it is meant for costs, where both are known."""
+        return self.expected.price(self.tokens, 0) if self.expected and self.text else None
 
     @property
     def text(self) -> str:
@@ -67,6 +75,7 @@ class Outcome:
             "model_target": self.prompt.model_target,
             "super_prompt": self.text,
             "tokens": self.tokens,
+            "cost_usd": self.cost_usd,
             "token_tree": self.prompt.extras.get("token_tree", {}),
             "selection": list(self.prompt.final_selection_ids),
             "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
@@ -78,6 +87,44 @@ class Outcome:
             "timings_ms": {op: round(ms, 3) for op, ms in self.timings_ms.items()},
             **told,
         }
+
+
+def announced(workspace: Workspace, request: PromptRequest) -> Estimate | None:
+    """Say which model a prompt is meant for and what it may cost, before it is built.
+
+    Args:
+        workspace: The data root.
+        request: What is asked.
+
+    Returns:
+        The estimate; None where the settings name no such model.
+
+    Raises:
+        RagstreamError: An unknown task or setting, or the provider's settings are wrong.
+    """
+    from ragstream_core.build.estimating import estimate
+
+    config = workspace.config.with_task(request.task, explicit=request.settings)
+    if not config.settings.prompt.model_target:
+        return None
+    found = estimate(config)
+    note(estimated(found))
+    return found
+
+
+def estimated(found: Estimate) -> str:
+    """Return what a prompt may take of its model, on one line for people."""
+    from ragstream_app.rendering import printable
+
+    window = f" of a window of {found.window_tokens:,}" if found.window_tokens else ""
+    name = printable(found.model) or "a model that is not chosen yet"
+    most = f"for {name}: at most {found.budget_tokens:,} tokens{window}"
+    sent, answered = found.most_usd, found.answer_usd
+    if sent is None or answered is None:
+        return f"{most}; price unknown"
+    if not sent and not answered:
+        return f"{most}; free"
+    return f"{most}, ${sent:.4f}, and ${answered:.4f} for each 1,000 tokens of the answer"
 
 
 def ask(

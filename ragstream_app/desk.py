@@ -221,7 +221,10 @@ def _changes(
 
 
 def _chain(request: PromptRequest, workspace: Workspace) -> ChainSettings:
-    return workspace.config.with_task(request.task, explicit=request.settings).chain()
+    from ragstream_core.build.budgets import within_window
+
+    chosen = workspace.config.with_task(request.task, explicit=request.settings)
+    return within_window(chosen.chain())
 
 
 def _text(value: Any) -> str:

@@ -167,6 +167,7 @@ def print_prompt(outcome: Outcome, places: Sequence[str] = ()) -> None:
     first = f"key {key}" if key else "nothing is kept of it"
     if outcome.prompt.model_target:
         first += f" · for {printable(outcome.prompt.model_target)}"
+        first += f", ${outcome.cost_usd:.4f}" if outcome.cost_usd else ""
     chunks = len(outcome.prompt.final_selection_ids)
     took = "from its record" if outcome.asked else f"{seconds:.2f} s"
     note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {took}{run}{where}")

@@ -77,6 +77,7 @@ def ask(
     from ragstream_core.orchestration.inputs import PromptRequest
 
     settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
+    settings = ({"prompt.model_target": model} if model else {}) | settings
     request = PromptRequest(
         text=read_text(text),
         projects=tuple(dict.fromkeys(projects or [])),

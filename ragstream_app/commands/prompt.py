@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragstream_app.asking import ask, settle
+from ragstream_app.asking import announced, ask, settle
 from ragstream_app.commands import prompt_options as options
 from ragstream_app.delivery import Target, deliver
 from ragstream_app.prompt_words import changed_files, read_text, setting_values
@@ -41,6 +41,7 @@ def prompt(
     as_of: options.AsOf = 0,
     stale: options.Stale = "warn",
     session: options.Session = "",
+    model_target: options.ModelTarget = "",
     assignments: options.Assignments = None,
     out: options.Out = None,
     copy: options.Copy = False,
@@ -61,6 +62,7 @@ def prompt(
     from ragstream_core.orchestration.inputs import PromptRequest
 
     settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
+    settings |= {"prompt.model_target": model_target} if model_target else {}
     request = PromptRequest(
         text=read_text(text),
         projects=tuple(dict.fromkeys(projects or [])),
@@ -78,8 +80,10 @@ def prompt(
     changed = [] if stale == "ok" or as_of else changed_files(workspace, request.projects)
     if changed and stale == "refuse":
         raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    expected = announced(workspace, request)
     recorded = is_recorded(workspace, wanted=not no_record)
     outcome = ask(workspace, request, op, record=recorded, fresh=fresh)
+    outcome = replace(outcome, expected=expected)
     outcome.warnings[:0] = changed
     if without:
         from ragstream_core.build.explaining.what_if import compared_with

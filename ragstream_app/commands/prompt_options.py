@@ -79,6 +79,13 @@ Session = Annotated[
         metavar="NAME", help="The conversation it belongs to: its newest turns are shown verbatim."
     ),
 ]
+ModelTarget = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="The model it is meant for: bounds the budget, and its price is told first.",
+    ),
+]
 Fresh = Annotated[
     bool,
     typer.Option(

@@ -69,9 +69,7 @@ def _sending(step: Step) -> None:
         return
     hindrance = model_choice.hindrance(asked)
     prepared = None if hindrance else _prepared(step, asked)
-    picker, send, told = st.columns([4, 1, 5], gap="small", vertical_alignment="bottom")
-    with picker:
-        model_choice.show(asked)
+    send, told = st.columns([1, 9], gap="small", vertical_alignment="bottom")
     with told:
         if prepared is not None:
             model_choice.tell(prepared)

@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from ragstream_app.panels.markup import literal
-from ragstream_app.panels.shared import report, workspace
+from ragstream_app.panels.shared import (
+    MODEL_KEY,
+    TASK_KEY,
+    changed_settings,
+    report,
+    target,
+    workspace,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.answering.answer import Prepared
     from ragstream_core.ports import ChatModel
 
-MODEL_KEY = "answer_model"
 LISTED_KEY = "answer_models"
 LISTING_S = 10.0
 """Seconds that a list of models may take."""
@@ -60,7 +66,7 @@ def show(asked: ChatModel) -> None:
         key=MODEL_KEY,
         accept_new_options=True,
         placeholder="List the models, or type a name",
-        help="Answers only; the agents follow provider.model.",
+        help="The prompt is built for it, within its window; agents follow provider.model.",
     )
     button.button(
         "List models",
@@ -113,6 +119,16 @@ def tell(prepared: Prepared) -> None:
         badge.badge("another machine", color="orange")
         sent += ": the question, the excerpts, files and conversation that the Super-Prompt shows"
     line.text(f"{sent}; {price(asked, prepared)}")
+
+
+def expect() -> None:
+    """Say which model the prompt is meant for and what it may take, before anything is built."""
+    from ragstream_app.asking import estimated
+    from ragstream_core.build.estimating import estimate
+
+    task = str(st.session_state.get(TASK_KEY, ""))
+    explicit = {**target(), **changed_settings()}
+    st.text(estimated(estimate(workspace().config.with_task(task, explicit=explicit))))
 
 
 def price(asked: ChatModel, prepared: Prepared) -> str:

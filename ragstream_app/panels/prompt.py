@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ragstream_app.failures import describe
 from ragstream_app.jobs import presses as jobs
 from ragstream_app.jobs.presses import RUN_ALL
-from ragstream_app.panels import dropped, projects
+from ragstream_app.panels import dropped, model_choice, projects
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.shared import (
     PROJECTS_KEY,
@@ -19,6 +20,7 @@ from ragstream_app.panels.shared import (
     report,
     request_now,
     run_link,
+    show_message,
     stale,
     super_prompt_key,
     workspace,
@@ -92,6 +94,7 @@ def show() -> None:
     busy = is_busy()
     _stages(busy)
     _everything(busy)
+    _model()
     dropped.show(busy=busy)
 
 
@@ -109,6 +112,15 @@ def _stages(busy: bool) -> None:
                 on_click=on_press,
                 args=(button,),
             )
+
+
+def _model() -> None:
+    """Draw who the prompt is for, and what it may take of that model before there is one."""
+    try:
+        model_choice.show(model_choice.model())
+        model_choice.expect()
+    except Exception as error:  # wrong settings of the provider, or of the other settings
+        show_message(describe(error))
 
 
 def _everything(busy: bool) -> None:

@@ -25,6 +25,7 @@ AS_OF_KEY = "as_of"
 DIFFS_KEY = "diffs"
 INJECT_KEY = "inject"
 LOCK_KEY = "lock"
+MODEL_KEY = "answer_model"
 OFF_KEY = "files_off"
 OTHERS_KEY = "other_settings"
 PERSIST_KEY = "persist"
@@ -128,11 +129,18 @@ def request_now(default: str = "") -> PromptRequest:
         diffs=diffs,
         off=tuple(sorted(n for n in state.get(OFF_KEY, set()) if n.partition("/")[0] in projects)),
         lock=bool(state.get(LOCK_KEY, False)),
-        settings={**changed_settings(), **kept},
+        settings={**target(), **changed_settings(), **kept},
         task=state.get(TASK_KEY, ""),
         as_of=0 if several else int(state.get(AS_OF_KEY, 0)),
         session=state.get(SESSION_KEY, ""),
     )
+
+
+def target() -> dict[str, Any]:
+    """Return the model that was picked, as the one that the prompt is meant for."""
+    picked = str(st.session_state.get(MODEL_KEY) or "")
+    own = str(workspace().config.settings.provider.model)
+    return {"prompt.model_target": picked} if picked not in ("", own) else {}
 
 
 def stale() -> list[str]:

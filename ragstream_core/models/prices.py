@@ -48,7 +48,20 @@ class Prices:
         return _from_table(self.endpoint, model, (input_tokens, output_tokens, cached_tokens))
 
 
-def _from_table(endpoint: Endpoint, model: str, tokens: tuple[int, int, int]) -> float | None:
+def table_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
+    """Return what a model costs in US dollars wherever it is asked; None where no price is known.
+
+    Args:
+        model: As its provider knows it.
+        input_tokens: Tokens sent.
+        output_tokens: Tokens answered.
+    """
+    return _from_table(None, model, (input_tokens, output_tokens, 0))
+
+
+def _from_table(
+    endpoint: Endpoint | None, model: str, tokens: tuple[int, int, int]
+) -> float | None:
     from genai_prices import Usage, calc_price
 
     try:
@@ -57,7 +70,8 @@ def _from_table(endpoint: Endpoint, model: str, tokens: tuple[int, int, int]) ->
             output_tokens=tokens[1],
             cache_read_tokens=min(tokens[2], tokens[0]),
         )
-        price = calc_price(usage, model, provider_api_url=endpoint.base_url)
+        url = endpoint.base_url if endpoint else None
+        price = calc_price(usage, model, provider_api_url=url)
         return float(price.total_price)
     except (LookupError, ValueError, ArithmeticError):
         return None

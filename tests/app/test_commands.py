@@ -14,7 +14,7 @@ QUESTION = "How does the exact file lock restrict a prompt?"
 INGEST_FILES = {"scanned", "new", "updated", "touched", "unchanged", "deleted", "skipped"}
 PROMPT = {
     "prompt_key", "from_record", "run_id", "stage", "model_target", "super_prompt", "tokens",
-    "token_tree", "selection", "files", "warnings", "events", "llm", "timings_ms",
+    "cost_usd", "token_tree", "selection", "files", "warnings", "events", "llm", "timings_ms",
 }  # fmt: skip
 
 
@@ -315,3 +315,18 @@ def test_an_export_is_written_whole_and_replaces_nothing_unasked(indexed, run, m
     assert Path("manual.arrow").read_bytes() == whole
     assert run("index", "export", "manual", "--generation", "7", "--out", "x.arrow")[0] == 1
     assert not Path("x.arrow").exists() and run("index", "export", "nowhere")[0] == 1
+
+
+def test_the_model_it_is_meant_for_bounds_the_budget_and_is_priced_first(indexed, run):
+    asked = ("prompt", QUESTION, "-p", "manual", "--set", "prompt.model_window=1600")
+    code, out, err = run(*asked, "--model-target", "gpt-4o", "--json")
+    made = json.loads(out)
+    assert code == 0 and made["model_target"] == "gpt-4o"
+    first = err.splitlines()[0]
+    assert first.startswith("for gpt-4o: at most 1,200 tokens of a window of 1,600, $0.0030, and $")
+    assert 0 < made["tokens"] <= 1200
+    assert made["cost_usd"] == pytest.approx(made["tokens"] * 2.5e-6)
+    code, out, err = run(*asked, "--model-target", "made-up-7b")
+    assert code == 0 and "for made-up-7b: at most 1,200 tokens" in err and "price unknown" in err
+    plain = prompt(run)
+    assert plain["model_target"] == "" and plain["cost_usd"] is None

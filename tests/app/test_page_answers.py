@@ -462,3 +462,21 @@ def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, monkeypatc
     found = instance_of(open_workspace().data_dir).fetch_observations(AssetKey(ANSWERS), limit=9)
     (row,) = [record.asset_observation.metadata for record in found.records]
     assert row["prompt_run"].value == page.session_state["desk"].last.run_id != ""
+
+
+def test_model_and_cost_are_there_before_the_prompt_and_bound_it(opened, monkeypatch):
+    page = opened(built=False)
+    assert "for llama3.2: at most 6,000 tokens; free" in texts(page)
+    page.session_state["other_settings"] = "prompt.model_window = 1600"
+    page.session_state["answer_models"] = ["gpt-4o"]
+    page.run()
+    page.selectbox(key="answer_model").set_value("gpt-4o")
+    page.run()
+    assert not page.exception
+    assert "for gpt-4o: at most 1,200 tokens of a window of 1,600, $0.0030" in texts(page)
+    page.session_state["prompt_text"] = QUESTION
+    page.session_state["projects"] = ["manual"]
+    click(page.run(), "Run all")
+    made = page.session_state["desk"].last.prompt
+    assert made.model_target == "gpt-4o"
+    assert made.extras["token_tree"]["total"] <= 1200

@@ -11,7 +11,7 @@ from ragstream_app.panels import model_choice
 from ragstream_app.panels.chat.turns import MARKERS_KEY
 from ragstream_app.panels.markup import literal
 from ragstream_app.panels.retrieval import help_of
-from ragstream_app.panels.shared import SETTING, given, show_message
+from ragstream_app.panels.shared import MODEL_KEY, SETTING, given, show_message
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
@@ -50,8 +50,8 @@ def _model(asked: ChatModel) -> None:
     """Draw the choice of the model; the Answer panel has the same one."""
     state = st.session_state
     mine = state.get(CHOSEN_KEY)
-    if mine and model_choice.MODEL_KEY not in state:
-        state[model_choice.MODEL_KEY] = mine
+    if mine and MODEL_KEY not in state:
+        state[MODEL_KEY] = mine
     state[CHOSEN_KEY] = model_choice.chosen() or None
     listed = state.get(model_choice.LISTED_KEY, [])
     st.selectbox(
@@ -72,7 +72,7 @@ def _model(asked: ChatModel) -> None:
 
 
 def _on_model() -> None:
-    st.session_state[model_choice.MODEL_KEY] = st.session_state[CHOSEN_KEY]
+    st.session_state[MODEL_KEY] = st.session_state[CHOSEN_KEY]
 
 
 def _memory() -> bool:
