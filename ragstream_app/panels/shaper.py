@@ -98,6 +98,8 @@ def origin(step: Step, target: str) -> str:
         return "proposed by A2"
     if target in extras.get("explicit", ()):
         return "you wrote it"
+    if target in extras.get("persona", ()):
+        return "from the settings"
     return "default" if value_of(step.prompt, target) else "not set"
 
 

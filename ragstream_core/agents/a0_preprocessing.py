@@ -1,10 +1,12 @@
 """A0 · PreProcessing: what did the person write, and by which texts is it looked up?
 
 Reads ``extras["raw_text"]`` (or, on a fresh prompt, ``body["text"]``). Writes ``body`` from the
-canonical headers, and in ``extras``: ``raw_text``, ``format``, ``headers`` (unknown ones, kept and
-shown, not searched for), ``explicit`` (body keys the person set), ``segments``, ``query_pieces``,
-``filters`` where there are any; and Layer G, the newest turns verbatim, as ``recentConversation``.
-Never touches the wording; blanks stand where a filter stood. A prompt without a word is refused.
+canonical headers and, where they leave it open, from the persona; in ``extras``: ``raw_text``,
+``format``, ``headers`` (unknown ones, kept and shown, not searched for), ``explicit`` (body keys
+the person set), ``segments``, ``query_pieces``, and where there are any ``filters`` and ``persona``
+(body keys that the settings set); and Layer G, the newest turns verbatim, as
+``recentConversation``. Never touches the wording; blanks stand where a filter stood. A prompt
+without a word is refused.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ class Preprocessing:
             in the body); empty where there is none.
         notes: What the person should know about the conversation.
         left: Documents that the filters leave to search; None: not counted.
+        persona: ``system``, ``role``, ``tone`` where no header says them; empty ones do not count.
     """
 
     aliases: Mapping[str, str]
@@ -81,6 +84,7 @@ class Preprocessing:
     recent: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     left: int | None = None
+    persona: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Preprocess the raw prompt.
@@ -99,7 +103,8 @@ class Preprocessing:
         segments = segment_table(sections, rule)
         pieces, lost = self._pieces([s for s in sections if s.canon in CONTENT])
         result = advance(prompt, "preprocessed")
-        result.body = {**BODY_DEFAULTS, **prompt.body, "text": "", **body}
+        persona = self._persona(body)
+        result.body = {**BODY_DEFAULTS, **prompt.body, **persona, "text": "", **body}
         unknown = [
             {"name": s.name, "text": s.text, "span": list(s.span)}
             for s in sections
@@ -113,6 +118,8 @@ class Preprocessing:
             "segments": segments,
             "query_pieces": pieces,
         }
+        if persona:
+            result.extras["persona"] = sorted(persona)
         if filtered.filters:
             result.extras["filters"] = [asdict(f) for f in filtered.filters]
         if self.recent:
@@ -123,6 +130,11 @@ class Preprocessing:
         told = [*_events(kind, rule, unknown), *told, *_shown(self.recent)]
         put_notes(result, OP, events=told, warnings=warnings)
         return result
+
+    def _persona(self, body: Mapping[str, str]) -> dict[str, str]:
+        """Return what the settings say and the prompt does not; SYSTEM says the role as well."""
+        said = {*body, *(("role",) if "system" in body else ())}
+        return {key: text for key, text in self.persona.items() if text and key not in said}
 
     def _pieces(self, content: list[Section]) -> tuple[list[dict[str, Any]], int]:
         texts = [section.text for section in content]

@@ -28,9 +28,9 @@ def free_keys(prompt: SuperPrompt) -> set[str]:
     """Return the body keys the person left open, be they settled by the rules or not.
 
     A key is free when it is empty, still has its default, or holds A2's own earlier proposal, and
-    no header of the prompt set it; who writes SYSTEM has said the role as well.
+    neither a header of the prompt nor the settings set it; who says SYSTEM has said the role too.
     """
-    explicit = set(prompt.extras.get("explicit", []))
+    explicit = {*prompt.extras.get("explicit", []), *prompt.extras.get("persona", [])}
     explicit |= {"role"} if "system" in explicit else set()
     own = prompt.extras.get("shape", {}).get("headers", {})
     return {

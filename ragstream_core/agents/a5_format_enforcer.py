@@ -130,6 +130,7 @@ class FormatEnforcer:
                 [extras.get(k) for k in ("s_ctx", "cuts", "files", "diffs", "pool", "short_ids")],
                 [self.budget_tokens, self.counter.name, self.layout.hard_rules],
                 [self.layout.project_memory, self.layout.block_order, self.layout.recent_history],
+                [self.layout.user_template],
             ]
         )
 

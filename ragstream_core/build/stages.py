@@ -99,7 +99,9 @@ def _preprocessing(
 ) -> Stage:
     memory = ConversationMemory(workspace, inputs)
     stage = _a0(workspace, settings, inputs.texts["aliases"], memory)
-    return replace(stage, left=filtering.left(workspace, inputs))
+    given = settings.prompt
+    persona = {"system": given.system, "role": given.role, "tone": given.tone}
+    return replace(stage, left=filtering.left(workspace, inputs), persona=persona)
 
 
 def _shaper(
@@ -210,6 +212,7 @@ def _layout(inputs: PromptInputs, settings: ChainSettings) -> Layout:
         project_memory(inputs.texts),
         settings.prompt.block_order,
         settings.prompt.recent_history,
+        settings.prompt.user_template,
     )
 
 

@@ -21,7 +21,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "a3_nli_gate": 3,
     "a4_condenser": 3,
     "a2_audit": 2,
-    "a5_format_enforcer": 1,
+    "a5_format_enforcer": 2,
     "prompt_builder": 1,
 }
 """Op of the chain → its version."""

@@ -33,12 +33,14 @@ class Layout:
         project_memory: Text of ``project_memory.md``.
         block_order: ``authority`` (seed 000) or ``classic`` (seed 001: the task before S_CTX).
         recent_history: Whether the RECENT HISTORY block is shown where there is one.
+        user_template: Text around the task, with ``{task}``; empty: the task alone.
     """
 
     hard_rules: str = ""
     project_memory: str = ""
     block_order: Literal["authority", "classic"] = "authority"
     recent_history: bool = True
+    user_template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,8 @@ def _nonce(prompt: SuperPrompt, layout: Layout, framed: Texts) -> str:
         foreign += [safe_name(name) for name in cited]
         last = [(safe_name(name), shown_name(name)) for name in cited]
         foreign += [name for path, name in last if name not in path]  # the path was cut before it
-    own = [layout.hard_rules, layout.project_memory, *(prompt.body.values())]
+    own = [layout.hard_rules, layout.project_memory, layout.user_template]
+    own += prompt.body.values()
     own += [f"{h['name']}\n{h['text']}" for h in prompt.extras.get("headers", [])]
     return make_nonce([*(normalise(text).text for text in foreign), *own])
 
@@ -204,7 +207,8 @@ def compose(prompt: SuperPrompt, layout: Layout) -> Composed:
     cite = any(texts for _, texts, _ in framed)
     rules = (layout.hard_rules, layout.project_memory)
     blocks = render.system_blocks(_voice(prompt), rules, nonce=nonce, cite=cite)
-    task = render.task_block(prompt_md, _headers(prompt, prompt_md), nonce=nonce)
+    asked = render.wrapped(layout.user_template, prompt_md, prompt.body)
+    task = render.task_block(asked, _headers(prompt, prompt_md), nonce=nonce)
     sections: dict[str, Callable[[], render.Block]] = {render.TASK: lambda: task}
     if not is_locked(prompt):
         sections[render.S_CTX] = lambda: _s_ctx(prompt, nonce)

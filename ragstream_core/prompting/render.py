@@ -36,6 +36,7 @@ _FORMATS = (
 _UNWANTED = re.compile(
     r"\b(?:no|not|never|without|avoid|don't|instead of|rather than)\s(?:[\w-]{1,40}\s){0,2}$"
 )
+_PLACE = re.compile(r"\{(\w+)\}")
 _BEFORE = 100
 """So many characters are read before a format's name."""
 
@@ -153,8 +154,22 @@ def render_prompt_md(body: Mapping[str, str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def wrapped(template: str, prompt_md: str, body: Mapping[str, str]) -> str:
+    """Return the task within the person's own template; what the task says is put in as it is.
+
+    Args:
+        template: Holds ``{task}``, perhaps ``{role}``, ``{tone}`` …; empty: the task alone.
+        prompt_md: The task, as of `render_prompt_md`.
+        body: Values of the other places; one that is not set is an empty text.
+    """
+    if not template:
+        return prompt_md
+    values = {**body, "task": prompt_md}
+    return trusted(_PLACE.sub(lambda match: values.get(match[1], ""), template)).strip()
+
+
 def task_block(prompt_md: str, headers: Iterable[Mapping[str, str]], *, nonce: str) -> Block:
-    """Build the Task: Prompt_MD and the user's own sections that have no canonical name."""
+    """Build the Task: Prompt_MD, perhaps in its template, and the sections without a known name."""
     extra = [f"### {trusted(h['name'])}\n{trusted(h['text'])}" for h in headers]
     return _own(TASK, nonce, "\n\n".join([prompt_md, *extra]))
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from ragstream_core.settings.persona import Template, Voice
 from ragstream_core.settings.section import Names, Section
 from ragstream_core.settings.wording import Wording
 
@@ -132,6 +133,19 @@ class PromptConfig(Section):
     chars_per_token: float = Field(
         0.0, ge=0, le=100, description="Estimate by so many characters a token instead; 0: off."
     )
+    system: Voice = Field(
+        "", description="Who answers, where the prompt does not say; empty: `consultant`."
+    )
+    role: Voice = Field(
+        "", description="The role of who answers, where the prompt does not say; empty: A2's."
+    )
+    tone: Voice = Field(
+        "", description="The tone, where the prompt does not say; empty: `neutral`."
+    )
+    user_template: Template = Field(
+        "", description="Text around the task; must hold `{task}` once, may hold `{role}`, "
+        "`{tone}`, `{audience}`, `{depth}`; empty: the task alone.",
+    )  # fmt: skip
     answer_rules: Wording = Field(
         "", description="How a model is told to answer from documents; must hold `{refusal}`; "
         "empty: our wording.",
