@@ -133,6 +133,29 @@ def show(
         note(f"no such turn is kept{where}; next: ragstream history sessions")
 
 
+def summaries(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the summaries of old turns that prompts search, and how many answers cite them.
+
+    One that two answers cite is tagged SILVER by the next `ragstream history embed` and ranks
+    higher; `ragstream history tag ID --remove SILVER` takes that back for good.
+
+    Raises:
+        RagstreamError: The journal or the published selection cannot be read.
+    """
+    from ragstream_core.build.history.publishing import summaries as published
+
+    rows = published(session_of(ctx).workspace())
+    if as_json:
+        emit_json({"summaries": rows})
+        return
+    for row in rows:
+        tags = ", ".join(row["tags"])
+        typer.echo(f"{row['id']}  cited by {row['answers']} answers  {tags}".rstrip())
+        typer.echo(f"  {row['title']}")
+    if not rows:
+        note("no summary is published; history.summaries rolls old turns up")
+
+
 def sessions(ctx: typer.Context, as_json: Json = False) -> None:
     """List the conversations, the newest last."""
     from ragstream_core.build.history import turns

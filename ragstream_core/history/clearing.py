@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from ragstream_core.history.records import (
     checked_session,
 )
 from ragstream_core.history.segments import torn_files
+from ragstream_core.history.units import parse_history_chunk_id
 
 if TYPE_CHECKING:
     from ragstream_core.history.journal import Journal
@@ -141,9 +142,23 @@ def chosen(entries: Iterable[Entry], choice: Choice) -> list[Entry]:
             if given_again or choice.takes(record.session_id, record.timestamp):
                 found.append(entry)
                 ids.add(record.id)
-        elif isinstance(record, TagEdit | Fact) and (choice.everything or record.turn in ids):
+        elif isinstance(record, TagEdit | Fact) and (
+            choice.everything or record.turn in ids or _tells_of(record.turn, found)
+        ):
             found.append(entry)
     return found
+
+
+def _tells_of(identifier: str, found: Sequence[Entry]) -> bool:
+    """Whether an id is that of a summary of one of some turns."""
+    try:
+        session, first, last, _ = parse_history_chunk_id(identifier)
+    except ValueError:
+        return False
+    return any(
+        first <= e.seq <= last and isinstance(e.record, Turn) and e.record.session_id == session
+        for e in found
+    )
 
 
 def visible(journal: Journal) -> list[Entry]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragstream_core.chunking.sentences import sentence_spans
-from ragstream_core.history.records import HIDDEN
+from ragstream_core.history.records import HIDDEN, Turn
 from ragstream_core.history.selected import SelectedRow, value_of
 from ragstream_core.history.units import history_chunk_id
 from ragstream_core.records.identity import canonical_json, sha256_hex
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 SOURCE = "summary"
 SPAN_TURNS = 12
 """Turns of one session and project that become one summary; what is left over waits for more."""
+PROMOTED_FROM = 2
+"""Answers that must cite a summary before it counts as useful."""
 QUOTED = 4
 TITLE_WORDS = 5
 SENTENCE_CHARS = 240
@@ -36,7 +39,11 @@ _MIN_LETTERS = 4
 
 
 def rolled_up(
-    rows: Sequence[SelectedRow], vectors: F32, *, after_days: float
+    rows: Sequence[SelectedRow],
+    vectors: F32,
+    *,
+    after_days: float,
+    tags: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> tuple[list[SelectedRow], F32]:
     """Put summaries in the place of old turns; the same rows give the same summaries.
 
@@ -44,6 +51,7 @@ def rolled_up(
         rows: All live chunks.
         vectors: Theirs, shape (rows, dimension).
         after_days: Age from which turns are rolled up, counted back from the newest turn.
+        tags: Id of a summary → its tags; a promoted one has SILVER.
 
     Returns:
         The rows that stay and the summaries, and their vectors: that of a summary is the
@@ -56,7 +64,7 @@ def rolled_up(
     middles: list[F32] = []
     for span in _spans(rows, [i for i in old if HIDDEN.isdisjoint(rows[i].tags)]):
         row, quoted = _summary([rows[i] for i in span], vectors[span])
-        made.append(row)
+        made.append(row._replace(tags=tags.get(row.chunk_id, ())))
         middle = vectors[[span[i] for i in quoted]].mean(axis=0)
         middles.append(middle / max(float(np.linalg.norm(middle)), 1e-9))
         gone.update(i for i in span if value_of(rows[i].tags, rows[i].importance) <= 0)
@@ -65,6 +73,39 @@ def rolled_up(
     if made:
         kept = np.concatenate([kept, np.stack(middles)]).astype(np.float32)
     return [*(rows[i] for i in stay), *made], kept
+
+
+def citing(summaries: Iterable[str], turns: Iterable[Turn]) -> dict[str, int]:
+    """Return how many answers cite each summary by a marker that their prompt issued.
+
+    Args:
+        summaries: Their ids.
+        turns: All visible turns, with their checked citations.
+    """
+    digests = {name: sha256_hex(name) for name in summaries}
+    found = dict.fromkeys(digests, 0)
+    for turn in turns if digests else ():
+        ids = {str(row["id"]) for row in turn.citations if row.get("known") and row.get("id")}
+        for name, digest in digests.items():
+            found[name] += any(map(digest.startswith, ids))
+    return found
+
+
+def promoted(
+    summaries: Iterable[str], turns: Iterable[Turn], edits: Mapping[str, object]
+) -> list[str]:
+    """Return the summaries that proved useful and are not promoted yet, in order (R-240).
+
+    Useful is what the answers of at least `PROMOTED_FROM` turns cite. One whose tags somebody
+    edited, the promotion itself or a person, is passed by for good.
+
+    Args:
+        summaries: Ids of those in the published selection.
+        turns: As for `citing`.
+        edits: What has edited tags, by id.
+    """
+    counts = citing([name for name in summaries if name not in edits], turns)
+    return sorted(name for name, count in counts.items() if count >= PROMOTED_FROM)
 
 
 def _spans(rows: Sequence[SelectedRow], old: Sequence[int]) -> Iterator[list[int]]:
@@ -87,8 +128,10 @@ def _summary(rows: Sequence[SelectedRow], vectors: F32) -> tuple[SelectedRow, li
     lines = [f"Summary of turns {first.seq} to {last.seq}: {', '.join(title)}"]
     lines += [f"- {_quote(rows[i].text, title)}" for i in quoted]
     text = "\n".join(lines)
+    identifier = history_chunk_id(first.session, first.seq, last.seq, 0)
     row = first._replace(
-        chunk_id=history_chunk_id(first.session, first.seq, last.seq, 0),
+        chunk_id=identifier,
+        turn_id=identifier,
         seq_last=last.seq,
         chunk_idx=0,
         text=text,

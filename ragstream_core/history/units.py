@@ -60,6 +60,15 @@ def parse_history_chunk_id(identifier: str) -> tuple[str, int, int, int]:
     return match["session"], int(match["first"]), int(match["last"]), int(match["idx"])
 
 
+def is_summary(identifier: str) -> bool:
+    """Whether an id is that of a summary: a chunk of several turns."""
+    try:
+        _, first, last, _ = parse_history_chunk_id(identifier)
+    except ValueError:
+        return False
+    return first < last
+
+
 def turn_path(session: str, seq: int) -> str:
     """Return what stands for the path of a file: ``<session>/<seq>``."""
     return f"{session}/{seq}"

@@ -11,9 +11,10 @@ import json
 import mmap
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,6 +80,7 @@ def build(
     mark: Mark,
     cap: int,
     summarise_after: float = 0.0,
+    summary_tags: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     where: str = "snapshot",
 ) -> HistoryView:
     """Select and arrange what a snapshot holds; the same rows give the same digest.
@@ -89,10 +91,11 @@ def build(
         mark: How far the catalog has come.
         cap: Chunks in it at most.
         summarise_after: Days after which old spans are rolled up (R-240); 0: never.
+        summary_tags: Tags of the summaries, by id.
         where: What messages call it.
     """
     if summarise_after:
-        rows, vectors = rolled_up(rows, vectors, after_days=summarise_after)
+        rows, vectors = rolled_up(rows, vectors, after_days=summarise_after, tags=summary_tags)
     kept = sorted(capped(rows, cap), key=lambda i: rows[i].chunk_id)
     stored = _stored(rows, kept, np.ascontiguousarray(vectors[kept], dtype="<f4"))
     meta = {
@@ -150,6 +153,7 @@ def publish(
     mark: Mark,
     cap: int,
     summarise_after: float = 0.0,
+    summary_tags: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> SnapshotReport:
     """Publish the selection; a file that is the same already is left alone.
 
@@ -162,12 +166,19 @@ def publish(
         mark: How far the catalog has come.
         cap: Chunks in it at most.
         summarise_after: Days after which old spans are rolled up; 0: never.
+        summary_tags: Tags of the summaries, by id.
 
     Raises:
         OperationFailed: Disk full; the last snapshot stays.
     """
     made = build(
-        rows, vectors, mark=mark, cap=cap, summarise_after=summarise_after, where=str(path)
+        rows,
+        vectors,
+        mark=mark,
+        cap=cap,
+        summarise_after=summarise_after,
+        summary_tags=summary_tags,
+        where=str(path),
     )
     sweep(path)
     if written := not _is(path, made):

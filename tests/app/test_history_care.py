@@ -105,6 +105,13 @@ def test_clear_asks_first_and_says_what_it_did(spoken, run):
     assert run("history", "clear", "--yes")[0] != 0
 
 
+def test_summaries_are_listed(spoken, run):
+    run("history", "embed")
+    code, out, err = run("history", "summaries")
+    assert (code, out) == (0, "") and "no summary is published" in err
+    assert json.loads(run("history", "summaries", "--json")[1]) == {"summaries": []}
+
+
 def inactive(run):
     return json.loads(run("history", "show", "--all", "--tag", "INACTIVE", "--json")[1])["turns"]
 

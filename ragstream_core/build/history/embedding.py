@@ -86,6 +86,7 @@ def embed(
             stats = worker.run(upto, provenance=provenance)
     if publish:
         warnings += _derive(workspace, published=_published(workspace))
+        warnings += _promoted(workspace)
     return replace(stats, warnings=(*stats.warnings, *warnings))
 
 
@@ -161,9 +162,11 @@ def _unchanged(workspace: Workspace) -> HistoryStats | None:
 
 def _matters(record: Record) -> bool:
     """Say whether a record may change what is embedded; a question alone does not."""
+    from ragstream_core.history.units import is_summary
+
     if isinstance(record, Turn):
         return record.status == "complete"
-    return isinstance(record, TagEdit)
+    return isinstance(record, TagEdit) and not is_summary(record.turn)
 
 
 def _published(workspace: Workspace) -> int:
@@ -197,6 +200,16 @@ def _derive(workspace: Workspace, *, published: int) -> list[str]:
         except (RagstreamError, OSError) as error:
             warnings.append(f"{what}: {error}")
     return warnings
+
+
+def _promoted(workspace: Workspace) -> list[str]:
+    """Promote summaries that proved useful; return what was done, and what went wrong."""
+    from ragstream_core.build.history.publishing import promote
+
+    try:
+        return promote(workspace)
+    except (RagstreamError, OSError) as error:
+        return [f"no summary was promoted: {error}"]
 
 
 def history_status(workspace: Workspace) -> dict[str, Any]:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ragstream_core.build.history.turns import history_dir, journal, snapshot_path
+from ragstream_core.build.history.turns import (
+    completed,
+    history_dir,
+    journal,
+    snapshot_path,
+)
 from ragstream_core.errors import InputUnavailable, IntegrityError, RagstreamError
+from ragstream_core.history.records import SILVER, TagEdit
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
+    from ragstream_core.records import Chunk
     from ragstream_core.settings.prompts import HistoryConfig
     from ragstream_core.stores.history_rows import LiveRows
     from ragstream_core.stores.history_snapshot import SnapshotReport
@@ -47,7 +54,13 @@ def publish(workspace: Workspace) -> SnapshotReport | None:
     with project_lock(index_dir):
         live = selection_rows(index_dir)
         return history_snapshot.publish(
-            live.rows, live.vectors, path, mark=live.mark, cap=cap, summarise_after=rolled
+            live.rows,
+            live.vectors,
+            path,
+            mark=live.mark,
+            cap=cap,
+            summarise_after=rolled,
+            summary_tags=_summary_tags(workspace, live.mark.position.seq) if rolled else {},
         )
 
 
@@ -82,7 +95,12 @@ def snapshot_at(workspace: Workspace, *, upto: int, digest: str, cap: int) -> Hi
     live = _as_of(workspace, selection_rows(history_dir(workspace) / "index", upto), upto)
     rolled = _summarise_after(workspace.config.settings.history)
     made = history_snapshot.build(
-        live.rows, live.vectors, mark=live.mark, cap=cap, summarise_after=rolled
+        live.rows,
+        live.vectors,
+        mark=live.mark,
+        cap=cap,
+        summarise_after=rolled,
+        summary_tags=_summary_tags(workspace, live.mark.position.seq) if rolled else {},
     )
     if made.digest != digest:
         raise InputUnavailable(
@@ -92,6 +110,83 @@ def snapshot_at(workspace: Workspace, *, upto: int, digest: str, cap: int) -> Hi
         )
     history_snapshot.hold(made)
     return made
+
+
+def promote(workspace: Workspace) -> list[str]:
+    """Tag summaries that proved useful SILVER, by a record; return what was done, for people.
+
+    The tag is an edit like any other: the next prompt obeys, a replay has the tags of then, and
+    whoever takes it off has the last word.
+
+    Raises:
+        RagstreamError: The journal cannot be read or written.
+    """
+    from ragstream_core.history.fold import fold, visible_turns
+    from ragstream_core.history.summaries import promoted
+
+    settings = workspace.config.settings.history
+    if not (settings.summaries and settings.persist):
+        return []
+    log = journal(workspace)
+    folded = fold(log.entries())
+    turns = (turn for _, turn, _ in visible_turns(log.entries(), folded))
+    found = promoted([row.id for row in _published_summaries(workspace)], turns, folded.edits)
+    log.append(completed([TagEdit("", name, "", add=(SILVER,)) for name in found]))
+    undo = "take it off: ragstream history tag {0} --remove SILVER"
+    return [
+        f"the summary {name} is cited by several answers and ranks higher now (SILVER); "
+        + undo.format(name)
+        for name in found
+    ]
+
+
+def summaries(workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the summaries of old spans that prompts search, in the order of their ids.
+
+    Returns:
+        Rows ``id, title, text, answers`` (that cite it) and ``tags``, as of now.
+
+    Raises:
+        RagstreamError: The journal or the published selection cannot be read.
+    """
+    from ragstream_core.history.fold import fold, visible_turns
+    from ragstream_core.history.summaries import citing
+
+    found = _published_summaries(workspace)
+    log = journal(workspace)
+    folded = fold(log.entries()) if found else fold([])
+    turns = (turn for _, turn, _ in visible_turns(log.entries(), folded)) if found else ()
+    counts = citing([chunk.id for chunk in found], turns)
+    return [
+        {
+            "id": chunk.id,
+            "title": chunk.snippet.partition("\n")[0],
+            "text": chunk.snippet,
+            "answers": counts[chunk.id],
+            "tags": list(folded.tags(chunk.id, ())),
+        }
+        for chunk in found
+    ]
+
+
+def _published_summaries(workspace: Workspace) -> list[Chunk]:
+    from ragstream_core.history.summaries import SOURCE
+    from ragstream_core.stores.history_snapshot import open_snapshot
+
+    view = open_snapshot(snapshot_path(workspace))
+    if view is None:
+        return []
+    rows = view.columns.sources.where(SOURCE.__eq__).nonzero()[0].tolist()
+    return view.chunks(view.chunk_ids[row] for row in rows)
+
+
+def _summary_tags(workspace: Workspace, upto: int) -> dict[str, tuple[str, ...]]:
+    """Return the tags that summaries had after a record."""
+    from ragstream_core.history.fold import fold
+    from ragstream_core.history.units import is_summary
+
+    edits = fold(journal(workspace).entries(1, upto + 1)).edits
+    return {name: tuple(sorted(edit.add)) for name, edit in edits.items() if is_summary(name)}
 
 
 def _is_sound(view: HistoryView) -> bool:

@@ -30,6 +30,7 @@ from ragstream_core.history.records import (
     checked_session,
 )
 from ragstream_core.history.segments import CURRENT, closed_segments
+from ragstream_core.history.units import is_summary
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -198,7 +199,7 @@ def tag(
 
     Args:
         workspace: The data root.
-        which: Id of the turn, or its number.
+        which: Id of the turn, or its number; or id of a summary of several.
         add: Tags to add.
         remove: Tags to remove.
 
@@ -213,6 +214,9 @@ def tag(
     edit = TagEdit("", "", "", _tags(add), _tags(remove))
     if not edit.add and not edit.remove:
         raise UsageError("no tag to add or remove", hint="ragstream history tag TURN --add GOLD")
+    if is_summary(which):
+        (entry,) = append_records(workspace, [replace(edit, turn=which)])
+        return entry, fold(journal(workspace).entries()).tags(which, ())
     found = next((row for row in show(workspace) if which in (row["id"], str(row["seq"]))), None)
     if found is None or found["status"] == "unanswered":
         raise UsageError(

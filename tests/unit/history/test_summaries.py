@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from ragstream_core.history.records import Turn
 from ragstream_core.history.selection import Filters, eligible
-from ragstream_core.history.summaries import SOURCE, SPAN_TURNS, rolled_up
+from ragstream_core.history.summaries import SOURCE, SPAN_TURNS, promoted, rolled_up
+from ragstream_core.records.identity import sha256_hex
 from ragstream_core.stores.history_snapshot import build
 from tests.history_rows import columns, mark, row, vectors_of
 
@@ -76,3 +78,25 @@ def test_the_same_rows_give_the_same_snapshot():
     assert made[0].digest == made[1].digest
     assert made[0].meta["rows"] == 4
     assert made[0].digest != build(rows, vectors_of(rows), mark=mark(), cap=50).digest
+
+
+def citing(n, *cited, known=True):
+    ids = [{"id": sha256_hex(c)[:8], "source": "history/s/1", "known": known} for c in cited]
+    return Turn(f"id-{n}", "s", "", "q", "a", citations=tuple(ids))
+
+
+def test_a_summary_is_promoted_once_two_answers_cite_it():
+    one, other = "history::s::1-12::0", "history::s::13-24::0"
+    turns = [citing(1, one), citing(2, one, other), citing(3, other, known=False)]
+    assert promoted([one, other], turns, {}) == [one]
+    assert promoted([one, other], [*turns, citing(4, other)], {}) == [one, other]
+    assert promoted([one, other], [citing(1, one), citing(2)], {}) == []
+    assert promoted([one], turns, {one: ()}) == []  # promoted before, or taken off by somebody
+
+
+def test_a_promoted_summary_is_the_same_summary_with_its_tag():
+    (plain,) = [r for r in rolled([*OLD, *NEW])[0] if r.source == SOURCE]
+    tags = {plain.chunk_id: ("SILVER",)}
+    rows, _ = rolled_up([*OLD, *NEW], vectors_of([*OLD, *NEW]), after_days=180.0, tags=tags)
+    (made,) = [r for r in rows if r.source == SOURCE]
+    assert made == plain._replace(tags=("SILVER",)) and made.turn_id == plain.chunk_id
