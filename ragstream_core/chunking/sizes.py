@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,8 @@ TokenOffsets = Callable[[str], Sequence[tuple[int, int]]]
 """Returns (start, end) of each token of a text in characters, never truncated."""
 
 _PASS_CHARACTERS = 40_000  # the tokenizer's own records are a hundred times the text
+_LONG_PASS = 4 * _PASS_CHARACTERS  # without a place of the structure before it: minified text
+_APART = re.compile(r"""[\s,;:{}()\[\]"']""")  # no word piece of a BERT goes over one of them
 _GRID_PARTS = 8
 
 
@@ -98,8 +101,15 @@ class Sizes:
 
 def _passes(text: str, structure: Sequence[int]) -> Iterator[tuple[int, int]]:
     begin = 0
-    for at in structure:
-        if at - begin >= _PASS_CHARACTERS and (text[at - 1].isspace() or text[at].isspace()):
+    for at in (*structure, len(text)):
+        while at - begin > _LONG_PASS:
+            apart = _APART.search(text, begin + _PASS_CHARACTERS, at)
+            if apart is None:
+                break
+            yield begin, apart.start()
+            begin = apart.start()
+        inner = at < len(text) and at - begin >= _PASS_CHARACTERS
+        if inner and (text[at - 1].isspace() or text[at].isspace()):
             yield begin, at
             begin = at
     yield begin, len(text)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     bench_chroma,
+    bench_cliffs,
     bench_encoder,
     bench_facts,
     bench_faithfulness,
@@ -101,6 +102,7 @@ def main() -> None:
             heading(),
             bench_noop_ingest.report(),
             bench_parsing.report(),
+            bench_cliffs.report(),
             bench_model_share.report(),
             bench_chroma.report(),
             bench_near_equal.report(),

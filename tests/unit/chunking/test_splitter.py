@@ -6,10 +6,12 @@ import time
 
 import pytest
 
+from ragstream_core.chunking import sizes
 from ragstream_core.chunking.profiles import PROFILES, ChunkProfile, chunk_profile
 from ragstream_core.chunking.sentences import sentence_spans
 from ragstream_core.chunking.splitter import split
 from ragstream_core.chunking.tokenizer import ModelTokenizer, even_windows
+from ragstream_core.chunking.words import word_offsets
 from ragstream_core.errors import UnknownSetting, UsageError
 
 SENTENCE = "The turbine blade was inspected twice before the report was written."
@@ -116,3 +118,19 @@ def test_time_grows_with_the_length_and_not_with_its_square(unit):
 
     seconds(1000)
     assert seconds(40_000) < 0.25 + 10 * seconds(10_000)
+
+
+def test_a_long_line_without_spaces_goes_through_the_tokenizer_in_parts(monkeypatch):
+    text = ",".join(f'{{"id":{n},"name":"valve"}}' for n in range(20_000))
+    passes = []
+
+    def offsets(part):
+        passes.append(len(part))
+        return word_offsets(part)
+
+    given = {"profile": chunk_profile("default"), "file_type": "json", "token_offsets": offsets}
+    spans = split(text, **given)
+    assert max(passes) <= sizes._LONG_PASS < len(text) / 2
+    monkeypatch.setattr(sizes, "_LONG_PASS", 10**9)
+    assert split(text, **given) == spans
+    assert max(passes) == len(text)
