@@ -305,3 +305,8 @@ def test_a_file_stays_off_while_its_project_is_not_chosen(indexed):
     files.project_files.clear()
     assert not page.run().exception
     assert page.session_state.files_off == set()
+
+
+def test_a_folder_that_is_no_project_is_named_with_its_reason(page, indexed):
+    (indexed / "doc_raw" / "two words").mkdir()
+    assert "No project: 'two words': not a project name; rename it" in said(run(page))

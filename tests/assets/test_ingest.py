@@ -51,7 +51,11 @@ def test_materialise_then_no_op(space, home):
 
 def test_skipped_files_are_listed_with_their_reason(space, home):
     (space.doc_dir("demo") / "blob.md").write_bytes(b"\0\1\2" * 100)
-    rows = _metadata(_materialise(space, home), "file_manifest")[0]["changes"].records
+    (space.data_dir / "doc_raw" / "two words").mkdir()
+    manifest = _metadata(_materialise(space, home), "file_manifest")[0]
+    (unfit,) = manifest["no_projects"].records
+    assert unfit.data["folder"] == "two words" and "not a project name" in unfit.data["reason"]
+    rows = manifest["changes"].records
     skipped = [r.data for r in rows if r.data["what"] == "skipped"]
     assert [r["path"] for r in skipped] == ["blob.md"]
     assert skipped[0]["reason"]
