@@ -13,10 +13,15 @@ SUFFIX = ".json.gz"
 _LEVEL = 6
 
 
-def packed(value: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file; equal values give equal bytes."""
+def packed(value: Mapping[str, Any], *, level: int = _LEVEL) -> bytes:
+    """Return the bytes of a file; equal values give equal bytes.
+
+    Args:
+        value: A JSON object.
+        level: Of the compression, 1 (fast) to 9 (small).
+    """
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return gzip.compress(text, _LEVEL, mtime=0)
+    return gzip.compress(text, level, mtime=0)
 
 
 def text_of(path: Path) -> bytes:
