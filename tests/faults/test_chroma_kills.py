@@ -16,16 +16,14 @@ from ragstream_core.ingestion import scan
 from ragstream_core.stores import chroma_seal
 from ragstream_core.stores.chroma_copies import copy_of
 from ragstream_core.stores.chroma_sync import Collection
-from tests.lengths import FULL, by_length
+from tests.lengths import by_length
 
 KILLS = by_length(2, 4, 60)
-POINTS = (
-    "after copy_checked",
-    "after write_receipt",
-    "after publish_dir",
-    "after point_to",
-    *(("before copy_checked", "after replace_bytes", "before write_receipt") if FULL else ()),
-    *(("before publish_dir", "before point_to", "before sweep") if FULL else ()),
+FEW = ("after write_receipt", "after publish_dir")
+MORE = (*FEW, "after copy_checked", "after point_to")
+ALL = (
+    *(*MORE, "before copy_checked", "after replace_bytes", "before write_receipt"),
+    *("before publish_dir", "before point_to", "before sweep"),
 )
 SYNC = """
 import os, sys
@@ -99,7 +97,8 @@ def require_healed(collection):
     assert left == {".lock", ".lock-holder", "CURRENT", report.folder.name}
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.sweep
+@pytest.mark.parametrize("point", by_length(FEW, MORE, ALL))
 def test_killed_at_a_chosen_step(behind, point):
     old = chroma_seal.current(behind.chroma_dir).name
     assert start(behind, point).wait(timeout=120) == -signal.SIGKILL
