@@ -114,8 +114,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         yield Check("embedding model", "ok", detail)
         return
     if not weights.is_default(settings.model):
-        folder = weights.find_model(settings.model, config.data_dir / "models")
-        yield Check("embedding model", "ok", f"{settings.model} in {folder} (not verified)")
+        yield _other_embedder(config)
         return
     try:
         folder = weights.find_default()
@@ -123,9 +122,14 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
     except (WeightsMissing, WeightsMismatch) as error:
         yield Check("embedding model", "fail", error.message, error.hint)
         return
-    yield Check("embedding model", "ok", f"{settings.model} in {folder}, sha256 verified")
+    verified = f"{settings.model} in {folder}, sha256 verified"
     if settings.backend != "onnx":
+        from ragstream_core.embedders.sentence_transformers import resolve_device
+
+        how = f"by torch on {resolve_device(settings.device)}"
+        yield Check("embedding model", "ok", f"{verified}, {how}")
         return
+    yield Check("embedding model", "ok", f"{verified}, by onnxruntime on cpu")
     made = config.data_dir / "models" / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
     if onnx_export.is_intact(made):
         yield Check("ONNX export", "ok", str(made))
@@ -135,6 +139,23 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         )
     else:
         yield Check("ONNX export", "warn", "not made yet; the first ingest makes it (about 13 s)")
+
+
+def _other_embedder(config: AppConfig) -> Check:
+    """Say where another model than the default one lies, what runs it, and where it computes."""
+    from ragstream_core.build.models import models_dir
+    from ragstream_core.embedders.onnx_model import known_export
+    from ragstream_core.embedders.sentence_transformers import resolve_device
+    from ragstream_core.embedders.weights import find_model
+
+    settings = config.settings.embeddings
+    folder = find_model(settings.model, models_dir(config))
+    how = f"torch on {resolve_device(settings.device)}"
+    if settings.backend == "onnx":
+        export = known_export(settings.model, models_dir(config))
+        how = "onnxruntime on cpu" if not export.refused else f"{how}, since {export.refused}"
+        how += "" if export.made or export.refused else " (exported by the first ingest)"
+    return Check("embedding model", "ok", f"{settings.model} in {folder}, by {how}")
 
 
 def _embedder_files(config: AppConfig) -> Iterator[Check]:

@@ -10,9 +10,11 @@ import dagster as dg
 
 from ragstream_assets.charts import candidate_flow, stage_times, token_shares
 from ragstream_assets.verbatim import block, bullets, passage
+from ragstream_core.agents import reranker
 from ragstream_core.agents.trail import pass_number
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.orchestration.edits import edits_of
+from ragstream_core.orchestration.inputs import inputs_of
 from ragstream_core.orchestration.prompt_store import PromptRecord
 from ragstream_core.orchestration.spending import LLM_USAGE, usage_of
 from ragstream_core.prompting.compose import file_texts, selected_texts
@@ -99,6 +101,7 @@ def embedding_metadata(stats: IngestionStats) -> Metadata:
         "reused": stats.chunks.get("reused", 0),
         "model_seconds": round(stats.model_seconds, 3),
         "dimension": stats.dimension,
+        **({"model": stats.model, "device": stats.device or "not said"} if stats.model else {}),
         "long_inputs": stats.long_inputs,
         "truncated_inputs": stats.truncated_inputs,
     }
@@ -132,11 +135,16 @@ def suspicion_metadata(seen: Tally) -> Metadata:
     }
 
 
-def stage_metadata(prompt: SuperPrompt, seconds: float) -> Metadata:
+def stage_metadata(prompt: SuperPrompt, seconds: float, *, device: str = "") -> Metadata:
     """Return what a stage made of a prompt: its view's size, its decisions, its time.
 
     Warnings, what a language model was asked and what people changed by hand are there where they
     happened.
+
+    Args:
+        prompt: As the stage left it.
+        seconds: What it took.
+        device: Where its model computed; empty where it has none.
     """
     op = prompt.extras["trail"][-1][0]
     decided = [row for row in decision_rows(prompt) if row["stage"] == prompt.stage]
@@ -149,10 +157,19 @@ def stage_metadata(prompt: SuperPrompt, seconds: float) -> Metadata:
         "view": len(prompt.views_by_stage.get(prompt.stage, [])),
         "pass": pass_number(prompt),
         "decisions": table(decided, "rank", "chunk", "score", "kept", "rule", "reason"),
+        **(_ranked_by(prompt, device) if op == reranker.OP else {}),
         **_warnings(prompt, op),
         **({"language_model": table(asked[-1:], *USAGE)} if asked else {}),
         **({"edited_by_hand": ", ".join(edits)} if edits else {}),
     }
+
+
+def _ranked_by(prompt: SuperPrompt, device: str) -> Metadata:
+    """Return which model ranked how many candidates, and where it computed (R-009)."""
+    rows = [row for row in prompt.extras.get("decisions", []) if row["stage"] == prompt.stage]
+    ranked = sum(not {*row["scores"]} <= {"retrieval"} for row in rows)
+    name = str(inputs_of(prompt).models.get("reranker", ""))
+    return {"reranker": name, "reranked": ranked, **({"device": device} if device else {})}
 
 
 def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:

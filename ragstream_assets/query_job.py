@@ -23,6 +23,7 @@ from ragstream_assets.stage_settings import FROM_RUN, request_config, stage_conf
 from ragstream_core.build.editing import with_edits
 from ragstream_core.build.keeping import persists, require_uncleared
 from ragstream_core.build.recalling import recall
+from ragstream_core.build.searching import ranking_device
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
@@ -166,7 +167,8 @@ def staged(
         made = left.made(str(context.op_handle))
         if made is not None:
             require_uncleared(workspace, inputs_of(made.prompt))
-            return made.prompt, stage_metadata(made.prompt, made.seconds)
+            device = ranking_device(op, inputs_of(made.prompt))
+            return made.prompt, stage_metadata(made.prompt, made.seconds, device=device)
         started = time.perf_counter()
         given = change_settings(
             with_edits(workspace, prompt, config.get("edits", "")), op, config.get("settings", {})
@@ -178,7 +180,8 @@ def staged(
         seconds = time.perf_counter() - started
         left.took(op, seconds)
         left.states[str(context.op_handle)] = result
-        return result, stage_metadata(result, seconds)
+        device = ranking_device(op, inputs_of(given))
+        return result, stage_metadata(result, seconds, device=device)
 
 
 def _first_op(spec: StageSpec) -> dg.OpDefinition:

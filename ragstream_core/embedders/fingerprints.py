@@ -6,6 +6,7 @@ neither NumPy nor an engine.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,25 @@ def prefixes_of(model: str) -> Prefixes:
     return Prefixes()
 
 
+def prefixes_for(folder: Path, model: str) -> Prefixes:
+    """Return the prefixes that a model's own configuration states, else those of its family.
+
+    Args:
+        folder: Its local folder.
+        model: Its name.
+    """
+    try:
+        path = folder / "config_sentence_transformers.json"
+        stated = json.loads(path.read_text(encoding="utf-8"))["prompts"]
+        found = Prefixes(
+            str(stated.get("query") or ""),
+            str(stated.get("document") or stated.get("passage") or ""),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = Prefixes()
+    return found if found != Prefixes() else prefixes_of(model)
+
+
 def default_fingerprint(runtime: str) -> str:
     """Return ``embed_fp`` of all-MiniLM-L6-v2 from constants alone: no file, no import.
 
@@ -84,7 +104,7 @@ def folder_fingerprint(folder: Path, *, model: str, runtime: str) -> str:
         OSError: A file cannot be read.
     """
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in _MODEL_SUFFIXES)
-    prefixes = prefixes_of(model)
+    prefixes = prefixes_for(folder, model)
     return digest_of(
         {
             "files": {p.relative_to(folder).as_posix(): weights.file_sha256(p) for p in files},

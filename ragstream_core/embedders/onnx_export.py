@@ -8,6 +8,7 @@ that does not have its stamped digest is made again.
 from __future__ import annotations
 
 import importlib.metadata
+import inspect
 import io
 import json
 import warnings
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core import atomic
 from ragstream_core.embedders import fingerprints, weights
+from ragstream_core.embedders.recipes import NotExportable
 from ragstream_core.errors import EmbeddingFailed, OperationFailed, WeightsMissing
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
@@ -86,16 +88,64 @@ def _export_into(folder: Path, *, notice: Notice | None) -> None:
     weights.verify_files(source, SOURCE_FILES)
     if notice is not None:
         notice(f"exporting {weights.DEFAULT_MODEL} to ONNX, once ({folder})")
+    require_packages()
+    model = _loaded(source)
+    data = _to_onnx(model, INPUT_NAMES)
+    _check_against_torch(model, data)
+    atomic.replace_bytes(folder / MODEL_FILE, data)
+    atomic.replace_bytes(folder / TOKENIZER_FILE, (source / TOKENIZER_FILE).read_bytes())
+    atomic.replace_text(folder / STAMP_FILE, canonical_json(_stamp(data)) + "\n")
+
+
+def require_packages() -> None:
+    """Refuse an export before its slow part.
+
+    Raises:
+        WeightsMissing: What it needs is not installed.
+    """
     try:
-        import onnx  # noqa: F401 - the exporter needs it; fail before the slow part
-        import torch
-        import transformers
+        import onnx  # noqa: F401 - the exporter needs it
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
     except ImportError as error:
         raise WeightsMissing(
             f"the one-time ONNX export needs {error.name}", hint=weights.MISSING_HINT
         ) from error
+
+
+def exported_bytes(source: Path) -> bytes:
+    """Return any encoder as ONNX: its last hidden state, for any number of tokens.
+
+    Args:
+        source: The model's folder.
+
+    Raises:
+        NotExportable: The library cannot load it, or the exporter cannot trace it.
+    """
+    try:
+        model = _loaded(source)
+        takes = inspect.signature(model.forward).parameters
+        return _to_onnx(model, tuple(name for name in INPUT_NAMES if name in takes))
+    except Exception as error:  # both raise whatever the model's own code raises
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise NotExportable(f"{source.name} cannot be exported: {said[0][:160]}") from None
+
+
+def versions() -> dict[str, Any]:
+    """Return the versions that an export depends on, for its stamp."""
+    packages = ("torch", "transformers", "onnx", "onnxruntime")
+    return {
+        "opset": _OPSET,
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def _loaded(source: Path) -> Any:
+    import torch
+    import transformers
+
     transformers.utils.logging.disable_progress_bar()
-    model = transformers.AutoModel.from_pretrained(
+    return transformers.AutoModel.from_pretrained(
         str(source),
         local_files_only=True,
         trust_remote_code=False,
@@ -103,33 +153,28 @@ def _export_into(folder: Path, *, notice: Notice | None) -> None:
         attn_implementation="eager",
         dtype=torch.float32,
     ).eval()
-    data = _to_onnx(model)
-    _check_against_torch(model, data)
-    atomic.replace_bytes(folder / MODEL_FILE, data)
-    atomic.replace_bytes(folder / TOKENIZER_FILE, (source / TOKENIZER_FILE).read_bytes())
-    atomic.replace_text(folder / STAMP_FILE, canonical_json(_stamp(data)) + "\n")
 
 
 def _stamp(data: bytes) -> dict[str, Any]:
-    packages = ("torch", "transformers", "onnx", "onnxruntime")
     return {
         "sha256": sha256_hex(data),
         "weights": weights.SHA256["model.safetensors"],
         "tokenizer": weights.SHA256[TOKENIZER_FILE],
-        "opset": _OPSET,
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        **versions(),
     }
 
 
-def _example(tokens: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _example(tokens: int, vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     import torch
 
-    # Any ids do: spread over the vocabulary, deterministic.
-    ids = (torch.arange(tokens, dtype=torch.int64) * 7919 % 28000 + 1000).unsqueeze(0)
+    # Any ids do that are no special tokens: spread over the vocabulary, deterministic.
+    first = min(1000, vocabulary // 4)
+    ids = torch.arange(tokens, dtype=torch.int64) * 7919 % (vocabulary - first) + first
+    ids = ids.unsqueeze(0)
     return ids, torch.ones_like(ids), torch.zeros_like(ids)
 
 
-def _to_onnx(model: torch.nn.Module) -> bytes:
+def _to_onnx(model: torch.nn.Module, names: tuple[str, ...]) -> bytes:
     import torch
 
     class LastHidden(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
@@ -139,21 +184,19 @@ def _to_onnx(model: torch.nn.Module) -> bytes:
             super().__init__()
             self.encoder = model
 
-        def forward(self, ids: Any, mask: Any, types: Any) -> Any:
+        def forward(self, *given: Any) -> Any:
             """Return the last hidden state alone."""
-            return self.encoder(
-                input_ids=ids, attention_mask=mask, token_type_ids=types
-            ).last_hidden_state
+            return self.encoder(**dict(zip(names, given, strict=True))).last_hidden_state
 
     buffer = io.BytesIO()
-    axes = {name: {0: "batch", 1: "tokens"} for name in (*INPUT_NAMES, OUTPUT_NAME)}
+    axes = {name: {0: "batch", 1: "tokens"} for name in (*names, OUTPUT_NAME)}
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # the TorchScript exporter announces its successor
         torch.onnx.export(
             LastHidden().eval(),
-            _example(16),
+            _example(16, model.config.vocab_size)[: len(names)],
             buffer,
-            input_names=list(INPUT_NAMES),
+            input_names=list(names),
             output_names=[OUTPUT_NAME],
             dynamic_axes=axes,
             opset_version=_OPSET,
@@ -169,7 +212,7 @@ def _check_against_torch(model: torch.nn.Module, data: bytes) -> None:
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     for tokens in (2, 9, fingerprints.WINDOW_WITH_SPECIALS):
-        inputs = _example(tokens)
+        inputs = _example(tokens, model.config.vocab_size)
         with torch.no_grad():
             named = dict(zip(INPUT_NAMES, inputs, strict=True))
             expected = model(**named).last_hidden_state.numpy()

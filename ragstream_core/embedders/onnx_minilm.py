@@ -39,9 +39,9 @@ class OnnxEmbedder:
             so that a check can say so.
     """
 
-    name = weights.DEFAULT_MODEL
-    dimension = fingerprints.DIMENSION
-    window = fingerprints.WINDOW
+    name: str = weights.DEFAULT_MODEL
+    dimension: int = fingerprints.DIMENSION
+    window: int = fingerprints.WINDOW
     device = "cpu"
 
     def __init__(
@@ -61,10 +61,13 @@ class OnnxEmbedder:
             OperationFailed: Another process holds the export lock for too long.
         """
         folder = onnx_export.ensure_onnx(models_dir, notice=notice)
-        self._session = _open_session(folder / onnx_export.MODEL_FILE)
+        self._session = open_session(folder / onnx_export.MODEL_FILE)
         self._tokenizer = ModelTokenizer.from_file(folder / onnx_export.TOKENIZER_FILE)
         self._cls = self._tokenizer.token_id("[CLS]")
         self._sep = self._tokenizer.token_id("[SEP]")
+        self._start_workers(workers)
+
+    def _start_workers(self, workers: int) -> None:
         self.workers = workers if workers > 0 else (os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="embed")
         self.truncated_inputs = 0
@@ -156,7 +159,12 @@ class OnnxEmbedder:
         return unit_rows_f16(np.concatenate(parts))
 
 
-def _open_session(path: Path) -> Any:
+def open_session(path: Path) -> Any:
+    """Return a session that computes the same bits whatever else this machine does.
+
+    Args:
+        path: An ONNX file.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -142,9 +142,16 @@ def embed_fingerprint(
         UsageError: A foreign backend is no `ragstream_core.ports.Embedder`.
         WeightsMissing: The model is neither the default one nor on this machine.
     """
-    if backend == "onnx":
-        _require_default(model)
+    if backend == "onnx" and weights.is_default(model):
         return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+    if backend == "onnx":
+        from ragstream_core.embedders.onnx_model import known_export
+
+        export = known_export(model, models_dir)
+        if export.made:
+            return export.fingerprint
+        if export.refused:
+            return fingerprints.torch_fingerprint(model, models_dir)
     if backend == "sentence_transformers":
         return fingerprints.torch_fingerprint(model, models_dir)
     if backend == "hashed":
@@ -158,11 +165,21 @@ def embed_fingerprint(
     ).fingerprint
 
 
-def _onnx(model: str, models_dir: Path, workers: int, notice: Any) -> Any:
-    _require_default(model)
-    from ragstream_core.embedders.onnx_minilm import OnnxEmbedder
+def _onnx(model: str, models_dir: Path, workers: int, notice: Any, device: str) -> Any:
+    """Return a model through onnxruntime; torch runs one that cannot be exported."""
+    if weights.is_default(model):
+        from ragstream_core.embedders.onnx_minilm import OnnxEmbedder
 
-    return OnnxEmbedder(models_dir, workers=workers, notice=notice)
+        return OnnxEmbedder(models_dir, workers=workers, notice=notice)
+    from ragstream_core.embedders.onnx_model import open_model
+    from ragstream_core.embedders.recipes import NotExportable
+
+    try:
+        return open_model(model, models_dir, workers=workers, notice=notice)
+    except NotExportable as error:
+        if notice is not None:
+            notice(f"torch runs {model}: {error.message}")
+        return _sentence_transformers(model, models_dir, device)
 
 
 def _sentence_transformers(model: str, models_dir: Path, device: str) -> Any:
@@ -195,14 +212,6 @@ _BUILT_IN: dict[str, EmbeddingFactory] = {
     "hashed": _hashed,
 }
 _BACKENDS = dict(_BUILT_IN)
-
-
-def _require_default(model: str) -> None:
-    if not weights.is_default(model):
-        raise UnknownSetting(
-            f"the onnx backend knows {weights.DEFAULT_MODEL} only, not {model}",
-            hint="set embeddings.backend to sentence_transformers for other models",
-        )
 
 
 def _factory(backend: str) -> EmbeddingFactory:

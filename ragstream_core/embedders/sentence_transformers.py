@@ -79,7 +79,7 @@ class SentenceTransformerEmbeddings:
             raise UsageError(f"{model} has no fast tokenizer, so its tokens cannot be located")
         self._tokenizer = ModelTokenizer(fast.backend_tokenizer)
         self._fingerprint = fingerprints.torch_fingerprint(model, models_dir)
-        self._set_limits(fast, prefixes=fingerprints.prefixes_of(model))
+        self._set_limits(fast, prefixes=fingerprints.prefixes_for(folder, model))
         self.truncated_inputs = 0
 
     def _set_limits(self, fast: Any, *, prefixes: fingerprints.Prefixes) -> None:

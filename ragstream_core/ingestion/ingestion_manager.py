@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,13 +129,15 @@ class IngestionManager:
             )
             with kept_engines():
                 outcome = task.run(self._clock())
-        return stats_of(
+        stats = stats_of(
             project_name,
             outcome,
             stager=stager,
             dimension=self._embedder.dimension,
             seconds=time.perf_counter() - began,
         )
+        device = str(getattr(self._embedder, "device", ""))
+        return replace(stats, model=self._embedder.name, device=device)
 
 
 def _throttled(progress: PhaseProgress | None) -> PhaseProgress:

@@ -23,6 +23,8 @@ class IngestionStats:
             vector), ``live``.
         documents: Documents that are live.
         dimension: Length of a vector; 0 where no model was needed.
+        model: The embedding model; empty where none was needed.
+        device: Where it computed, e.g. ``cpu``; empty where it does not say.
         long_inputs: Texts over the model's window, embedded in windows.
         truncated_inputs: Texts that the encoder cut, by its own count; must be 0.
         seconds: Wall time of the ingest, the commit included.
@@ -45,6 +47,8 @@ class IngestionStats:
     chunks: dict[str, int] = field(default_factory=dict)
     documents: int = 0
     dimension: int = 0
+    model: str = ""
+    device: str = ""
     long_inputs: int = 0
     truncated_inputs: int = 0
     seconds: float = 0.0
@@ -66,6 +70,8 @@ class IngestionStats:
             "seconds": round(self.seconds, 3),
             "documents": self.documents,
             "dimension": self.dimension,
+            "model": self.model,
+            "device": self.device,
             "long_inputs": self.long_inputs,
             "truncated_inputs": self.truncated_inputs,
             "changed": {name: list(paths) for name, paths in self.changed.items()},

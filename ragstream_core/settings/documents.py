@@ -95,7 +95,7 @@ class EmbeddingsConfig(Section):
         180.0, gt=0, le=3600, description="For `openai`: seconds a request with its repetitions."
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        "auto", description="For `sentence_transformers`: auto tries cuda, mps, cpu."
+        "auto", description="Where torch computes: auto tries cuda, mps, cpu."
     )
     workers: int = Field(0, ge=0, le=256, description="Encoding threads; 0: one a core.")
 

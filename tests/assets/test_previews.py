@@ -94,6 +94,16 @@ def test_edits_by_hand_are_named_without_their_text(ingested, home, request_):
     }
 
 
+def test_the_reranker_is_named_with_its_device_its_candidates_and_its_time(
+    ingested, home, request_
+):
+    shown = _shown(home, record_prompt(ingested, request_, now=NOW).run_id)["reranker"]
+    assert shown["reranker"].value == "maxsim"
+    assert shown["device"].value == "cpu"
+    assert 0 < shown["reranked"].value <= shown["candidates"].value
+    assert shown["milliseconds"].value >= 0
+
+
 def test_tables_hold_their_columns_and_no_more(asked):
     metadata = stage_metadata(asked.prompt, 0.5) | prompt_metadata(asked.prompt, asked.record)
     tables = [v for v in metadata.values() if isinstance(v, dg.TableMetadataValue)]

@@ -6,7 +6,7 @@ import pytest
 from ragstream_core.embedders import registry
 from ragstream_core.embedders.base import EmbeddingBackend
 from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.errors import EmbeddingFailed, UnknownSetting, UsageError
+from ragstream_core.errors import EmbeddingFailed, UnknownSetting, UsageError, WeightsMissing
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_import_paths(tmp_path):
 def test_unknown_names_and_models(tmp_path):
     with pytest.raises(UnknownSetting, match="sentence_transformers"):
         registry.create_embeddings("nothing", models_dir=tmp_path)
-    for function in (registry.create_embeddings, registry.embed_fingerprint):
-        with pytest.raises(UnknownSetting, match="BAAI"):
+    for function in (registry.create_embeddings, registry.embed_fingerprint):  # it is not here
+        with pytest.raises(WeightsMissing, match="BAAI"):
             function("onnx", model="BAAI/bge-small-en-v1.5", models_dir=tmp_path)
 
 

@@ -296,6 +296,7 @@ def test_stats_are_complete_and_json(bench):
     data = json.loads(json.dumps(stats.to_json()))
     assert list(data)[:6] == ["project", "generation", "committed", "files", "chunks", "seconds"]
     assert data["dimension"] == bench.embedder.dimension
+    assert (data["model"], data["device"]) == (bench.embedder.name, "cpu")
     assert (data["truncated_inputs"], data["documents"]) == (0, 1)
     provenance = dict(bench.view().pinned.provenance)
     assert float(provenance.pop("embed_seconds")) >= 0
