@@ -219,7 +219,7 @@ def _reranker(config: AppConfig) -> Iterator[Check]:
         "reranker",
         "warn",
         f"{name}; the cross-encoder {settings.model} is not on this machine",
-        "ragstream models pull reranker",
+        f"ragstream models pull {settings.model}",
     )
 
 

@@ -124,7 +124,7 @@ def hub(data, monkeypatch, tmp_path):
 
 def test_a_pulled_cross_encoder_is_the_one_that_ranks(names, hub, run, indexed, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "auto")
-    assert "ragstream models pull reranker" in run("models", "pull")[1]
+    assert "ragstream models pull acme/tiny" in run("models", "pull")[1]
     code, _, err = run("models", "pull", "reranker", "--yes")
     assert code == 0, err
     assert "acme/tiny at c0ffee" in err and "licence apache-2.0" in err
