@@ -292,11 +292,12 @@ def test_flat_takes_the_files_of_the_root_alone(bench):
 
 def test_stats_are_complete_and_json(bench):
     bench.write("a.md", "text " * 400)
+    bench.embedder.device = "cuda:0"
     stats = bench.run(provenance={"run": "r1"})
     data = json.loads(json.dumps(stats.to_json()))
     assert list(data)[:6] == ["project", "generation", "committed", "files", "chunks", "seconds"]
     assert data["dimension"] == bench.embedder.dimension
-    assert (data["model"], data["device"]) == (bench.embedder.name, "cpu")
+    assert (data["model"], data["device"]) == (bench.embedder.name, "cuda:0")
     assert (data["truncated_inputs"], data["documents"]) == (0, 1)
     provenance = dict(bench.view().pinned.provenance)
     assert float(provenance.pop("embed_seconds")) >= 0
