@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ragstream_core.agents.asking import Ask
+from ragstream_core.agents.past import words_of
 from ragstream_core.agents.shape import Shape, classify, propose_headers, role_is_sure, shape_row
 from ragstream_core.agents.shaping import shaped
 from ragstream_core.agents.subject import UNDETERMINED, settled_by
@@ -73,8 +74,9 @@ class PromptShaper:
             return result
         ask = asked_of(prompt)
         past = prompt.recentConversation
-        recent = str(past.get("body", ""))[int(past.get("own_start", 0)) :]
-        shape, notes = self._shape(ask, (self.project_memory, recent, self.older(ask)))
+        recent = words_of(str(past.get("body", ""))[int(past.get("own_start", 0)) :])
+        older = words_of(self.older(ask))
+        shape, notes = self._shape(ask, (self.project_memory, recent, older))
         settled = settled_by({"Hard Rules": self.hard_rules, "Project Memory": self.project_memory})
         free = free_keys(prompt) - set(settled) - (set() if role_is_sure(ask) else {"role"})
         headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}

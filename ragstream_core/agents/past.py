@@ -111,22 +111,26 @@ def superseded(
     found: dict[str, Verdict] = {}
     newer: list[tuple[Chunk, frozenset[str]]] = []
     for chunk in past:
-        own = frozenset(terms(_said(chunk.snippet)))
+        own = frozenset(terms(words_of(chunk.snippet)))
         wanted = own.intersection(asked)
         alike = (c for c, held in newer if wanted <= held and _alike(chunk, own, c, held))
         twin = next(alike, None)
         if twin is None:
             newer.append((chunk, own))
             continue
-        same = fold(_said(twin.snippet)) == fold(_said(chunk.snippet))
+        same = fold(words_of(twin.snippet)) == fold(words_of(chunk.snippet))
         what = "the same" if same else "nearly the same, in other words"
         reason = f"turn {twin.meta['turn_id_end']} says {what} later"
         found[chunk.id] = Verdict("older_turn", reason, twin.id, not same)
     return found
 
 
-def _said(text: str) -> str:
-    """Return a fragment's words without the date and speaker before each line of a turn."""
+def words_of(text: str) -> str:
+    """Return the words of turns without the date and speaker before what each of them said.
+
+    Args:
+        text: Turns as a prompt shows them, or a fragment of one.
+    """
     return _HEADING.sub("", text) or text
 
 

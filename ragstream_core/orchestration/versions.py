@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 3,
-    "a2_prompt_shaper": 3,
+    "a2_prompt_shaper": 4,
     "a1_file_injector": 1,
     "retrieval": 2,
     "reranker": 1,
