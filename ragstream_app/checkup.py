@@ -117,7 +117,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         yield _other_embedder(config)
         return
     try:
-        folder = weights.find_default()
+        folder = weights.find_default(config.data_dir / "models")
         weights.verify_files(folder, DOCTOR_SOURCES)
     except (WeightsMissing, WeightsMismatch) as error:
         yield Check("embedding model", "fail", error.message, error.hint)
@@ -164,7 +164,7 @@ def _embedder_files(config: AppConfig) -> Iterator[Check]:
     settings = config.settings.embeddings
     if settings.backend in ("hashed", "openai") or not weights.is_default(settings.model):
         return
-    weights.verify_files(weights.find_default(), weights.SHA256)
+    weights.verify_files(weights.find_default(config.data_dir / "models"), weights.SHA256)
     yield Check("embedding model files", "ok", f"all {len(weights.SHA256)} have their sha256")
 
 

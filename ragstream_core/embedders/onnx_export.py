@@ -84,7 +84,7 @@ def is_intact(folder: Path) -> bool:
 
 
 def _export_into(folder: Path, *, notice: Notice | None) -> None:
-    source = weights.find_default()
+    source = weights.find_default(folder.parent)
     weights.verify_files(source, SOURCE_FILES)
     if notice is not None:
         notice(f"exporting {weights.DEFAULT_MODEL} to ONNX, once ({folder})")

