@@ -114,6 +114,10 @@ def kept(
     if passed.keys() >= set(OPS) and _is_repeatable(prompt, files):
         states = again.pack_states(passed)
         record = replace(record, states_sha256=sha256_hex(states))
+    else:  # the same prompt again, of which some stages ran: what all of them left still holds
+        with contextlib.suppress(RagstreamError):
+            before = workspace.store.record(record.prompt_key)
+            record = replace(record, states_sha256=before.states_sha256)
     folder = workspace.store.put(record, prompt, states=states)
     again.note_asked(folder, Asking(pinned.now, ran=True))
     if states:

@@ -153,7 +153,7 @@ def dagster_pictures(browser: Browser, site: Site) -> None:
     """Go through Dagster's pages and take their pictures."""
     with tab(browser) as page:
         before = runs(site)
-        Walk(page, site).open().ask(QUESTION)
+        Walk(page, site).open().ask(f"{QUESTION} Which page says so?")
         run = new_run(site, before, "build_prompt")
         page.goto(f"{site.dagster}/locations/ragstream/asset-groups/documents/lineage")
         page.get_by_text("chroma_collection").first.wait_for()

@@ -129,7 +129,8 @@ def test_a_run_of_the_page_is_executed_again_from_the_middle(desk, office: Site)
 
 
 def test_a_stage_is_launched_again_with_another_setting(desk, office: Site):
-    first = json.loads(office.ragstream("prompt", QUESTION, "-p", "handbook", "--json"))
+    words = ("prompt", QUESTION, "-p", "handbook", "--fresh", "--json")
+    first = json.loads(office.ragstream(*words))
     before, parent = runs(office), first["run_id"]
     desk.goto(f"{office.dagster}/runs/{parent}")
     desk.get_by_text("RUN_SUCCESS").wait_for()

@@ -111,6 +111,15 @@ def test_stages_go_on_from_a_recalled_prompt(space, ran):
     assert not found.asked
 
 
+def test_a_stage_pressed_again_without_a_change_leaves_the_record_able_to_answer(space, ran):
+    first = ask(space)
+    inputs = space.store.record(first.record.prompt_key).inputs
+    space.finish(first.prompt, run_id="another")
+    found = ask(space, minutes=1)
+    assert found.asked and not found.said and found.record.run_id == "another"
+    assert found.record.inputs == inputs and ran == list(OPS)
+
+
 @pytest.mark.parametrize(
     "change",
     [
