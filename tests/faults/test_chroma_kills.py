@@ -16,9 +16,9 @@ from ragstream_core.ingestion import scan
 from ragstream_core.stores import chroma_seal
 from ragstream_core.stores.chroma_copies import copy_of
 from ragstream_core.stores.chroma_sync import Collection
-from tests.lengths import by_length
+from tests.lengths import FULL, by_length
 
-KILLS = by_length(2, 4, 60)
+KILLS = 60 if FULL else 4
 FEW = ("after write_receipt", "after publish_dir")
 MORE = (*FEW, "after copy_checked", "after point_to")
 ALL = (
@@ -107,7 +107,7 @@ def test_killed_at_a_chosen_step(behind, point):
     assert behind.faults(vectors=True) == []
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_killed_at_any_moment(behind):
     chance = random.Random(11)
     old = chroma_seal.current(behind.chroma_dir).name

@@ -103,6 +103,7 @@ def gone(place, group):
     return left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_ends_the_command_and_the_next_one_completes(place, number):
     ended, longest = 0, 0.0
@@ -142,6 +143,7 @@ def test_a_signal_is_noticed_where_its_exception_is_lost():
     assert told == [("embed", 1, 2)]
 
 
+@pytest.mark.slow
 def test_a_suspended_command_goes_on_where_it_was(place):
     for seconds in STOPS:
         place.change()
