@@ -132,8 +132,20 @@ class ScriptTokenCounter:
 @functools.lru_cache(maxsize=8192)
 def _line_cost(line: str, encoding: str) -> int:
     """Return hundredths of a token; the stages count the same lines again and again."""
-    costs = COSTS[encoding]
-    return sum(costs[name] * times for name, times in features(line).items())
+    pieces, plain = _pieces(line)
+    return sum(
+        (_piece_cost if len(piece) <= _CACHED_CHARS else _piece_cost.__wrapped__)(
+            kind, piece, plain, encoding
+        )
+        for kind, piece in pieces
+    )
+
+
+@functools.lru_cache(maxsize=16_384)
+def _piece_cost(kind: str, piece: str, plain: str, encoding: str) -> int:
+    costs, found = COSTS[encoding], Counter[str]()
+    _add(found, kind, piece, plain)
+    return sum(costs[name] * times for name, times in found.items())
 
 
 def features(text: str) -> Counter[str]:
@@ -144,14 +156,23 @@ def features(text: str) -> Counter[str]:
     """
     found: Counter[str] = Counter()
     for line in text.splitlines(keepends=True):
-        pieces = [(str(m.lastgroup), m.group()) for m in _PIECE.finditer(line)]
-        plain = "word" if _is_english(pieces) else "foreign"
+        pieces, plain = _pieces(line)
         for kind, piece in pieces:
-            if kind == "word":
-                _add_word(found, piece, plain)
-            else:
-                _add_other(found, kind, piece)
+            _add(found, kind, piece, plain)
     return found
+
+
+def _pieces(line: str) -> tuple[list[tuple[str, str]], str]:
+    """Return (kind, text) of each piece of a line, and which kind its plain words are of."""
+    pieces = [(str(m.lastgroup), m.group()) for m in _PIECE.finditer(line)]
+    return pieces, "word" if _is_english(pieces) else "foreign"
+
+
+def _add(found: Counter[str], kind: str, piece: str, plain: str) -> None:
+    if kind == "word":
+        _add_word(found, piece, plain)
+    else:
+        _add_other(found, kind, piece)
 
 
 def _is_english(pieces: list[tuple[str, str]]) -> bool:
