@@ -22,8 +22,8 @@ from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.stage_settings import FROM_RUN, request_config, stage_config
 from ragstream_core.build.editing import with_edits
 from ragstream_core.build.keeping import persists, require_uncleared
+from ragstream_core.build.models import ranking_device
 from ragstream_core.build.recalling import recall
-from ragstream_core.build.searching import ranking_device
 from ragstream_core.build.workspace import Workspace
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError

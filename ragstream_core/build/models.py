@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ragstream_core.endpoints.address import Endpoint
     from ragstream_core.models.chat import ChatOptions
     from ragstream_core.models.nli import NliModel
+    from ragstream_core.orchestration.inputs import PromptInputs
     from ragstream_core.ports import ChatModel, Embedder, Reranker
     from ragstream_core.settings.prompts import GateConfig, RerankConfig
 
@@ -357,3 +359,22 @@ def _nli(path: Path, model: str, weights: str) -> NliModel:
     from ragstream_core.models.nli import NliModel
 
     return NliModel(path, model=model)
+
+
+def ranking_device(op: str, inputs: PromptInputs) -> str:
+    """Return where the reranker of a prompt computed in this process; empty where none did.
+
+    Args:
+        op: The stage.
+        inputs: Of the prompt.
+    """
+    name = inputs.models.get("reranker", "none")
+    if op != "reranker" or name in ("none", "reembed"):
+        return ""
+    if name == "maxsim" or name.startswith("flashrank:"):
+        return "cpu"
+    if "torch" not in sys.modules:
+        return ""  # the prompt was answered from its record: no model ran
+    from ragstream_core.embedders.sentence_transformers import resolve_device
+
+    return resolve_device("auto")  # as the cross-encoder's library chooses

@@ -5,7 +5,6 @@ Prompts, `search`, the quality gate and the evaluation all search through here.
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from ragstream_core.build.history.memory import ConversationMemory
     from ragstream_core.build.workspace import Workspace
-    from ragstream_core.orchestration.inputs import PromptInputs
     from ragstream_core.ports import Embedder, IndexView
     from ragstream_core.records import Chunk, Hit
     from ragstream_core.settings import ChainSettings
@@ -112,25 +110,6 @@ def retrieval_stage(
         chosen.min_score,
         told=memory.events if memory else tuple,
     )
-
-
-def ranking_device(op: str, inputs: PromptInputs) -> str:
-    """Return where the reranker of a prompt computed in this process; empty where none did.
-
-    Args:
-        op: The stage.
-        inputs: Of the prompt.
-    """
-    name = inputs.models.get("reranker", "none")
-    if op != "reranker" or name in ("none", "reembed"):
-        return ""
-    if name == "maxsim" or name.startswith("flashrank:"):
-        return "cpu"
-    if "torch" not in sys.modules:
-        return ""  # the prompt was answered from its record: no model ran
-    from ragstream_core.embedders.sentence_transformers import resolve_device
-
-    return resolve_device("auto")  # as the cross-encoder's library chooses
 
 
 def reranker_stage(

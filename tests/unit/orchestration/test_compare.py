@@ -16,6 +16,7 @@ from ragstream_core.orchestration.compare import (
     swapped,
 )
 from ragstream_core.orchestration.inputs import HistoryPin, Pin, PromptInputs, PromptRequest
+from ragstream_core.orchestration.versions import STAGE_VERSIONS
 
 TEXT = (
     "## [0a1b2c3d4e5f] HARD RULES\nBe exact.\n\n## [0a1b2c3d4e5f] S_CTX\n### Facts\n"
@@ -96,7 +97,7 @@ CHANGES = {
     "models": ({"models": {"embedder": "none"}}, "models.embedder"),
     "query vectors": ({"query_vectors": {"a" * 64: "b" * 64}}, "query_vectors"),
     "history": ({"history": HistoryPin("s", 3, "c", "d", 2)}, "history.seq: 0 → 3"),
-    "code": ({"code": {"retrieval": 0}}, "code.retrieval: 1 → 0"),
+    "code": ({"code": {"retrieval": 0}}, f"code.retrieval: {STAGE_VERSIONS['retrieval']} → 0"),
 }
 
 
