@@ -77,7 +77,7 @@ def test_memory_takes_at_most_its_share_and_the_sum_is_never_exceeded(
 
 
 def test_memory_comes_before_the_documents(space):
-    chosen = {"memory.enabled": True, "memory.max_tokens": 700, "prompt.budget_tokens": 1_300,
+    chosen = {"memory.enabled": True, "memory.max_tokens": 700, "prompt.budget_tokens": 1_500,
               "history.recency_k": 0}  # fmt: skip
     shares = {}
     for name, more in (("first", {}), ("off", {"memory.enabled": False})):

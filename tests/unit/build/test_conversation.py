@@ -372,9 +372,8 @@ def test_recent_history_leaves_half_of_a_small_prompt_free(root):
     for n in range(4):
         say(space, "chat", f"Question {n}", "One more sentence. " * 200)
     prompt = ask(space, session="chat")
-    assert (
-        len(prompt.recentConversation["body"]) <= 600 * 5
-    )  # English has 4 to 5 characters a token
+    body = prompt.recentConversation["body"]
+    assert len(body) <= 600 * 5  # characters a token of English
     assert prompt.extras["enforced"]["total_tokens"] <= 1_200
 
 
