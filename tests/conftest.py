@@ -23,10 +23,8 @@ from tests.lengths import FULL
 # Two child processes an ingest would double the time of the tests; those of the collection ask.
 os.environ.setdefault("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
 LONGEST = ("browser", "faults", "assets", "app", "docs", "properties", "contracts")
-
-
 MEMORY = Path("/dev/shm")
-MEMORY_BYTES = 4 << 30
+MEMORY_BYTES = 1 << 30
 
 
 def pytest_configure(config):
