@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from ragstream_core.terms import term_id
 LEXICAL_VERSION = "snowball-english-1"
 K1 = 1.5
 B = 0.75
+K3 = 2.0
 BLOCK_ROWS = 8192
 BLOCK_LISTS = 65_536
 
@@ -177,18 +179,35 @@ def _merged(parts: Sequence[LexicalArrays]) -> LexicalArrays:
     )
 
 
+def repeated(times: int, k3: float = K3) -> float:
+    """Return what a term counts that a query says several times, as a multiple of saying it once.
+
+    qtf·(k3 + 1) / (qtf + k3) (Sparck Jones, Walker & Robertson, "A probabilistic model of
+    information retrieval: development and comparative experiments", 2000): 1 for once, growing,
+    below k3 + 1; 1 however often where k3 = 0.
+
+    Args:
+        times: How often the query says it, ≥ 1.
+        k3: How late repeating saturates, ≥ 0.
+    """
+    return times * (k3 + 1) / (times + k3)
+
+
 class Bm25:
     """Scores the rows of several indexes with the statistics of their union.
 
-    score(d) = Σ_t idf(t) · tf·(k1+1) / (tf + k1·(1 − b + b·|d|/avgdl)), t over the distinct query
-    terms in sorted order, k1 = 1.5, b = 0.75. Terms that several queries share are weighed once.
+    score(d) = Σ_t idf(t) · tf·(k1+1) / (tf + k1·(1 − b + b·|d|/avgdl)) · `repeated`(qtf), t over
+    the distinct query terms in sorted order, qtf = how often the query says t, k1 = 1.5, b = 0.75.
+    Terms that several queries share are weighed once.
 
     Args:
         indexes: Term arrays of the pinned generations.
+        k3: How late repeating a term saturates, ≥ 0; 0: terms count once.
     """
 
-    def __init__(self, indexes: Sequence[LexicalArrays]) -> None:
+    def __init__(self, indexes: Sequence[LexicalArrays], k3: float = K3) -> None:
         self._indexes = indexes
+        self._k3 = k3
         self._starts = np.cumsum([0, *(len(index.lengths) for index in indexes)])
         lengths = np.concatenate([index.lengths for index in indexes])
         words_total = int(lengths.sum(dtype=np.int64))
@@ -204,16 +223,18 @@ class Bm25:
         """Score every row.
 
         Args:
-            query: Stemmed query terms as from `terms`; repetitions count once.
+            query: Stemmed query terms as from `terms`, as often as the query says them.
 
         Returns:
             Shape (rows of all indexes one after the other,), float64, ≥ 0, rounded to 6 digits.
         """
         scores = np.zeros(self._total)
-        for term in sorted({term_id(t) for t in query}):
+        for term, times in sorted(Counter(map(term_id, query)).items()):
             if term not in self._weights:
                 self._weights[term] = self._weigh(term)
             rows, weights = self._weights[term]
+            if times > 1:
+                weights = repeated(times, self._k3) * weights
             np.add.at(scores, rows, weights)
         return np.round(scores, 6, out=scores)
 

@@ -43,7 +43,14 @@ def retriever(
     """
     chosen = settings.retrieval
     fusion = Fusion(
-        chosen.dense_weight, chosen.tau, chosen.mix_a, chosen.depth, chosen.fusion, chosen.rrf_k
+        chosen.dense_weight,
+        chosen.tau,
+        chosen.mix_a,
+        chosen.mix_coherence,
+        chosen.depth,
+        chosen.fusion,
+        chosen.rrf_k,
+        chosen.k3,
     )
     proposer = collections.proposer(workspace, settings)
     return Retriever(embedder or models.embedder(workspace.config), fusion, proposer)

@@ -1,8 +1,8 @@
 """Candidates for a prompt: dense and lexical lists over one or several pinned generations.
 
 One query piece: plain hybrid. Several: A = BM25(whole) + LogAvgExp of the pieces' cosines, B =
-hybrid per piece, then LogAvgExp; final = mix_a · A + (1 − mix_a) · B, both min-max scaled
-(`quality.md`). A dense weight of 0 or 1 switches the other signal off and ranks by A alone.
+hybrid per piece, then LogAvgExp; final = w · A + (1 − w) · B, both min-max scaled, w by `mixing`.
+A dense weight of 0 or 1 switches the other signal off and ranks by A alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import ModelMismatch
-from ragstream_core.lexical import Bm25
+from ragstream_core.lexical import K3, Bm25
 from ragstream_core.ports import Embedder, IndexView
 from ragstream_core.records import Hit
 from ragstream_core.retrieval.lists import (
@@ -25,6 +25,7 @@ from ragstream_core.retrieval.lists import (
     proposal,
     signal_list,
 )
+from ragstream_core.retrieval.mixing import weight_of_whole
 from ragstream_core.retrieval.past import Past
 from ragstream_core.retrieval.proposers import Proposer, narrowed
 from ragstream_core.retrieval.rows import Rows, rows_of
@@ -52,18 +53,22 @@ class Fusion:
     Attributes:
         dense_weight: Weight of the dense signal in [0, 1].
         tau: LogAvgExp sharpness > 0.
-        mix_a: Weight of A in the mix for several pieces, in [0, 1].
+        mix_a: Weight of A in the mix for a list of questions, in [0, 1].
+        mix_coherence: How much more it is where pieces tell one thing, ≥ 0.
         depth: Length of each signal's list.
         method: ``convex`` or ``rrf``.
         rrf_k: Constant of reciprocal rank fusion.
+        k3: How late repeating a word in a question saturates in BM25, ≥ 0.
     """
 
     dense_weight: float = 0.5
     tau: float = 9.0
-    mix_a: float = 0.3
+    mix_a: float = 0.25
+    mix_coherence: float = 1.5
     depth: int = 100
     method: str = "convex"
     rrf_k: int = 60
+    k3: float = K3
 
     @property
     def pure(self) -> bool:
@@ -129,14 +134,16 @@ class Retriever:
         # a pool of one or two must not set its own scale
         few = apart and len(pool) < min(self.fusion.depth, len(rows.ids))
         wide = rows.eligible(()) if few else pool
-        bm25 = Bm25([view.lexical for view in rows.views])
+        bm25 = Bm25([view.lexical for view in rows.views], self.fusion.k3)
         scored = [bm25.scores(terms(text)) for text in (asked if apart else asked[:1])]
         if past:
             for scores, text in zip(scored, asked, strict=False):
                 past.add_synonyms(scores, text, bm25)
         anchors = _Signals.of(self, rows, wide, queries=queries, scored=scored)
         signals = anchors.within(self.fusion, rows, pool, queries) if few else anchors
-        return self._ranked(rows, signals, anchors)
+        share = self.fusion.mix_a, self.fusion.mix_coherence
+        weight = weight_of_whole(pieces, queries, *share) if apart else 1.0
+        return self._ranked(rows, signals, anchors, weight)
 
     def _parts(self, signals: _Signals, candidates: I64) -> dict[str, F64]:
         """Return A and, for several pieces, B of some rows."""
@@ -146,7 +153,7 @@ class Retriever:
             parts["b"] = log_avg_exp(np.stack(fused, axis=1), self.fusion.tau)
         return parts
 
-    def _ranked(self, rows: Rows, signals: _Signals, anchors: _Signals) -> list[Hit]:
+    def _ranked(self, rows: Rows, signals: _Signals, anchors: _Signals, weight: float) -> list[Hit]:
         """Rank the candidates; several pieces mix A and B, each scaled by its anchors."""
         candidates = signals.candidates()
         parts = self._parts(signals, candidates)
@@ -154,7 +161,8 @@ class Retriever:
         if "b" in parts:
             wide = parts if signals is anchors else self._parts(anchors, anchors.candidates())
             a, b = (scale(parts[n], float(wide[n].min()), float(wide[n].max())) for n in "ab")
-            score = convex(a, b, self.fusion.mix_a)
+            score = convex(a, b, weight)
+            parts["weight_a"] = np.full(len(candidates), weight)
         parts["dense"], parts["lexical"] = (
             signals.dense.over(candidates),
             signals.lexical.over(candidates),

@@ -87,7 +87,7 @@ def standings(
     if not at:
         return {}
     cosines = exact_cosines(rows.take(pool), retriever.embedder.embed_queries(list(pieces)))
-    bm25 = Bm25([view.lexical for view in rows.views])
+    bm25 = Bm25([view.lexical for view in rows.views], retriever.fusion.k3)
     found: dict[str, list[Place]] = {identifier: [] for identifier in at}
     for signal, scores in _signals(retriever, bm25, cosines, [whole, *pieces], past=past):
         held = scores if len(scores) == len(pool) else scores[pool]

@@ -29,10 +29,18 @@ class RetrievalConfig(Section):
     dense_weight: float = Field(
         0.5, ge=0, le=1, description="0: pure BM25, 1: pure dense, between: a mix."
     )
+    k3: float = Field(
+        2.0, ge=0, le=1000, description="BM25: how late a word that a question repeats stops to "
+        "count more; 0: words count once.",
+    )  # fmt: skip
     tau: float = Field(9.0, gt=0, le=100, description="Sharpness of LogAvgExp over the pieces.")
     mix_a: float = Field(
-        0.3, ge=0, le=1, description="Weight of whole-query scoring where there are several pieces."
+        0.25, ge=0, le=1, description="Weight of the reading as a whole for a list of questions."
     )
+    mix_coherence: float = Field(
+        1.5, ge=0, le=10, description="What is added to `mix_a` where a question tells one thing "
+        "at length, times the share of its pieces that ask nothing and their mean cosine; 0: none.",
+    )  # fmt: skip
     fusion: Literal["convex", "rrf"] = Field("convex", description="How signals are fused.")
     rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion.")
     max_pieces: int = Field(10, ge=1, le=10, description="Most query pieces a prompt is cut into.")
@@ -60,7 +68,7 @@ class RerankConfig(Section):
         20, ge=1, le=200, description="How many candidates MaxSim or `reembed` looks at."
     )
     weight: float = Field(
-        0.45, ge=0, le=1, description="MaxSim's share of the score beside retrieval's."
+        0.46, ge=0, le=1, description="MaxSim's share of the score beside retrieval's."
     )
     cross_encoder_top_k: int = Field(
         50, ge=1, le=200, description="How many candidates the cross-encoder or FlashRank looks at."

@@ -1,5 +1,7 @@
 """Retrieval quality on judged sets, with ablations, through `ragstream eval retrieval`'s own code.
 
+Questions of several sentences are made from the sets (`long_questions`).
+
 python -m tests.benchmarks.bench_retrieval DIR
 """
 
@@ -12,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.benchmarks import long_questions
 from tests.benchmarks.bench_spans import prepared
 from tests.benchmarks.measure import table
 
@@ -30,6 +33,13 @@ ABLATIONS: dict[str, dict[str, str]] = {
     "dense": {"retrieval.dense_weight": "1", "rerank.backend": "none"},
     "hybrid (A only)": {"retrieval.mix_a": "1", "rerank.backend": "none"},
     "hybrid + pieces (A/B mix)": {"rerank.backend": "none"},
+    "the same + MaxSim, words count once, A 0.3, MaxSim 0.45": {
+        "retrieval.k3": "0",
+        "retrieval.mix_a": "0.3",
+        "retrieval.mix_coherence": "0",
+        "rerank.weight": "0.45",
+        "rerank.backend": "maxsim",
+    },
     "hybrid + pieces + MaxSim (default)": {"rerank.backend": "maxsim"},
 }
 
@@ -68,16 +78,18 @@ def report(folder: Path, data: Path) -> str:
     from ragstream_core.config import quiet_environment
 
     quiet_environment()
-    rows = []
-    for name, (corpus, queries) in SETS.items():
-        if not (folder / queries).is_dir():
+    rows, made = [], data / "made"
+    places = {name: (folder / corpus, folder / asked) for name, (corpus, asked) in SETS.items()}
+    places |= {name: (made / name, made / name) for name in long_questions.make(folder, made)}
+    for name, (corpus, queries) in places.items():
+        if not queries.is_dir():
             continue
         for label, settings in ABLATIONS.items():
             found = evaluate_retrieval(
                 open_workspace(data, explicit=settings),
-                folder / corpus / "corpus.jsonl",
-                queries=folder / queries / "queries.jsonl",
-                qrels=folder / queries / "qrels.tsv",
+                corpus / "corpus.jsonl",
+                queries=queries / "queries.jsonl",
+                qrels=queries / "qrels.tsv",
             )
             kinds = {name: found.metrics, **found.by_kind}
             for kind, metrics in kinds.items():
@@ -87,7 +99,7 @@ def report(folder: Path, data: Path) -> str:
                 )  # fmt: skip
             sys.stderr.write(f"{name} {label}: {found.metrics}\n")
         if name in GATED:
-            for kind, kept, digest in gated(folder / corpus, folder / queries, data):
+            for kind, kept, digest in gated(corpus, queries, data):
                 rows.append([kind, GATE, *[""] * len(METRICS), f"{kept:.3f}", digest[:12]])
     order = list(dict.fromkeys(row[0] for row in rows))
     rows.sort(key=lambda row: order.index(row[0]))

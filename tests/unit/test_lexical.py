@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.lexical import Bm25, bm25_scores, build_lexical, lexical_from_bytes
+from ragstream_core.lexical import (
+    K3,
+    Bm25,
+    bm25_scores,
+    build_lexical,
+    lexical_from_bytes,
+    repeated,
+)
 from ragstream_core.terms import term_blob, term_id, terms, words
 
 TEXTS = [
@@ -26,6 +33,7 @@ QUERIES = [
     "relevant candidates",
     "nothing of the kind",
     "the",
+    "The catalog: is the catalog the truth, or is the vector file? Which file, and which vector?",
 ]
 
 
@@ -54,11 +62,45 @@ def test_scores_equal_the_oracle(query):
     corpus = [terms(text) for text in TEXTS]
     oracle = bm25s.BM25(k1=1.5, b=0.75, method="lucene")  # the values that the pages name
     oracle.index(corpus, show_progress=False)
-    asked = sorted(set(terms(query)))
-    known = [t for t in asked if any(t in doc for doc in corpus)]
-    expected = oracle.get_scores(known) * 2.5 if known else np.zeros(len(TEXTS))
-    (found,) = bm25_scores([arrays(TEXTS)], asked)
+    expected = np.zeros(len(TEXTS))
+    for term, times in Counter(terms(query)).items():
+        if any(term in document for document in corpus):
+            once = oracle.get_scores([term]) * 2.5
+            expected += once * times * (K3 + 1) / (times + K3)
+    (found,) = bm25_scores([arrays(TEXTS)], terms(query))
     assert np.allclose(found, expected, atol=1e-4)
+
+
+@given(st.integers(1, 10_000))
+def test_saying_a_term_again_counts_more_and_never_more_than_k3_plus_one_times(times):
+    assert repeated(1) == 1.0
+    assert repeated(times) < repeated(times + 1) < K3 + 1
+
+
+ASKED = st.lists(st.sampled_from(["vector", "file", "catalog", "gate", "unknown"]), max_size=12)
+
+
+@given(ASKED, ASKED)
+def test_what_a_query_says_again_never_lowers_a_score_and_order_does_not_count(query, more):
+    (first,) = bm25_scores([arrays(TEXTS)], query)
+    (again,) = bm25_scores([arrays(TEXTS)], [*query, *more])
+    assert (again >= first).all()
+    (turned,) = bm25_scores([arrays(TEXTS)], query[::-1])
+    assert np.array_equal(first, turned)
+
+
+@given(ASKED)
+def test_with_k3_of_zero_words_count_once(query):
+    once = Bm25([arrays(TEXTS)], k3=0.0)
+    assert np.array_equal(once.scores(query), once.scores(sorted(set(query))))
+    assert np.array_equal(once.scores(query), Bm25([arrays(TEXTS)]).scores(sorted(set(query))))
+
+
+def test_what_a_long_question_repeats_decides():
+    texts = ["wheel and bolt", "bolt and nut", "nut and wheel"]
+    question = "A bolt came loose. Which bolt is it, and which wheel? The bolt by the wheel. A nut."
+    (found,) = bm25_scores([arrays(texts)], terms(question))
+    assert found.argmax() == 0 and found[1] > found[2], "bolt 3, wheel 2, nut 1"
 
 
 def test_two_indexes_score_as_their_union():

@@ -162,7 +162,8 @@ def test_the_mix_is_mix_a_of_a_and_the_rest_of_b():
 
     view, pieces = View("p", corpus(140)), ["catalog replay", "gate ledger"]
     for share in (0.0, 0.3, 1.0):
-        hits = search([view], " ".join(pieces), pieces=pieces, fusion=Fusion(mix_a=share))
+        fusion = Fusion(mix_a=share, mix_coherence=0.0)
+        hits = search([view], " ".join(pieces), pieces=pieces, fusion=fusion)
         a, b = (np.array([h.scores[name] for h in hits]) for name in "ab")
         wanted = convex(min_max(a), min_max(b), share)
         assert np.allclose([h.score for h in hits], wanted, atol=2e-6)

@@ -1,0 +1,59 @@
+"""The weight of the reading as a whole."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.retrieval.mixing import coherence, told, weight_of_whole
+from ragstream_core.retrieval.retriever import Fusion
+from tests.unit.retrieval.test_retriever import View, corpus, search
+
+EMBEDDER = HashedEmbedder()
+LOCKS = ["The lock is held by one writer.", "A writer waits for the lock.", "Who holds the lock?"]
+WORDS = st.sampled_from(["lock", "writer", "catalog", "gate", "journal", "replay"])
+SENTENCE = st.builds(lambda said, end: " ".join(said) + end, st.lists(WORDS, min_size=1),
+                     st.sampled_from(".?"))  # fmt: skip
+UNIT = st.floats(0, 1)
+
+
+def weight(pieces, mix_a=0.25, mix_coherence=1.5):
+    return weight_of_whole(pieces, EMBEDDER.embed_queries(pieces), mix_a, mix_coherence)
+
+
+def test_a_list_of_questions_has_mix_a_however_near_they_are():
+    assert weight(["Who holds the lock?", "Who waits for the lock?"]) == 0.25
+    assert weight(["谁持有锁？", "谁等待锁？"]) == 0.25  # noqa: RUF001
+
+
+def test_what_is_told_at_length_about_one_thing_is_read_more_as_a_whole():
+    apart = ["The weather is fine.", "My sister bakes bread.", "Who holds the lock?"]
+    assert weight(LOCKS) > weight(apart) >= 0.25
+    assert weight(LOCKS, mix_coherence=0.0) == 0.25
+
+
+@given(st.lists(SENTENCE, min_size=2, max_size=10), UNIT, st.floats(0, 10))
+def test_the_weight_lies_between_mix_a_and_one_and_the_order_does_not_count(pieces, mix_a, more):
+    found = weight(pieces, mix_a, more)
+    assert round(mix_a, 6) <= found <= 1 or found == mix_a
+    assert weight(pieces[::-1], mix_a, more) == found
+    queries = EMBEDDER.embed_queries(pieces)
+    assert 0 <= coherence(queries) <= 1 and 0 <= told(pieces) <= 1
+
+
+def test_one_sentence_told_twice_is_all_coherent():
+    assert coherence(EMBEDDER.embed_queries(LOCKS[:1] * 2)) == 1.0
+    assert weight(LOCKS[:1] * 2) == 1.0
+
+
+def test_the_ledger_tells_the_weight():
+    view = View("p", corpus(140))
+    pieces = ["catalog replay.", "catalog replay gate.", "gate ledger?"]
+    hits = search([view], " ".join(pieces), pieces=pieces, fusion=Fusion())
+    found = weight(pieces)
+    assert 0.25 < found < 1
+    assert {h.scores["weight_a"] for h in hits} == {found}
+    a, b = (np.array([h.scores[name] for h in hits]) for name in "ab")
+    span = [(x - x.min()) / (x.max() - x.min()) for x in (a, b)]
+    assert np.allclose([h.score for h in hits], found * span[0] + (1 - found) * span[1], atol=5e-6)
+    assert all("weight_a" not in h.scores for h in search([view], "catalog replay"))
