@@ -16,9 +16,11 @@ MAX_CONFIG_BYTES = 1_000_000
 
 Layer = dict[str, dict[str, Any]]
 """Section → key → value."""
+CHAT_TASK = "chat"
+"""The profile that chats and the page begin with."""
 TASKS: dict[str, Layer] = {
     # seed 004: the best ten of BM25 and of the vectors, half and half, reranked, five passages
-    "chat": {
+    CHAT_TASK: {
         "retrieval": {"depth": 10, "dense_weight": 0.5, "top_k": 20},
         "rerank": {"keep": 5},
     },

@@ -17,6 +17,7 @@ from ragstream_app.commands import prompt_options as options
 from ragstream_app.failures import FAILED
 from ragstream_app.prompt_words import changed_files, setting_values
 from ragstream_app.session import is_recorded, session_of
+from ragstream_core.config_layers import CHAT_TASK
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +38,16 @@ printf 'How do I lock a prompt?\\nAnd with two files?\\n' | ragstream chat -p ha
 In a chat, /help lists its commands. Where stdin or stdout is no terminal, each line of stdin is a
 question or a command; the exit code is 1 where a question got no whole answer."""
 PROMPT = "you> "
+NO_TASK = "none"
 
+ChatTask = Annotated[
+    str,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        help=f"A task profile: a named set of settings; {NO_TASK}: the settings as they are.",
+    ),
+]
 Markers = Annotated[
     bool,
     typer.Option(
@@ -74,7 +84,7 @@ def chat(
     files: options.Files = None,
     lock: options.Lock = False,
     off: options.Off = None,
-    task: options.Task = "",
+    task: ChatTask = CHAT_TASK,
     session: options.Session = "",
     model: asked.Model = "",
     assignments: options.Assignments = None,
@@ -115,7 +125,7 @@ def chat(
         files=tuple(files or []),
         off=tuple(off or []),
         lock=lock,
-        task=task,
+        task="" if task == NO_TASK else task,
         settings={**setting_values(assignments), **given},
         session=session,
     )

@@ -19,6 +19,7 @@ from ragstream_app.panels.shared import (
     configured,
     given,
     show_message,
+    task_now,
     workspace,
 )
 from ragstream_core.settings import SECTIONS
@@ -50,7 +51,7 @@ class Control:
 
 CONTROLS = (
     Control("retrieval.dense_weight", "BM25 ↔ semantic", 0.05, 0.0, 1.0, slider=True),
-    Control("retrieval.top_k", "Top-K", 5, 1, 1000),
+    Control("rerank.keep", "Top-K", 1, 0, 1000),
     Control("retrieval.min_score", "Least cosine", 0.05, -1.0, 1.0),
     Control("prompt.budget_tokens", "Token budget", 500, 200, 1_000_000),
     Control("retrieval.max_context_tokens", "Context tokens", 500, 50, 1_000_000),
@@ -164,6 +165,7 @@ def _engine(name: str) -> str:
 
 def _task() -> None:
     tasks = sorted(workspace().config.tasks)
+    task_now()  # the page's own, before there is a choice
     if tasks:
         st.selectbox(
             "Task profile",

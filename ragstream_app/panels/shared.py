@@ -15,6 +15,7 @@ from ragstream_app.panels.hints import on_the_page
 from ragstream_app.panels.markup import literal
 from ragstream_app.serving.ports import HOST
 from ragstream_core.config import quiet_environment
+from ragstream_core.config_layers import CHAT_TASK
 
 if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
@@ -68,8 +69,14 @@ def super_prompt_key() -> str:
 def configured() -> AppConfig:
     """Return the settings under the chosen task profile: what the controls start from."""
     config: AppConfig = workspace().config
-    task = st.session_state.get(TASK_KEY, "")
+    task = task_now()
     return config.with_task(task) if task else config
+
+
+def task_now() -> str:
+    """Return the chosen task profile, empty for none; the page begins with that of chats."""
+    chosen: str = st.session_state.setdefault(TASK_KEY, CHAT_TASK)
+    return chosen
 
 
 def given(name: str) -> Any:
@@ -130,7 +137,7 @@ def request_now(default: str = "") -> PromptRequest:
         off=tuple(sorted(n for n in state.get(OFF_KEY, set()) if n.partition("/")[0] in projects)),
         lock=bool(state.get(LOCK_KEY, False)),
         settings={**target(), **changed_settings(), **kept},
-        task=state.get(TASK_KEY, ""),
+        task=task_now(),
         as_of=0 if several else int(state.get(AS_OF_KEY, 0)),
         session=state.get(SESSION_KEY, ""),
     )

@@ -375,6 +375,15 @@ def test_memory_is_off_unless_it_is_asked_for(indexed, server, piped):
     assert len(server.seen) == 2
 
 
+def test_a_chat_without_a_profile_has_the_settings_as_they_are(indexed, server, piped):
+    from ragstream_core.build.workspace import open_workspace
+
+    server.answers = [cites]
+    (answer,) = objects(piped([QUESTION], "-p", "manual", "--json", "--task", "none"))
+    settings = open_workspace().store.record(answer["prompt_key"]).inputs["settings"]
+    assert (settings["retrieval"]["depth"], settings["rerank"]["keep"]) == (100, 0)
+
+
 def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server, piped):
     from ragstream_core.build.workspace import open_workspace
 
@@ -382,6 +391,8 @@ def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server, piped):
     flags = ("--enable-memory", "--memory-max-tokens", "77", "--memory-max-chars", "900",
              "--memory-top-k", "3")  # fmt: skip
     (answer,) = objects(piped([QUESTION], "-p", "manual", "--json", *flags))
-    memory = open_workspace().store.record(answer["prompt_key"]).inputs["settings"]["memory"]
+    settings = open_workspace().store.record(answer["prompt_key"]).inputs["settings"]
+    memory = settings["memory"]
     assert (memory["enabled"], memory["max_tokens"], memory["top_k"]) == (True, 77, 3)
     assert memory["max_chars"] == 900
+    assert (settings["retrieval"]["depth"], settings["rerank"]["keep"]) == (10, 5), "task chat"

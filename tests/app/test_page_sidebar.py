@@ -36,12 +36,12 @@ def taken(page):
 
 def test_untouched_controls_change_nothing(page):
     request = taken(page)
-    assert dict(request.settings) == {} and request.task == "" and request.as_of == 0
+    assert dict(request.settings) == {} and request.task == "chat" and request.as_of == 0
 
 
 NUMBERS = [
     ("slider", "BM25", "retrieval.dense_weight", 0.9),
-    ("number_input", "Top-K", "retrieval.top_k", 7),
+    ("number_input", "Top-K", "rerank.keep", 7),
     ("number_input", "Least cosine", "retrieval.min_score", 0.1),
     ("number_input", "Token budget", "prompt.budget_tokens", 3000),
     ("number_input", "Context tokens", "retrieval.max_context_tokens", 900),
@@ -108,15 +108,25 @@ def test_other_settings_are_lines_and_a_wrong_one_is_named(page):
     assert any("retrieval.taw" in e.value for e in page.error)
 
 
+def test_the_page_begins_with_ten_and_ten_reranked_to_five(page):
+    assert control(page, "selectbox", "Task profile").value == "chat"
+    assert control(page, "number_input", "Top-K").value == 5
+    taken(page)
+    settings = inputs_of(desk(page).last.prompt).settings
+    assert (settings["retrieval"]["depth"], settings["rerank"]["keep"]) == (10, 5)
+    control(page, "selectbox", "Task profile").set_value("").run()
+    assert control(page, "number_input", "Top-K").value == 0, "all go on, as in `ragstream prompt`"
+
+
 def test_a_task_profile_sets_the_controls(data, run, monkeypatch, tmp_path):
-    (tmp_path / "ragstream.yaml").write_text("tasks:\n  short:\n    retrieval:\n      top_k: 9\n")
+    (tmp_path / "ragstream.yaml").write_text("tasks:\n  short:\n    rerank:\n      keep: 9\n")
     assert run("ingest", "manual")[0] == 0
     page = open_page()
     control(page, "selectbox", "Task profile").set_value("short").run()
     assert control(page, "number_input", "Top-K").value == 9
     request = taken(page)
     assert request.task == "short" and dict(request.settings) == {}
-    assert inputs_of(desk(page).last.prompt).settings["retrieval"]["top_k"] == 9
+    assert inputs_of(desk(page).last.prompt).settings["rerank"]["keep"] == 9
 
 
 def test_an_older_generation_is_read(page, indexed):

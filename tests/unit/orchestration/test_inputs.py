@@ -86,7 +86,7 @@ def test_task_profiles_and_explicit_settings_reach_the_chain(workspace):
     inputs = workspace.pin(
         PromptRequest("Who?", ("demo",), task="chat", settings={"retrieval.depth": "7"}), NOW
     )
-    assert inputs.settings["retrieval"]["top_k"] == 5
+    assert inputs.settings["rerank"]["keep"] == 5
     assert inputs.settings["retrieval"]["depth"] == 7
 
 
