@@ -8,8 +8,8 @@ import os
 import pytest
 
 
-def ask(run):
-    code, out, err = run("prompt", "What does the lock do?", "-p", "manual", "--json")
+def ask(run, text="What does the lock do?"):
+    code, out, err = run("prompt", text, "-p", "manual", "--json")
     assert code == 0, err
     return json.loads(out)["prompt_key"]
 
@@ -119,7 +119,7 @@ def test_status_says_why_a_catalog_cannot_be_read_and_what_to_run(indexed, run):
 
 
 def test_prompts_gc_drops_what_nobody_keeps(indexed, run):
-    lost, kept = ask(run), ask(run)
+    lost, kept = ask(run), ask(run, "Who holds the lock?")
     assert run("keep", kept[:8])[0] == 0
     for key in (lost, kept):
         os.utime(indexed / "prompts" / key / "record.json", (5e8, 5e8))

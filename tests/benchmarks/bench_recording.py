@@ -25,7 +25,7 @@ def press(space, desk, button: str, question: str) -> Row:
     from ragstream_core.orchestration.inputs import PromptRequest
 
     started = time.perf_counter()
-    job = jobs.start(desk, button, PromptRequest(question, ("handbook",)), space)
+    job = jobs.start(desk, button, PromptRequest(question, ("handbook",)), space, fresh=True)
     job.result()
     delivered, cpu = time.perf_counter() - started, time.process_time()
     steps = desk.steps.values() if button == jobs.RUN_ALL else [desk.last]
