@@ -17,7 +17,6 @@ from ragstream_core.ingestion.parsers import limited, served
 from ragstream_core.ingestion.parsers.limited import kept_engines, parse
 from ragstream_core.ingestion.parsers.port import Limits
 from ragstream_core.ingestion.parsers.served import ParserServer
-from tests.faults.harness import FULL
 from tests.faults.hostile_pdfs import (
     CATALOG,
     FONT,
@@ -30,6 +29,7 @@ from tests.faults.hostile_pdfs import (
     stream,
     written,
 )
+from tests.lengths import FULL
 
 pytest.importorskip("pypdfium2")
 pytest.importorskip("pdfplumber")
@@ -118,9 +118,10 @@ class TestVerdicts:
         assert read(written("well"))[0] == ((1, "well"),)
         assert server.starts == 1
 
+    @pytest.mark.sweep
     @pytest.mark.skipif(not FULL, reason="the bombs of the corpus burn a minute of CPU")
     def test_the_whole_hostile_corpus_is_contained(self, server):
-        limits = Limits(cpu_s=4, wall_s=20, text_bytes=2_000_000)
+        limits = Limits(cpu_s=4, wall_s=60, text_bytes=2_000_000)
         for name, (data, wanted) in corpus().items():
             parsed = read(data, limits=limits)
             assert parsed.note, name

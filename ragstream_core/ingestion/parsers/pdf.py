@@ -14,8 +14,8 @@ from typing import Any
 from ragstream_core.ingestion.parsers.page_text import join_broken_words, without_running_lines
 from ragstream_core.ingestion.parsers.port import Limits, Refusal
 
-TEXT_SHARE, TABLE_SHARE = 0.4, 0.6
-"""Shares of a file's time, CPU or wall, that end the reading of its text, and of its tables."""
+READING_SHARE = 0.6
+"""Share of a file's time, CPU or wall, after which no further page and no table is read."""
 
 TABLE_BYTES = 20_000_000
 """In a larger file no table is looked for: pdfplumber holds several copies."""
@@ -90,14 +90,15 @@ class _Reader:
     _cpu: float = field(default_factory=time.process_time)
     _wall: float = field(default_factory=time.monotonic)
 
-    def _late(self, share: float) -> bool:
+    def _late(self) -> bool:
         cpu, wall = time.process_time() - self._cpu, time.monotonic() - self._wall
+        share = READING_SHARE
         return cpu > share * self.limits.cpu_s or wall > share * self.limits.wall_s
 
     def texts(self, document: Any) -> list[tuple[int, str]]:
         pages, size = [], 0
         for number in range(1, len(document) + 1):
-            if self._late(TEXT_SHARE):
+            if self._late():
                 self.notes.append(f"only {number - 1} pages read: they took most of its time")
                 break
             page = document[number - 1]
@@ -136,7 +137,7 @@ class _Reader:
 
         with pdfplumber.open(io.BytesIO(data), pages=numbers) as document:
             for page in document.pages:
-                if self._late(TABLE_SHARE):
+                if self._late():
                     read = f"tables read up to page {page.page_number - 1}"
                     self.notes.append(f"{read}: they took most of its time")
                     return

@@ -161,7 +161,8 @@ class TestPdf:
     def test_what_was_read_before_the_time_was_over_is_kept(self, monkeypatch):
         rows = [["item", "price"], ["zwieback", "7.25"]]
         data = pdf_of(rows, "words", rows)
-        monkeypatch.setattr(pdf, "TABLE_SHARE", 0.0)
+        on_time = iter([False] * 3)
+        monkeypatch.setattr(pdf._Reader, "_late", lambda *_: next(on_time, True))
         pages, note = pdf.read_pdf(data, "pdf", Limits())
         assert note == "3 pages; tables read up to page 0: they took most of its time"
         assert [number for number, _ in pages] == [1, 2, 3] and "\t" not in pages[2][1]
