@@ -42,7 +42,9 @@ def ask(space, session="mine"):
 
 
 def is_used(space):
-    digest = digest_text(space, MemoryConfig(enabled=True), upto=journal(space).newest().seq)
+    digest = digest_text(
+        space, MemoryConfig(enabled=True), upto=journal(space).newest().seq, count=len
+    )
     return ["Pegasus" in text for text in (
         ask(space).extras["super_prompt"], ask(space, "").extras["super_prompt"],
         digest,
