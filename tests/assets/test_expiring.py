@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
@@ -44,7 +45,8 @@ def test_without_keeping_all_of_it_goes(ingested, home, request_):
 
 def test_retention_drops_expired_prompts(ingested, home, request_):
     old = record_prompt(ingested, request_).record.prompt_key
-    new = record_prompt(ingested, request_).record.prompt_key
+    another = replace(request_, text="What does a second ingest do?")
+    new = record_prompt(ingested, another).record.prompt_key
     past = time.time() - 31 * expiring.DAY_S
     os.utime(ingested.store.root / old / "record.json", (past, past))
     result = defs.resolve_job_def("retention").execute_in_process(

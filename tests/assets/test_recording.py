@@ -119,7 +119,7 @@ def test_an_ingest_does_not_wait_for_another_run_for_ever(space, monkeypatch):
 def test_a_prompt_is_there_before_its_run(ingested, home, request_):
     """However long Dagster takes: here for ever, until the lock is given back."""
     with runs.one_run:
-        found = recorder.record_prompt(ingested, request_)
+        found = recorder.record_prompt(ingested, request_, fresh=True)
         again = recorder.record_stage(ingested, found, ("prompt_builder",))
         assert home.get_runs_count() == 0 and found.record and found.run_id
         assert not writer.flush(0.2) and found.warnings == ()
@@ -157,7 +157,7 @@ def test_nothing_more_is_queued_while_the_storage_is_stuck(ingested, request_, m
 
 def test_a_prompt_that_was_removed_meanwhile_is_not_written_after_all(ingested, request_, home):
     with runs.one_run:
-        found = recorder.record_prompt(ingested, request_)
+        found = recorder.record_prompt(ingested, request_, fresh=True)
         shutil.rmtree(ingested.store.root / found.record.prompt_key)
     assert writer.flush(60) and "not kept any more" in found.warnings[0]
     assert home.get_runs_count() == 0 and not (ingested.store.root / "runs").exists()
@@ -288,7 +288,7 @@ def test_a_locked_store_costs_the_run_and_no_time(ingested, home, request_, name
     path = next((ingested.data_dir / "dagster_home").rglob(name))
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
-        found = recorder.record_prompt(ingested, request_)
+        found = recorder.record_prompt(ingested, request_, fresh=True)
         assert found.record and not found.recording.done
         assert writer.flush(240)
     assert found.run_id == "" and "locked" in found.warnings[0]

@@ -150,7 +150,7 @@ def test_old_debug_logs_go(tmp_path):
 
 
 def _recorded(space, request, n=1):
-    done = [recorder.record_prompt(space, request) for _ in range(n)]
+    done = [recorder.record_prompt(space, request, fresh=True) for _ in range(n)]
     assert writer.flush(60)
     assert [each.warnings for each in done] == [()] * n
     return done
