@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.recording.steps import OWN
+from ragstream_assets.recording.typed import TYPED
 from ragstream_assets.resources import adopt
 from ragstream_core.config import overlay, typed
 from ragstream_core.errors import UnknownSetting
@@ -65,10 +66,12 @@ def test_each_setting_is_offered_by_a_stage_that_reads_it():
     }
 
 
-def test_the_launchpad_fills_in_the_example_alone():
+def test_the_launchpad_fills_in_the_example_and_offers_empty_fields_for_a_question():
     ops = defs.resolve_job_def("build_prompt").run_config_schema.run_config_schema_type
     shown = ops.fields["ops"].default_value
-    assert shown["a0_preprocessing"] == {"config": {"prompt_ref": "example"}}
+    first = shown["a0_preprocessing"]["config"]
+    assert set(first) == {*TYPED, "prompt_ref", "fresh"}
+    assert {name: value for name, value in first.items() if value} == {"prompt_ref": "example"}
     assert not any(shown[op].get("config") for op in OPS[1:])
 
 
