@@ -12,6 +12,7 @@ from ragstream_core.build.history.publishing import publish
 from ragstream_core.build.history.turns import journal
 from ragstream_core.evaluation import conversations
 from ragstream_core.evaluation.retrieval import EvaluationResult, evaluate
+from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.orchestration.inputs import HistoryPin, PromptInputs
 from ragstream_core.records.identity import digest_of
 
@@ -149,6 +150,8 @@ def _inputs(space: Workspace, view: HistoryView, query: dict[str, Any]) -> Promp
     pin = HistoryPin(
         query["meta"]["session"], position.seq, position.chain, view.digest, position.seq
     )
+    settings = space.config.chain()
+    counter = resolved_counter(settings.prompt, models.models_dir(space.config))
     return PromptInputs(
         text=query["text"],
         pins=(),
@@ -156,11 +159,11 @@ def _inputs(space: Workspace, view: HistoryView, query: dict[str, Any]) -> Promp
         names=(),
         off=(),
         lock=False,
-        settings=space.config.chain().model_dump(),
+        settings=settings.model_dump(),
         texts={},
         now=conversations.NO_TIME,
         time_zone="UTC",
-        models={},
+        models={"counter": counter.name},
         code={},
         history=pin,
     )
