@@ -55,9 +55,9 @@ def show() -> None:
     if not names:
         st.text(
             "Gold questions are questions with the file or passage that answers them. Write "
-            "projects/NAME/gold.jsonl in the data folder, one a line, and evaluate here."
+            "projects/NAME/gold.jsonl in the data folder and evaluate here. A line is:\n"
+            '{"question": "How long are logs kept?", "file": "operations/logs.md"}'
         )
-        st.code('{"question": "How long are logs kept?", "file": "operations/logs.md"}', "json")
         return
     kind, job = choose(names)
     if job is None:

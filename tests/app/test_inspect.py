@@ -152,7 +152,7 @@ def test_a_map_has_a_line_a_chunk_and_loses_no_text(indexed, run, tmp_path, meth
     assert {row["chunk_id"]: row["text"] for row in rows} == texts
     first = out.read_bytes()
     code, _, err = run("index", "tsne", "manual", "--method", method, "--out", str(out))
-    assert code == 3 and "there already" in err and out.read_bytes() == first
+    assert code == 3 and "already exists" in err and out.read_bytes() == first
     code, _, _ = run("index", "tsne", "manual", "--method", method, "--out", str(out), "--force")
     assert code == 0 and out.read_bytes() == first  # the same seed, the same map
 

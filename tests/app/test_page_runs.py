@@ -81,9 +81,11 @@ def test_a_setting_changed_on_the_way_applies_at_the_next_button(page):
     for button in BUTTONS[:2]:
         click(ask(page), button)
     control(page, "number_input", "Top-K").set_value(2)
-    click(run(page), "Retrieval")
-    assert len(desk(page).last.prompt.views_by_stage["retrieval"]) == 2
-    assert list(desk(page).steps) == list(BUTTONS[:3])
+    for button in BUTTONS[2:4]:
+        click(run(page), button)
+    views = desk(page).last.prompt.views_by_stage
+    assert len(views["retrieval"]) > len(views["reranked"]) == 2
+    assert list(desk(page).steps) == list(BUTTONS[:4])
 
 
 def test_transparency_is_ephemeral(page, indexed):

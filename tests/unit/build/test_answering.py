@@ -201,7 +201,7 @@ def test_without_chunks_memory_answers_without_markers(tmp_path, kind):
     if kind == "conversation":
         append_turn(space, Turn("", "s", "", "Who holds it?", "The robot Pegasus."))
     model = says("Pegasus holds it [source: conversation, chunk: recent] [source: a, chunk: 1].")
-    found = asked(space, model, prompt=without_documents(made(space)))
+    found = asked(space, model, prompt=without_documents(made(space, session="s")))
     assert (found.text, found.citations) == ("Pegasus holds it.", ())
     system, _ = model.asked[0]
     assert "write no citation markers" in system.text
