@@ -74,7 +74,11 @@ def finish(
     if not persists(inputs):
         return replace(record, prompt_key="")
     require_uncleared(workspace, inputs)
-    return recalling.kept(workspace, prompt, record, passed)
+    try:
+        return recalling.kept(workspace, prompt, record, passed)
+    except FileNotFoundError:
+        require_uncleared(workspace, inputs)  # a clearing took the folder while it was written
+        raise
 
 
 def replayed(workspace: Workspace, key: str, *, live: bool) -> Verdict:

@@ -285,6 +285,28 @@ def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, sear
     assert ("cleared" in verdict.reason) is searched
 
 
+def test_a_clearing_that_takes_the_folder_of_a_prompt_while_it_is_written_is_named(
+    root, monkeypatch
+):
+    from ragstream_core.build.history.clearing import clear
+    from ragstream_core.errors import InputUnavailable
+    from ragstream_core.orchestration import again
+
+    space = open_root(root)
+    fill(space)
+    embed(space)
+    prompt = ask(space)
+    note_asked = again.note_asked
+
+    def cleared_before(folder, asking):
+        clear(space, session="old")
+        note_asked(folder, asking)
+
+    monkeypatch.setattr(again, "note_asked", cleared_before)
+    with pytest.raises(InputUnavailable, match="cleared while the prompt was made"):
+        space.finish(prompt)
+
+
 @pytest.mark.parametrize("fault", ["missing", "torn", "other model"])
 def test_a_prompt_goes_on_without_older_turns_and_says_so(root, fault):
     space = open_root(root)
