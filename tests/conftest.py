@@ -40,15 +40,22 @@ def pytest_configure(config):
         config.option.markexpr = "not slow"
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks select
 def pytest_collection_modifyitems(items):
-    """Put folders with long files first: at the end no worker is left alone with minutes."""
+    """Put folders with long files first: at the end no worker is left alone with minutes.
+
+    Whatever drives a browser waits for servers and is `slow`.
+    """
     places = {name: place for place, name in enumerate(LONGEST)}
     root = Path(__file__).parent
 
-    def place(item):
-        return places.get(item.path.relative_to(root).parts[0], len(LONGEST))
+    def folder(item):
+        return item.path.relative_to(root).parts[0]
 
-    items.sort(key=place)
+    for item in items:
+        if folder(item) == "browser":
+            item.add_marker("slow")
+    items.sort(key=lambda item: places.get(folder(item), len(LONGEST)))
 
 
 class CountingEmbedder:
