@@ -96,6 +96,11 @@ class _Reader:
         return cpu > share * self.limits.cpu_s or wall > share * self.limits.wall_s
 
     def texts(self, document: Any) -> list[tuple[int, str]]:
+        """Return number and text of each page, as far as the time allows.
+
+        Raises:
+            Refusal: There is more text than the limit.
+        """
         pages, size = [], 0
         for number in range(1, len(document) + 1):
             if self._late():
