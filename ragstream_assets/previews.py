@@ -20,6 +20,7 @@ from ragstream_core.orchestration.spending import LLM_USAGE, usage_of
 from ragstream_core.prompting.compose import file_texts, selected_texts
 from ragstream_core.prompting.suspicion import Tally, tally
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.decision import HEADERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,7 +247,7 @@ def last_words(prompt: SuperPrompt) -> list[dict[str, Any]]:
 
 
 def decision_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
-    """Return the decisions of the present pass as table rows, in the order of the stages."""
+    """Return what the present pass decided on candidates as table rows, as the stages ran."""
     now = pass_number(prompt)
     return [
         {
@@ -260,7 +261,7 @@ def decision_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
             "reason": row["reason"],
         }
         for row in prompt.extras.get("decisions", [])
-        if row["pass_no"] == now
+        if row["pass_no"] == now and row["stage"] != HEADERS
     ]
 
 

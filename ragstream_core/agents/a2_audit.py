@@ -6,11 +6,11 @@ Reads S_ctx, the shape, the pieces, ❖ FILES and the pool after A4. Writes ``ex
 support, nothing firm said the domain, and the kept evidence has one dominant topic, or the older
 turns that were selected have one: the domain settles to it and those pieces are asked again with
 it; (2) code, tests or configuration are wanted and a fact names an eligible project file that is
-not in scope. Refines the role where it was left open and the evidence is code; that alone is no
-change of scope. A language model may name the topic, among the titles' words, the files and the
-role, among ours, instead; where its answer is no good, the rules do. Never touches what the person
-wrote, Hard Rules, Project Memory, the lock or what is OFF; an attempt is noted and ignored. In pass
-2 it changes nothing.
+not in scope. Refines the headers that A2 fills in (`refining`); that alone is no change of scope.
+Each refined header, the domain among them, is a row of the ledger with its reason. A language model
+may name the topic, among the titles' words, the files, and role and form, among ours, instead;
+where its answer is no good, the rules do. Never touches what the person wrote, Hard Rules, Project
+Memory, the lock or what is OFF; an attempt is noted and ignored. In pass 2 it changes nothing.
 """
 
 from __future__ import annotations
@@ -22,31 +22,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragstream_core.agents.a1_file_injector import candidates
-from ragstream_core.agents.a2_prompt_shaper import asked_of, free_keys
 from ragstream_core.agents.asking import Ask
 from ragstream_core.agents.past import is_past
 from ragstream_core.agents.quotable import Terms
 from ragstream_core.agents.reading import stemmed_terms
+from ragstream_core.agents.refining import put_rows, refine, row_of
 from ragstream_core.agents.shape import (
     Shape,
     material_change,
     path_tokens,
-    propose_headers,
     shape_from,
     shape_row,
 )
 from ragstream_core.agents.shaping import Audited, audited
-from ragstream_core.agents.subject import (
-    CODE_SUFFIX,
-    DOMAINS,
-    UNDETERMINED,
-    asks_for_text,
-    domain_of,
-    settled_by,
-)
+from ragstream_core.agents.subject import DOMAINS, UNDETERMINED, domain_of
 from ragstream_core.agents.trail import pass_number, put_notes
 from ragstream_core.prompting.compose import is_locked
-from ragstream_core.records import Chunk, SuperPrompt, evolve
+from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 
 OP = "a2_audit"
 DOMINANT_SHARE = 0.6
@@ -54,8 +46,6 @@ DOMINANT_CHUNKS = 2
 MAX_PIECES = 10
 ASK_CHARS = 160
 _BUILDS = ("code", "config", "tests")
-_DOES = ("fix", "implement", "review", "test")
-"""Intents whose role is sure where the evidence is code."""
 _WORD = re.compile(r"[^\W\d_][\w-]{2,40}")
 PROJECT_MEMORY = "Project Memory"
 Notes = dict[str, list[str]]
@@ -123,12 +113,15 @@ class Audit:
             return _settle(result, shape_row(before), "the file lock is on: scope stays", _notes())
         notes = _notes()
         said = self._said(prompt, notes)
-        self._refine_role(result, before, said, notes)
-        after, why = self._settle_domain(prompt, before, said, notes)
+        after, settled = self._settle_domain(prompt, before, said)
+        rows = [*settled, *refine(result, before, said, self.texts)]
+        put_rows(result, rows)
+        notes["events"] += [row.reason for row in rows if not (row in settled and row.kept)]
         after, files = self._add_artefacts(prompt, after, said, notes)
         if not material_change(before, after):
             return _settle(result, shape_row(before), "no material change of scope", notes)
-        reason = "; ".join(x for x in (why, *(f"{_who(said)} names {f}" for f in files)) if x)
+        why = [row.reason for row in settled if row.kept]
+        reason = "; ".join([*why, *(f"{_who(said)} names {f}" for f in files)])
         return self._rescope(result, before, after, (reason, files, notes))
 
     def _said(self, prompt: SuperPrompt, notes: Notes) -> Audited | None:
@@ -145,10 +138,10 @@ class Audit:
         return said
 
     def _settle_domain(
-        self, prompt: SuperPrompt, before: Shape, said: Audited | None, notes: Notes
-    ) -> tuple[Shape, str]:
+        self, prompt: SuperPrompt, before: Shape, said: Audited | None
+    ) -> tuple[Shape, list[Decision]]:
         if not _unsupported(prompt):
-            return before, ""
+            return before, []
         pieces = " ".join(p["text"] for p in prompt.extras["query_pieces"])
         asked = frozenset(self.terms(pieces))
         topic = dominant_topic(_titles(prompt), asked, self.terms) or self._older_topic(prompt)
@@ -156,12 +149,13 @@ class Audit:
         if said is not None:
             topic = "" if asked.issuperset(self.terms(said.topic)) else said.topic.lower()
         if not topic or topic == before.domain:
-            return before, ""
+            return before, []
         if self._is_firm(prompt, before):
             told = f"the domain stays {before.domain}; the evidence is about {topic}"
-            notes["events"].append(told)
-            return before, ""
-        return replace(before, domain=topic), f"the evidence settles the domain: {topic}"
+            return before, [row_of("domain", "settled", told, kept=False)]
+        rule = "evidence_topic" if said is None else "language_model"
+        told = f"the evidence settles the domain: {topic}"
+        return replace(before, domain=topic), [row_of("domain", rule, told)]
 
     def _older_topic(self, prompt: SuperPrompt) -> str:
         """Return what the selected older turns of the conversation are about, or an empty text."""
@@ -175,31 +169,6 @@ class Audit:
         memory = domain_of(self.texts.get(PROJECT_MEMORY, ""), least=2)
         named = shape.domain in DOMAINS or shape.domain == memory
         return by_hand or (named and shape.domain != UNDETERMINED)
-
-    def _refine_role(
-        self, result: SuperPrompt, shape: Shape, said: Audited | None, notes: Notes
-    ) -> None:
-        """Fill in the role where the evidence makes it sure; put in a copy that the caller owns."""
-        wanted = said.role if said is not None else shape.intent if _is_code(result) else ""
-        is_sure = wanted in _DOES if said is None else wanted != ""
-        if not is_sure or asks_for_text(asked_of(result)):
-            return
-        row = result.extras["shape"]
-        role = propose_headers(replace(shape, intent=wanted), "")["role"]
-        before = row.get("refined", {}).get("role", result.body.get("role", ""))
-        if before == role:
-            return
-        settled = settled_by(self.texts).get("role", "")
-        if settled or "role" not in free_keys(result):
-            told = (
-                f"the evidence asks for the role “{role}”; {settled or 'you'} settled it: ignored"
-            )
-            notes["events"].append(told)
-            return
-        result.body["role"] = role
-        headers = {**row.get("headers", {}), "role": role}
-        result.extras["shape"] = {**row, "headers": headers, "refined": {"role": before}}
-        notes["events"].append(f"the evidence settles the role: {role}")
 
     def _add_artefacts(
         self, prompt: SuperPrompt, shape: Shape, said: Audited | None, notes: Notes
@@ -296,14 +265,6 @@ def _kept(prompt: SuperPrompt, *, past: bool = False) -> list[Chunk]:
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
     found = [chunks[i] for i in prompt.final_selection_ids]
     return [chunk for chunk in found if is_past(chunk) is past]
-
-
-def _is_code(prompt: SuperPrompt) -> bool:
-    """Say whether most of the evidence is code: selected passages and injected files."""
-    names = [chunk.source for chunk in _kept(prompt)]
-    names += [str(row["path"]) for row in prompt.extras.get("files", [])]
-    code = sum(CODE_SUFFIX.search(name) is not None for name in names)
-    return code >= max(DOMINANT_CHUNKS, DOMINANT_SHARE * len(names))
 
 
 def _titles(prompt: SuperPrompt) -> list[str]:

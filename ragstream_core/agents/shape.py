@@ -120,15 +120,21 @@ def classify(task: str, *anchors: str) -> Shape:
     intent = _first(_INTENTS, task, "explain")
     domains = (domain_of(task, near=anchors), *(domain_of(text, least=2) for text in anchors))
     domain = next((found for found in domains if found != UNDETERMINED), UNDETERMINED)
-    return Shape(intent, domain, _deliverable(task, intent), tuple(sorted(path_tokens(task))))
+    return Shape(intent, domain, deliverable_of(task, intent), tuple(sorted(path_tokens(task))))
 
 
-def _deliverable(task: str, intent: str) -> str:
-    """Return what is to be handed over; code only where the task is surely about software."""
+def deliverable_of(task: str, intent: str, *, software: bool = False) -> str:
+    """Return what is to be handed over; code only where the ask is surely about software.
+
+    Args:
+        task: The person's words.
+        intent: What they want done.
+        software: It is about software whatever its words show.
+    """
     if asks_for_text(task):
         return "text"
     found = _first(_DELIVERABLES, task, "answer") if intent != "explain" else "answer"
-    return "answer" if found in _BUILT and not is_software(task) else found
+    return found if found not in _BUILT or software or is_software(task) else "answer"
 
 
 def role_is_sure(task: str) -> bool:

@@ -1,7 +1,8 @@
 """A2's forms with a language model: it chooses from words that are there, and from files.
 
 Shaper: intent and deliverable by name, the domain by name or in words of the task and its anchors.
-Audit: a topic that the passages' own titles hold, eligible files, the intent whose role fits. What
+Audit: a topic that the passages' own titles hold, eligible files, the intent whose role fits, the
+deliverable whose form fits. What
 it may not decide (a domain that Project Memory settles where the task does not, a file that is
 off, a header that is settled) stays, and the attempt is noted.
 """
@@ -37,7 +38,8 @@ _AUDIT = (
     "topic: the one word from the passages' titles (the text named titles) that says what the task"
     " is about, or an empty text. files: those of the text named files that must be looked at as"
     " well and that no passage comes from; usually none. role: who is best asked, by what that"
-    f" person does, one of {', '.join(INTENTS)}; an empty text unless you are sure."
+    f" person does, one of {', '.join(INTENTS)}; an empty text unless you are sure. form: what is"
+    f" best handed over, one of {', '.join(DELIVERABLES)}; an empty text unless you are sure."
 )
 
 
@@ -55,6 +57,7 @@ class Audited(Answer):
     topic: str = Field(max_length=41)
     files: list[str] = Field(max_length=10)
     role: str = Field("", max_length=40)
+    form: str = Field("", max_length=40)
 
 
 def shaped(ask: Ask, task: str, anchors: Sequence[str], rules: Shape) -> tuple[Shape | None, str]:
@@ -113,6 +116,8 @@ def audited(
 def _not_there(said: Audited, words: Collection[str], eligible: Collection[str]) -> str:
     if said.role not in ("", *INTENTS):
         return "it names a role that is not on the list"
+    if said.form not in ("", *DELIVERABLES):
+        return "it names a form that is not on the list"
     if said.topic and said.topic.lower() not in words:
         return "it names a topic that no title holds"
     return "" if set(said.files) <= set(eligible) else "it names a file that is not there"

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragstream_core.prompting.citations import parse_markers
 from ragstream_core.records import Decision, decision_from
+from ragstream_core.records.decision import HEADERS
 from ragstream_core.records.identity import sha256_hex, shown_name
 
 MIN_DIGITS = 6
@@ -61,8 +62,26 @@ def load_decisions(folder: Path) -> list[Decision] | None:
     return [decision_from({**row, "scores": json.loads(row["scores"])}) for row in rows]
 
 
+def candidates_of(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return the rows of a ledger that are about candidates, not about headers."""
+    return [row for row in decisions if row.stage != HEADERS]
+
+
+def headers_of(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """Return what the audit decided about headers: ``header, kept, rule, reason`` each.
+
+    Args:
+        decisions: Rows of one prompt.
+    """
+    return [
+        {"header": row.chunk_id, "kept": row.kept, "rule": row.rule, "reason": row.reason}
+        for row in decisions
+        if row.stage == HEADERS
+    ]
+
+
 def ways(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
-    """Group a ledger by candidate, for people and for `--json`.
+    """Group a ledger by candidate, for people and for `--json`; headers are none.
 
     Args:
         decisions: Rows of one prompt.
@@ -73,7 +92,7 @@ def ways(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     """
     last = max((d.pass_no for d in decisions), default=1)
     by_chunk: dict[str, list[Decision]] = {}
-    for decision in decisions:
+    for decision in candidates_of(decisions):
         by_chunk.setdefault(decision.chunk_id, []).append(decision)
 
     def order(item: tuple[str, list[Decision]]) -> tuple[bool, int, int]:

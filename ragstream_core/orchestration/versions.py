@@ -20,7 +20,7 @@ STAGE_VERSIONS: Mapping[str, int] = {
     "reranker": 2,
     "a3_nli_gate": 3,
     "a4_condenser": 3,
-    "a2_audit": 2,
+    "a2_audit": 3,
     "a5_format_enforcer": 2,
     "prompt_builder": 1,
 }

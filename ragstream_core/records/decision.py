@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+HEADERS = "headers"
+"""The audit's rows about headers (R-162): their ``chunk_id`` is the header's name."""
+
 
 class Decision(NamedTuple):
     """What one stage decided about one candidate.
 
     Attributes:
-        stage: The stage that decided, as in ``views_by_stage``.
-        chunk_id: The candidate.
+        stage: The stage that decided, as in ``views_by_stage``; or ``headers``.
+        chunk_id: The candidate; or the header.
         rank: 1-based rank in the stage's order.
         score: The number the stage ranked by, higher is better, rounded to 6 digits.
         kept: Whether the candidate goes on.

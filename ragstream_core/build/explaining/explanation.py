@@ -11,7 +11,7 @@ from ragstream_core.build.explaining.lines import Ancestor, line_of
 from ragstream_core.build.explaining.tracing import injected_rows
 from ragstream_core.errors import UsageError
 from ragstream_core.orchestration.again import Asking, times_asked
-from ragstream_core.orchestration.explain import named, ways
+from ragstream_core.orchestration.explain import headers_of, named, ways
 from ragstream_core.prompting.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import sha256_hex, shown_name
 
@@ -32,6 +32,7 @@ class Explanation:
         files: What it injected, as `injected_rows`.
         usage: What its agents took, as `llm_usage`.
         asked: Every time that it was asked for, in order; empty where that was not noted.
+        headers: What the audit decided about headers, as `headers_of`.
     """
 
     record: PromptRecord
@@ -40,6 +41,7 @@ class Explanation:
     files: Sequence[Mapping[str, str]]
     usage: Mapping[str, Any]
     asked: Sequence[Asking] = ()
+    headers: Sequence[Mapping[str, Any]] = ()
 
     @property
     def locked(self) -> bool:
@@ -56,6 +58,7 @@ class Explanation:
             "parent": self.record.parent,
             "goes_on_from": [asdict(ancestor) for ancestor in self.line],
             "notes": self.record.notes,
+            "headers": self.headers,
             "files": self.files,
             "llm": self.usage,
             "candidates": self.candidates,
@@ -75,7 +78,8 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     record = workspace.store.record(workspace.store.find(key))
-    found = ways(workspace.decisions(record.prompt_key))
+    ledger = workspace.decisions(record.prompt_key)
+    found = ways(ledger)
     if chunk:
         known = [way["chunk_id"] for way in found]
         meant = named(known, chunk) or [i for i in known if chunk in shown_name(i)]
@@ -93,6 +97,7 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         injected_rows(record),
         usage,
         times_asked(workspace.store.root / record.prompt_key),
+        headers_of(ledger),
     )
 
 

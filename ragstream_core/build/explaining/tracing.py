@@ -16,7 +16,7 @@ from ragstream_core.build.explaining.receipts import (
 )
 from ragstream_core.build.history.answers import issued_ids
 from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
-from ragstream_core.orchestration.explain import named
+from ragstream_core.orchestration.explain import candidates_of, named
 from ragstream_core.orchestration.inputs import inputs_from
 from ragstream_core.prompting.citations import parse_markers
 from ragstream_core.prompting.compose import HISTORY_PREFIX, MEMORY_DIGEST, RECENT
@@ -82,7 +82,8 @@ def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
     Raises:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    chunks = dict.fromkeys(row.chunk_id for row in workspace.decisions(record.prompt_key))
+    ledger = candidates_of(workspace.decisions(record.prompt_key))
+    chunks = dict.fromkeys(row.chunk_id for row in ledger)
     return [*chunks, *injected_ids(record)]
 
 

@@ -356,8 +356,13 @@ def test_the_audit_refines_a_role_that_was_left_open_and_that_is_no_re_run():
     before = coded()
     after = Audit()(before)
     assert "debugging" in after.body["role"] and not needs_rerun(before, after)
-    assert after.extras["shape"]["headers"] == {"role": after.body["role"]}
-    assert any("settles the role" in e["message"] for e in after.extras["events"])
+    form = "code in one block, then a short explanation"
+    assert after.extras["shape"]["headers"] == {"role": after.body["role"], "format": form}
+    told = [e["message"] for e in after.extras["events"]]
+    for row, header in zip(after.extras["decisions"], ("role", "format"), strict=True):
+        assert (row["stage"], row["chunk_id"], row["kept"]) == ("headers", header, True)
+        assert row["rule"] == "evidence_is_code" and row["reason"] in told
+        assert f"source code, settles the {header}: " in row["reason"]
     assert to_json(Audit()(after)) == to_json(after)
     assert before.body.get("role", "") == ""
 
@@ -384,6 +389,81 @@ def test_a_mail_gets_no_role_and_a_lock_keeps_everything():
     locked.extras["pool"] = {"lock": True}
     for prompt in (mail, locked):
         assert Audit()(prompt).body == prompt.body
+
+
+WRITTEN = {"role": "a poet", "format": "a haiku", "depth": "low"}
+SETTLING = {"role": "Role: a plumber", "format": "Format: a table", "depth": "Depth: low"}
+EDITED = {"intent": "role", "deliverable": "format"}
+
+
+@given(
+    st.sets(st.sampled_from(sorted(WRITTEN))),
+    st.sets(st.sampled_from(sorted(SETTLING))),
+    st.sets(st.sampled_from(sorted(EDITED))),
+    st.sampled_from(["fix", "review", "explain", "plan"]),
+    st.sampled_from(["py", "md"]),
+    st.none() | st.tuples(st.sampled_from(["", "test"]), st.sampled_from(["", "plan"])),
+)
+def test_the_audit_refines_what_nobody_settled_and_each_change_has_its_row(
+    written, settling, edited, intent, suffix, said
+):
+    def ask(messages, schema, check):
+        answer = schema(topic="", files=[], role=said[0], form=said[1])
+        return answer, check(answer)
+
+    before, _ = audited(Shape(intent, "retrieval", "answer"), issues=False)
+    before.body |= {"task": "Look at the loader", **{k: WRITTEN[k] for k in written}}
+    before.base_context_chunks = [
+        Chunk(f"c{i}.{suffix}::x::0", f"c{i}.{suffix}", "x", (0, 1), {}) for i in range(3)
+    ]
+    before.final_selection_ids = [c.id for c in before.base_context_chunks]
+    proposed = {} if "format" in written else {"format": "as A2 proposed"}
+    before.extras["shape"]["headers"] = proposed
+    before.extras |= {
+        "explicit": sorted({"task", *written}),
+        "edits": [{"target": target} for target in sorted(edited)],
+    }
+    texts = {"Hard Rules": "\n".join(SETTLING[k] for k in sorted(settling))}
+    audit = Audit(texts=texts, ask=ask if said else None)
+    after = audit(before)
+
+    def headers(prompt):
+        shown = prompt.extras["shape"]["headers"]
+        return {k: prompt.body.get(k, "") or shown.get(k, "") for k in WRITTEN}
+
+    was, now = headers(before), headers(after)
+    rows = {row["chunk_id"]: row for row in after.extras.get("decisions", [])}
+    assert {k for k in was if was[k] != now[k]} == {k for k, row in rows.items() if row["kept"]}
+    assert all(now[k] in row["reason"] for k, row in rows.items() if row["kept"])
+    settled = written | settling | {EDITED[target] for target in edited}
+    assert not any(row["kept"] for k, row in rows.items() if k in settled)
+    assert all("settled it: ignored" in row["reason"] for k, row in rows.items() if k in settled)
+    behind = said if said else ("fix", "review") if suffix == "py" else ()
+    assert rows == {} or any(behind)
+    assert not needs_rerun(before, after)
+    assert to_json(audit(after)) == to_json(after)
+
+
+def test_a_domain_is_a_header_of_the_ledger_and_a_firm_one_too():
+    (settled,) = audited(VAGUE)[1].extras["decisions"]
+    assert (settled["chunk_id"], settled["kept"], settled["rule"]) == (
+        "domain", True, "evidence_topic")  # fmt: skip
+    assert settled["reason"] == "the evidence settles the domain: gate"
+    (stays,) = audited(Shape("explain", "retrieval", "answer"))[1].extras["decisions"]
+    assert (stays["chunk_id"], stays["kept"], stays["rule"]) == ("domain", False, "settled")
+
+
+@pytest.mark.parametrize(("form", "refined"), [("plan", "numbered steps"), ("", ""), ("poem", "")])
+def test_a_model_names_a_form_from_the_list(form, refined):
+    def ask(messages, schema, check):
+        answer = schema(topic="", files=[], form=form)
+        return (None, said) if (said := check(answer)) else (answer, "")
+
+    before, _ = audited(VAGUE, issues=False)
+    after = Audit(ask=ask)(before)
+    assert refined in after.extras["shape"]["headers"].get("format", "")
+    assert bool(after.extras["shape"]["headers"]) is bool(refined)
+    assert (form == "poem") is bool(after.extras["warnings"])
 
 
 @pytest.mark.parametrize(("role", "refined"), [("review", "reviewer"), ("", ""), ("poet", "")])

@@ -17,6 +17,8 @@ from ragstream_core.build import answering, models
 from ragstream_core.build.asking import recorded_usage
 from ragstream_core.build.bundling import write_bundle
 from ragstream_core.build.explaining.comparing import diff, selected
+from ragstream_core.build.explaining.explanation import explanation
+from ragstream_core.build.explaining.tracing import citable
 from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
 from ragstream_core.build.history.clearing import clear
 from ragstream_core.build.history.turns import append_turn
@@ -172,6 +174,19 @@ def test_all_forms_ask_once_and_a_replay_asks_nobody(root, meet):
     assert space.replay(record.prompt_key).verdict == "identical"
     (space.store.root / record.prompt_key / "decisions.parquet").unlink()
     assert {r.chunk_id for r in space.decisions(record.prompt_key) if r.stage == "a4" and r.kept}
+
+
+def test_a_refined_header_is_explained_and_is_no_candidate(root, meet):
+    space = opened(root)
+    meet(Thinking(Audited=lambda v: {**v, "form": "plan"}))
+    prompt = made(space)
+    assert "Form: numbered steps, each with its result" in prompt.extras["super_prompt"]
+    found = explanation(space, space.finish(prompt).prompt_key)
+    (row,) = found.to_json()["headers"]
+    assert (row["header"], row["kept"], row["rule"]) == ("format", True, "language_model")
+    assert "numbered steps" in row["reason"]
+    assert "format" not in {way["chunk_id"] for way in found.candidates}
+    assert "format" not in citable(space, found.record)
 
 
 def test_what_was_read_stands_in_the_user_message_only_and_cannot_break_out(tmp_path, meet):
