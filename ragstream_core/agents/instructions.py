@@ -3,13 +3,16 @@
 "Write a mail about the pump": no document has to hold *write*, so it is no term that could be
 missing. An instruction stands at the head of a sentence, behind a politeness ("could you please"),
 or is joined to one that does ("explain the lock and set theta"); "how do I set theta?" holds none.
-English, German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese.
+What the instruction makes, the mail, belongs to it (`made`). English, German, French, Spanish,
+Italian, Portuguese, Dutch, Chinese and Japanese.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+
+from ragstream_core.agents.made import made
 
 _SAYING = """
 write rewrite draft compose explain describe outline summarise summarize list enumerate tell show
@@ -87,15 +90,15 @@ def _instructions(text: str, at: int) -> list[tuple[int, int]]:
     """Return the spans of the instructions of the sentence that begins at ``at``."""
     while polite := _POLITE.match(text, at):
         at = polite.end()
-    first = _instruction(text, at)
+    first = _verb(text, at)
     if first is None:
         return []
     stop = next((m.start() for m in re.finditer(r"[.!?\n]", text[at:])), len(text) - at) + at
-    joined = (_instruction(text, m.end()) for m in _JOINED.finditer(text, first[1], stop))
-    return [first, *(span for span in joined if span)]
+    joined = (_verb(text, m.end()) for m in _JOINED.finditer(text, first.end(), stop))
+    verbs = [first, *(verb for verb in joined if verb)]
+    return [span for verb in verbs for span in (verb.span(), *made(text, verb))]
 
 
-def _instruction(text: str, at: int) -> tuple[int, int] | None:
+def _verb(text: str, at: int) -> re.Match[str] | None:
     word = _WORD.match(text, at)
-    known = word is not None and word.group().lower() in (_SAY | _DO)
-    return word.span() if word is not None and known else None
+    return word if word is not None and word.group().lower() in (_SAY | _DO) else None

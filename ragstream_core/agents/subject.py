@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ragstream_core.agents.instructions import is_saying, what_is_asked
+from ragstream_core.agents.made import TEXTS
 from ragstream_core.terms import stems, terms
 
 UNDETERMINED = "undetermined"
@@ -49,16 +50,10 @@ _SOFTWARE = re.compile(
     r"|dagster|airflow|streamlit|bm25|cross-encoder)\b",
     re.MULTILINE,
 )
-_TEXTS = (
-    r"e-?mails?|mails?|letters?|courriels?|lettres?|cartas?|correos?|brief|anschreiben|nachricht"
-    r"|summar(?:y|ies)|zusammenfassung|résumé|minutes|report|bericht|rapport|informe|story|stories"
-    r"|geschichte|poem|gedicht|speech|rede|essay|article|blog post|press release|announcement"
-    r"|newsletter|invitation|einladung|play|message|memo"
-)
 _WRITES = re.compile(
     r"\b(?:(?:re)?write|draft|compose|prepare|improve|polish|proofread|review|schreib\w{0,3}"
     r"|verfass\w{0,2}|erstell\w{0,2}|écri\w{1,5}|rédige\w{0,2}|escrib\w{1,3}|redact\w{1,2}"
-    rf"|scriv\w{{1,4}})\b[^.!?\n]{{0,60}}\b(?:{_TEXTS})\b"
+    rf"|scriv\w{{1,4}})\b[^.!?\n]{{0,60}}\b(?:{TEXTS})\b"
     r"|\b(?:summari[sz]e|translate|übersetz\w{0,2}|traduis|traduce|riassumi|résume[rz]?)\b"
     r"|\bfass\w{0,2}\b[^.!?\n]{0,80}\bzusammen\b|总结|總結|翻译|翻譯|邮件|要約|翻訳",
     re.IGNORECASE,

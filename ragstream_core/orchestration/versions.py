@@ -14,12 +14,12 @@ from collections.abc import Mapping
 
 STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 3,
-    "a2_prompt_shaper": 4,
+    "a2_prompt_shaper": 5,
     "a1_file_injector": 1,
     "retrieval": 3,
     "reranker": 2,
     "a3_nli_gate": 3,
-    "a4_condenser": 3,
+    "a4_condenser": 4,
     "a2_audit": 3,
     "a5_format_enforcer": 2,
     "prompt_builder": 1,
