@@ -137,7 +137,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
     index_dir = workspace.index_dir(project)
     past = known(index_dir, newest)
     waiting = _waiting(found)
-    likely = peeked(workspace.doc_dir(project), waiting, past)
+    likely = peeked(workspace.doc_dir(project), waiting, found.found, past)
     return {
         "project": project,
         "generation": newest.n if newest else 0,

@@ -1,18 +1,27 @@
 from __future__ import annotations
 
+import io
+import tempfile
+import time
 import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.chunking.profiles import adjusted, chunk_profile
+from ragstream_core.ingestion import sample
 from ragstream_core.ingestion.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.ingestion.parsers.pdf_peek import shown_characters
+from ragstream_core.ingestion.parsers.html_peek import shown_text
+from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
+from ragstream_core.ingestion.sample import FILES, tokens_per_byte
 from ragstream_core.ingestion.scan import scan
 from ragstream_core.stores.forecast import (
     BYTES_PER_CHUNK,
     DEFAULT_CHUNKS_PER_S,
+    Known,
     forecast,
     known,
     peeked,
@@ -31,9 +40,10 @@ def looked(bench):
 
 
 def test_before_the_first_ingest_it_is_an_estimate_and_says_so(bench):
-    bench.write("a.md", "x" * BYTES_PER_CHUNK["text"] * 10)
+    bench.write("a.docx", "x" * BYTES_PER_CHUNK["office"] * 10)
     past, found = looked(bench)
-    made = forecast(["a.md"], found, past)
+    assert peeked(bench.docs, ["a.docx"], found, past) == past, "no look into what is packed"
+    made = forecast(["a.docx"], found, past)
     assert (made.files, made.chunks, made.measured) == (1, 10, False)
     assert made.seconds == pytest.approx(10 / DEFAULT_CHUNKS_PER_S)
 
@@ -104,6 +114,39 @@ def as_pdf(page):
     return pdf_of(*parts)
 
 
+def as_links(page):
+    """Return a page of HTML most of which is no text: a script, styles, a table of links."""
+    words = page.split()
+    rows = "".join(
+        f'<tr class="row odd"><td style="color: #333333"><a href="#n{at}">{word}</a></td></tr>'
+        for at, word in enumerate(words[:150])
+    )
+    script = f"<script>{'var unused = [1, 2, 3];' * 400}</script>"
+    return f"<html><head>{script}</head><body><table>{rows}</table></body></html>".encode()
+
+
+def chinese(page):
+    """Return a page in Chinese as long as another one."""
+    signs = "本系统将文档切分为片段并建立索引以便按语义检索每个片段都保留来源页码和标题路径"
+    return "".join(
+        signs[ord(letter) % len(signs)] + ("。\n\n" if at % 60 == 59 else "")
+        for at, letter in enumerate(page[:4000])
+    )
+
+
+def as_chinese_pdf(page):
+    from reportlab.lib.styles import ParagraphStyle
+    from reportlab.pdfbase import pdfmetrics
+    from reportlab.pdfbase.cidfonts import UnicodeCIDFont
+    from reportlab.platypus import Paragraph, SimpleDocTemplate
+
+    pdfmetrics.registerFont(UnicodeCIDFont("STSong-Light"))
+    style = ParagraphStyle("chinese", fontName="STSong-Light", wordWrap="CJK")
+    out = io.BytesIO()
+    SimpleDocTemplate(out).build([Paragraph(p, style) for p in chinese(page).split("\n\n")])
+    return out.getvalue()
+
+
 def corpus(kind):
     """Return real documents of a type: this handbook, or this program."""
     pages = [p.read_text(encoding="utf-8") for p in sorted(HANDBOOK.glob("*.md"))[:14]]
@@ -111,11 +154,16 @@ def corpus(kind):
         return [
             p.read_bytes() for p in sorted((ROOT / "ragstream_core" / "agents").glob("*.py"))[:14]
         ]
-    make = {"md": str.encode, "html": as_html, "pdf": as_pdf}[kind]
+    make = {
+        "md": str.encode, "html": as_html, "pdf": as_pdf, "links.html": as_links,
+        "chinese.pdf": as_chinese_pdf, "chinese.md": lambda page: chinese(page).encode(),
+    }[kind]  # fmt: skip
     return [make(page) for page in pages]
 
 
-@pytest.mark.parametrize("kind", ["md", "html", "pdf", "py"])
+@pytest.mark.parametrize(
+    "kind", ["md", "html", "pdf", "py", "links.html", "chinese.pdf", "chinese.md"]
+)
 def test_it_is_within_half_of_what_an_ingest_finds(bench, onnx_embedder, kind):
     chunker = Chunker(chunk_profile("default"), token_offsets=onnx_embedder.token_offsets)
 
@@ -126,14 +174,14 @@ def test_it_is_within_half_of_what_an_ingest_finds(bench, onnx_embedder, kind):
     for n, data in enumerate(documents[:7]):
         bench.write(f"{n}.{kind}", data)
     past, found = looked(bench)
-    first = forecast(found.files, found, peeked(bench.docs, found.files, past))
+    first = forecast(found.files, found, peeked(bench.docs, found.files, found, past))
     live = run().chunks["live"]
-    assert live / 1.5 <= first.chunks <= 1.5 * live, "from the usual figures"
+    assert live / 1.5 <= first.chunks <= 1.5 * live, "from a look into the files"
     for n, data in enumerate(documents[7:], start=7):
         bench.write(f"{n}.{kind}", data)
     past, found = looked(bench)
     new = [f"{n}.{kind}" for n in range(7, len(documents))]
-    second = forecast(new, found, past)
+    second = forecast(new, found, peeked(bench.docs, new, found, past))
     grown = run().chunks["live"] - live
     assert grown / 1.5 <= second.chunks <= 1.5 * grown, "from what was read before"
 
@@ -152,11 +200,57 @@ def test_many_small_files_have_a_chunk_each_and_sizes_that_are_set_count(bench):
 @pytest.mark.parametrize(
     "data",
     [b"", b"junk", b"stream\n" * 5000, b"stream\nBT(" + b"(" * 99_999,
-     b"stream\r\n" + zlib.compress(b"BT <zz> ET" + b" " * 50_000_000)],
-    ids=["empty", "junk", "many", "open", "bomb"],
+     b"stream\r\n" + zlib.compress(b"BT <zz> ET" + b" " * 50_000_000),
+     b"stream\nbegincmap beginbfrange <0000> <ffff> <4e00>" * 4000,
+     b"stream\nbegincmap beginbfchar" + b"<0041>" * 9_999],
+    ids=["empty", "junk", "many", "open", "bomb", "maps", "map"],
 )  # fmt: skip
 def test_a_look_into_a_broken_pdf_costs_little_and_says_nothing(bench, data):
     bench.write("a.pdf", data)
     past, found = looked(bench)
-    assert peeked(bench.docs, found.files, past) == past
-    assert shown_characters(data) == 0
+    assert peeked(bench.docs, found.files, found, past) == past
+    assert shown_tokens(data) == 0
+
+
+@pytest.mark.parametrize(
+    "part", ["<", "<a ", "<!", "<!--", '<a b="', "<a href=", "<script>", "&", "<a" + " =" * 20]
+)
+def test_a_look_into_broken_html_takes_linear_time(part):
+    started = time.process_time()
+    shown_text((part * 30_000).encode())
+    assert time.process_time() - started < 2, "quadratic time would be minutes"
+
+
+def test_text_is_what_a_page_shows_and_the_targets_of_its_links():
+    page = (
+        "<p class='x'>one&amp;<!-- no --><script>no < 1</script><a href='u.html'>two</a><style>no"
+    )
+    assert shown_text(page.encode()) == "one&[](u.html)two"
+    named = "<meta charset='gb18030'>中文".encode("gb18030")
+    assert shown_text(named) == "中文"
+    assert shown_text(b"<meta charset='no-such'>a") == "a"
+
+
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 5000), min_size=1))
+def test_where_all_files_of_a_type_hold_as_much_the_look_says_so_exactly(files):
+    """However many there are, and however long: the mean is weighted by bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = {f"{name}.txt": 4 * count for name, count in files.items()}
+        for name, size in sizes.items():
+            (Path(folder) / name).write_text("one\n" * (size // 4))
+        assert tokens_per_byte(Path(folder), sizes) == {"txt": pytest.approx(0.25)}
+
+
+def test_a_look_reads_a_few_files_and_leaves_out_what_is_gone(bench, monkeypatch):
+    for n in range(200):
+        bench.write(f"{n}.txt", "word " * n)
+    opened = []
+    real = sample.open_beneath
+    monkeypatch.setattr(
+        sample, "open_beneath", lambda *where: (opened.append(where), real(*where))[1]
+    )
+    found = scan(bench.docs)
+    (bench.docs / "199.txt").unlink()
+    past = peeked(bench.docs, found.files, found, Known())
+    assert len(opened) <= FILES
+    assert past.looked == {"txt": pytest.approx(0.2, rel=0.05)}
