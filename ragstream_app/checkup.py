@@ -67,7 +67,9 @@ def _examined(
     for look in looks:
         try:
             checks += _findings(look, config)
-        except (RagstreamError, OSError) as error:
+        except RagstreamError as error:
+            checks.append(Check(look.__name__.strip("_"), "fail", error.message, error.hint))
+        except OSError as error:
             checks.append(Check(look.__name__.strip("_"), "fail", str(error)))
     return checks
 
@@ -113,7 +115,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         detail = f"{settings.model} at {where} (not contacted now; an ingest sends it your texts)"
         yield Check("embedding model", "ok", detail)
         return
-    if not weights.is_default(settings.model):
+    if settings.backend == "fastembed" or not weights.is_default(settings.model):
         yield _other_embedder(config)
         return
     try:
@@ -149,6 +151,12 @@ def _other_embedder(config: AppConfig) -> Check:
     from ragstream_core.embedders.weights import find_model
 
     settings = config.settings.embeddings
+    if settings.backend == "fastembed":
+        from ragstream_core.embedders.fastembed import local_model
+
+        local = local_model(settings.model, models_dir(config))
+        detail = f"{local.name} in {local.folder}, by FastEmbed on cpu"
+        return Check("embedding model", "ok", detail)
     folder = find_model(settings.model, models_dir(config))
     how = f"torch on {resolve_device(settings.device)}"
     if settings.backend == "onnx":
@@ -162,7 +170,8 @@ def _embedder_files(config: AppConfig) -> Iterator[Check]:
     from ragstream_core.embedders import weights
 
     settings = config.settings.embeddings
-    if settings.backend in ("hashed", "openai") or not weights.is_default(settings.model):
+    others = ("hashed", "openai", "fastembed")
+    if settings.backend in others or not weights.is_default(settings.model):
         return
     weights.verify_files(weights.find_default(config.data_dir / "models"), weights.SHA256)
     yield Check("embedding model files", "ok", f"all {len(weights.SHA256)} have their sha256")

@@ -15,10 +15,21 @@ if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.models.hub import Told
 
+
+def _embedder(config: AppConfig) -> str:
+    """Return the repository that the embedder's files come from."""
+    settings = config.settings.embeddings
+    if settings.backend != "fastembed":
+        return settings.model
+    from ragstream_core.embedders.fastembed import hub_source
+
+    return hub_source(settings.model)
+
+
 ROLES = {
     "reranker": lambda config: config.settings.rerank.model,
     "gate": lambda config: config.settings.gate.model,
-    "embedder": lambda config: config.settings.embeddings.model,
+    "embedder": _embedder,
 }
 """Names for the models of the settings."""
 

@@ -36,17 +36,17 @@ class ModelTokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text of any length."""
-        encoding = self._tokenizer.encode(_clean(text), add_special_tokens=False)
+        encoding = self._tokenizer.encode(clean(text), add_special_tokens=False)
         return list(encoding.ids)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) of each token, in characters of the text."""
-        encoding = self._tokenizer.encode(_clean(text), add_special_tokens=False)
+        encoding = self._tokenizer.encode(clean(text), add_special_tokens=False)
         return list(encoding.offsets)
 
     def count(self, text: str) -> int:
         """Return the number of tokens, ≥ 0."""
-        return len(self._tokenizer.encode(_clean(text), add_special_tokens=False).ids)
+        return len(self._tokenizer.encode(clean(text), add_special_tokens=False).ids)
 
     def token_id(self, token: str) -> int:
         """Return the id of a token.
@@ -78,6 +78,6 @@ def even_windows(ids: list[int], window: int) -> list[list[int]]:
     return [ids[a:b] for a, b in pairwise(cuts)]
 
 
-def _clean(text: str) -> str:
-    # A lone surrogate cannot be encoded; one character for one keeps the offsets right.
+def clean(text: str) -> str:
+    """Return a text that can be encoded: a lone surrogate is replaced, so offsets stay right."""
     return _SURROGATES.sub("\ufffd", text)

@@ -67,8 +67,8 @@ def create_embeddings(
     """Return an embedder; the model is loaded, and exported first where it must be.
 
     Args:
-        backend: ``onnx``, ``sentence_transformers``, ``openai``, ``hashed``, a registered name, or
-            an import path ``package.module:factory``.
+        backend: ``onnx``, ``sentence_transformers``, ``fastembed``, ``openai``, ``hashed``, a
+            registered name, or an import path ``package.module:factory``.
         model: Model name or folder.
         models_dir: ``<data>/models``.
         device: ``auto`` or a torch device name.
@@ -154,6 +154,10 @@ def embed_fingerprint(
             return fingerprints.torch_fingerprint(model, models_dir)
     if backend == "sentence_transformers":
         return fingerprints.torch_fingerprint(model, models_dir)
+    if backend == "fastembed":
+        from ragstream_core.embedders.fastembed import local_model
+
+        return local_model(model, models_dir).fingerprint
     if backend == "hashed":
         return fingerprints.hashed_fingerprint()
     if backend == "openai" and endpoint is not None:
@@ -188,6 +192,12 @@ def _sentence_transformers(model: str, models_dir: Path, device: str) -> Any:
     return SentenceTransformerEmbeddings(models_dir, model=model, device=device)
 
 
+def _fastembed(model: str, models_dir: Path, workers: int) -> Any:
+    from ragstream_core.embedders.fastembed import FastEmbedEmbeddings
+
+    return FastEmbedEmbeddings(models_dir, model=model, workers=workers)
+
+
 def _openai(model: str, models_dir: Path, endpoint: Endpoint | None) -> Any:
     if endpoint is None:
         raise UnknownSetting(
@@ -208,6 +218,7 @@ def _hashed() -> Any:
 _BUILT_IN: dict[str, EmbeddingFactory] = {
     "onnx": _onnx,
     "sentence_transformers": _sentence_transformers,
+    "fastembed": _fastembed,
     "openai": _openai,
     "hashed": _hashed,
 }

@@ -120,14 +120,19 @@ def find_model(model: str, models_dir: Path) -> Path:
     return cached
 
 
-def hub_cache_folder(model: str) -> Path | None:
-    """Return a model's snapshot in the local Hugging Face cache, without any network access."""
+def hub_cache_folder(model: str, cache: Path | None = None) -> Path | None:
+    """Return a model's snapshot in a local Hugging Face cache, without any network access.
+
+    Args:
+        model: Its name as ``organisation/model``.
+        cache: The cache's folder; None: the one of this user.
+    """
     if importlib.util.find_spec("huggingface_hub") is None:
         return None
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(model, local_files_only=True))
+        return Path(snapshot_download(model, cache_dir=cache, local_files_only=True))
     except (OSError, ValueError):
         return None
 

@@ -81,8 +81,8 @@ class EmbeddingsConfig(Section):
 
     backend: str = Field(
         "onnx",
-        description="`onnx`, `sentence_transformers`, `openai` (an OpenAI-compatible endpoint), "
-        "`hashed`, a registered name or a path.",
+        description="`onnx`, `sentence_transformers`, `fastembed` (an extra), `openai` (an "
+        "OpenAI-compatible endpoint), `hashed`, a registered name or a path.",
     )
     model: str = Field(MINILM, description="Model name; another one is another vector space.")
     base_url: str = Field(

@@ -12,6 +12,8 @@ import pytest
 
 from ragstream_core.embedders import weights
 from tests.hub_server import HubServer
+from tests.unit.embedders.test_fastembed import SOURCE, tiny_export
+from tests.unit.embedders.test_prefixes import BGE
 from tests.unit.models.test_cross_encoder import build
 
 
@@ -140,6 +142,22 @@ def test_a_pulled_cross_encoder_is_the_one_that_ranks(names, hub, run, indexed, 
     assert code == 3 and "model.safetensors is not what was pulled" in out
 
 
+def test_a_model_of_fastembed_is_pulled_from_where_its_export_lies(hub, run, data, monkeypatch):
+    pytest.importorskip("fastembed", reason="the extra fastembed is not installed")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__BACKEND", "fastembed")
+    monkeypatch.setenv("RAGSTREAM_EMBEDDINGS__MODEL", BGE)
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(data / "no cache"))
+    (check,) = (row for row in json.loads(run("doctor", "--json")[1]) if "FastEmbed" in str(row))
+    assert check["level"] == "fail"
+    assert f"ragstream models pull {SOURCE}" in check["next_step"]
+    hub.files = tiny_export(data.parent / "export")
+    code, _, err = run("models", "pull", "embedder", "--yes")
+    assert code == 0, err
+    checks = {row["name"]: row for row in json.loads(run("doctor", "--json")[1])}
+    assert checks["embedding model"]["level"] == "ok"
+    assert f"{SOURCE}, by FastEmbed on cpu" in checks["embedding model"]["detail"]
+
+
 def test_nothing_is_fetched_without_consent(names, hub, run, data):
     code, _, err = run("models", "pull", "acme/tiny")
     assert code == 2 and "nobody is there to agree" in err and "say --yes" in err
@@ -160,7 +178,7 @@ def test_a_key_file_open_to_others_is_named_by_doctor(data, run, monkeypatch, tm
     path.chmod(0o644)
     monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY_FILE", str(path))
     checks = {row["name"]: row for row in json.loads(run("doctor", "--json")[1])}
-    assert checks["provider"]["level"] == "fail" and "chmod 600" in checks["provider"]["detail"]
+    assert checks["provider"]["level"] == "fail" and "chmod 600" in checks["provider"]["next_step"]
     path.chmod(0o600)
     out = run("doctor", "--json")[1]
     assert "with a key" in out and "canary" not in out

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import registry
+from ragstream_core.embedders import registry, weights
 from ragstream_core.embedders.base import EmbeddingBackend
 
 TEXTS = [
@@ -28,8 +28,13 @@ class Vowels(EmbeddingBackend):
         return [[text.count(vowel) for vowel in "aeiou"] for text in texts]
 
 
-@pytest.fixture(scope="module", params=["onnx", "sentence_transformers", "hashed", "own"])
+BACKENDS = ["onnx", "sentence_transformers", "fastembed", "hashed", "own"]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
 def backend(request):
+    if request.param == "fastembed":
+        pytest.importorskip("fastembed", reason="the extra fastembed is not installed")
     if request.param != "own":
         yield request.param
         return
@@ -39,8 +44,24 @@ def backend(request):
 
 
 @pytest.fixture(scope="module")
-def embedder(backend, models_dir):
-    return registry.create_embeddings(backend, models_dir=models_dir, device="cpu", workers=2)
+def weights_dir(models_dir, onnx_embedder, tmp_path_factory):
+    """The tests' models, and the default one laid out as FastEmbed's export of it."""
+    root = tmp_path_factory.mktemp("models")
+    for path in models_dir.iterdir():
+        (root / path.name).symlink_to(path.resolve())
+    source = root / "Qdrant" / "all-MiniLM-L6-v2-onnx"
+    source.mkdir(parents=True)
+    (source / "model.onnx").symlink_to(
+        models_dir.resolve() / onnx_embedder.fingerprint / "model.onnx"
+    )
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (source / name).symlink_to(weights.find_default(models_dir) / name)
+    return root
+
+
+@pytest.fixture(scope="module")
+def embedder(backend, weights_dir):
+    return registry.create_embeddings(backend, models_dir=weights_dir, device="cpu", workers=2)
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +89,16 @@ def test_bits_do_not_depend_on_order_or_batch(embedder, vectors):
     assert np.array_equal(single, vectors)
 
 
-def test_bits_do_not_depend_on_workers(backend, models_dir, vectors):
+def test_bits_do_not_depend_on_workers(backend, weights_dir, vectors):
     for workers in (1, 3):
         other = registry.create_embeddings(
-            backend, models_dir=models_dir, device="cpu", workers=workers
+            backend, models_dir=weights_dir, device="cpu", workers=workers
         )
         assert np.array_equal(other.embed_documents(TEXTS), vectors)
 
 
 def test_nothing_is_truncated(embedder):
-    body = "The committee met again on the second day. " * 40
+    body = "The committee met again on the second day. " * 60
     plain, changed = embedder.embed_documents([body, body + "Zebras graze in the savannah."])
     assert embedder.count(body) > embedder.window
     assert not np.array_equal(plain, changed)
@@ -107,20 +128,24 @@ def test_progress_ends_with_all(embedder):
     assert seen == sorted(seen)
 
 
-def test_light_fingerprint_is_the_real_one(backend, embedder, models_dir):
-    light = registry.embed_fingerprint(backend, models_dir=models_dir)
+def test_light_fingerprint_is_the_real_one(backend, embedder, weights_dir):
+    light = registry.embed_fingerprint(backend, models_dir=weights_dir)
     assert light == embedder.fingerprint
     assert len(light) == 64
 
 
-def test_backends_never_share_a_fingerprint(models_dir):
-    names = ["onnx", "sentence_transformers", "hashed"]
-    assert len({registry.embed_fingerprint(n, models_dir=models_dir) for n in names}) == 3
+def test_backends_never_share_a_fingerprint(weights_dir):
+    pytest.importorskip("fastembed", reason="the extra fastembed is not installed")
+    names = ["onnx", "sentence_transformers", "fastembed", "hashed"]
+    assert len({registry.embed_fingerprint(n, models_dir=weights_dir) for n in names}) == 4
 
 
-def test_onnx_is_the_torch_model(onnx_embedder, models_dir):
-    torch_embedder = registry.create_embeddings(
-        "sentence_transformers", models_dir=models_dir, device="cpu"
-    )
-    difference = onnx_embedder.embed_documents(TEXTS) - torch_embedder.embed_documents(TEXTS)
+@pytest.mark.parametrize("other", ["sentence_transformers", "fastembed"])
+def test_onnx_is_the_same_model(onnx_embedder, weights_dir, other):
+    if other == "fastembed":
+        pytest.importorskip("fastembed", reason="the extra fastembed is not installed")
+    theirs = registry.create_embeddings(other, models_dir=weights_dir, device="cpu")
+    same = theirs.window == onnx_embedder.window  # else the windows of long texts differ
+    texts = [text for text in TEXTS if same or theirs.count(text) <= onnx_embedder.window]
+    difference = onnx_embedder.embed_documents(texts) - theirs.embed_documents(texts)
     assert np.abs(difference).max() <= 1e-5
