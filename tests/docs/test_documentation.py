@@ -146,6 +146,20 @@ def test_links_resolve_and_settings_exist(path):
     assert not unknown, f"{path.name}: {unknown}"
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs").glob("requirements_*.md")), ids=lambda path: path.stem
+)
+def test_the_code_and_the_tests_that_requirements_name_exist(path):
+    named = re.findall(r"`([\w./]*(?:/|\.py))`", path.read_text(encoding="utf-8"))
+    tests = {test.name for test in (ROOT / "tests").rglob("*.py")}
+    bases = [ROOT, ROOT / "ragstream_core", ROOT / "ragstream_app"]
+    lost = [
+        name for name in named if name not in tests and not any((b / name).exists() for b in bases)
+    ]
+    assert named
+    assert not lost
+
+
 def test_the_handbook_has_its_pages_and_no_page_is_filler():
     assert len(PAGES) >= 20
     titles = [p.read_text(encoding="utf-8").splitlines()[0] for p in PAGES]
