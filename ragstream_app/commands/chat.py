@@ -111,7 +111,8 @@ def chat(
     from ragstream_app.console import console
     from ragstream_core.build.chatting import ChatOptions
 
-    space = session_of(ctx).workspace(explicit={"provider.model": model} if model else None)
+    space = session_of(ctx).workspace()
+    wanted = space.config.with_task("", explicit={"provider.model": model} if model else None)
     flags = {
         "memory.enabled": "true" if enable_memory else None,
         "memory.max_tokens": memory_max_tokens,
@@ -134,7 +135,7 @@ def chat(
     screen = _screen(console(), watched=watched, as_json=as_json, markers=markers)
     for warning in changed:
         screen.aside(f"warning: {warning}")
-    asks = ensure_model(space.config, partial(picked, console()) if watched else None)
+    asks = ensure_model(wanted, partial(picked, console()) if watched else None)
     recorded = is_recorded(space, wanted=not no_record)
     chosen = begun(space, replace(chosen, model=asks))
     talk = Talk(space, chosen, screen, recorded, allow_secrets)

@@ -121,14 +121,18 @@ def tell(prepared: Prepared) -> None:
     line.text(f"{sent}; {price(asked, prepared)}")
 
 
-def expect() -> None:
-    """Say which model the prompt is meant for and what it may take, before anything is built."""
+def expected() -> str:
+    """Return which model a prompt is meant for and what it may take, before anything is built.
+
+    Raises:
+        RagstreamError: Wrong settings of the provider, or of the page.
+    """
     from ragstream_app.asking import estimated
     from ragstream_core.build.estimating import estimate
 
     task = str(st.session_state.get(TASK_KEY, ""))
     explicit = {**target(), **changed_settings()}
-    st.text(estimated(estimate(workspace().config.with_task(task, explicit=explicit))))
+    return estimated(estimate(workspace().config.with_task(task, explicit=explicit)))
 
 
 def price(asked: ChatModel, prepared: Prepared) -> str:

@@ -118,7 +118,7 @@ def _model() -> None:
     """Draw who the prompt is for, and what it may take of that model before there is one."""
     try:
         model_choice.show(model_choice.model())
-        model_choice.expect()
+        st.text(model_choice.expected())
     except Exception as error:  # wrong settings of the provider, or of the other settings
         show_message(describe(error))
 

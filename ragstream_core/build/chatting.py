@@ -207,7 +207,7 @@ class ChatSession:
             ChatFailed: The model that is there gave no answer; the question is kept.
             RagstreamError: A wrong request, or a stage refused or failed.
         """
-        turn = _Asking(self._home(), self.options.request(text), show, on_origin)
+        turn = _Asking(self._home(), self._request(text), show, on_origin)
         found = turn.cached(self._model)
         if found is not None:
             self._go_on(found.answer.session)
@@ -217,6 +217,13 @@ class ChatSession:
         self.prepared = turn.prepared
         self._go_on(turn.prepared.session)
         return turn.answered(made, allow_secrets=allow_secrets)
+
+    def _request(self, text: str) -> PromptRequest:
+        """Return the request of a question; another model than the configured one bounds it."""
+        found, model = self.options.request(text), self.options.model
+        if model in ("", self._workspace.config.settings.provider.model):
+            return found
+        return replace(found, settings={"prompt.model_target": model, **found.settings})
 
     def _home(self) -> Workspace:
         """Return the data root with the model that was chosen."""

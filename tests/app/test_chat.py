@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.build.workspace import open_workspace
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.terminals import LIMIT_S, Terminal
 from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
@@ -233,6 +234,24 @@ def test_persist_off_writes_nothing(indexed, server, piped):
     assert "Exact File Lock restricts" in sources["sources"][0]["text"]
     assert "not kept" in why["error"]["message"]
     assert {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()} == before
+
+
+def test_another_model_bounds_its_prompts(indexed, server, tmp_path, piped):
+    (tmp_path / "ragstream.yaml").write_text("prompt: {model_window: 1600}\n")
+    server.answers = [
+        said("One."),
+        raw({"data": [{"id": "toy-1"}, {"id": "gpt-4o"}]}),
+        said("Two."),
+    ]
+    lines = [QUESTION, "/model gpt-4o", QUESTION]
+    first, _, second = objects(piped(lines, "-p", "manual", "--json", "--model", "zeta"))
+    targets = [
+        open_workspace().store.record(found["prompt_key"]).inputs["settings"]["prompt"]
+        for found in (first, second)
+    ]
+    assert [found["model_target"] for found in targets] == ["zeta", "gpt-4o"]
+    assert [found["budget_tokens"] for found in targets] == [1200, 1200]
+    assert [body["model"] for _, _, body in server.seen if body] == ["zeta", "gpt-4o"]
 
 
 def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch, piped):

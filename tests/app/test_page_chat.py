@@ -244,6 +244,24 @@ def test_the_model_of_the_chat_is_that_of_the_answer_panel(indexed, server):
     assert page.session_state["answer_model"] == "toy-2"
 
 
+def test_the_model_of_the_chat_bounds_what_is_sent(indexed, server):
+    page = open_chat()
+    both = 2  # the Prompt view says it as well
+    assert said(page).count("for toy-1: at most 6,000 tokens; free") == both
+    page.session_state["other_settings"] = "prompt.model_window = 1600"
+    page.session_state["answer_models"] = ["gpt-4o"]
+    run(page)
+    next(s for s in page.selectbox if s.key == "chat_model").set_value("gpt-4o")
+    run(page)
+    told = "for gpt-4o: at most 1,200 tokens of a window of 1,600"
+    assert said(page).count(told) == both
+    server.answers = [answers("Two, it is.")]
+    finished(asks(page))
+    made = job(page).turn.prompt
+    assert made.model_target == "gpt-4o" and made.extras["enforced"]["budget_tokens"] == 1200
+    assert server.seen[-1][2]["model"] == "gpt-4o"
+
+
 def test_memory_is_switched_by_its_settings(indexed, server):
     server.answers = [answers("Yes, it is so.")]
     page = open_chat()

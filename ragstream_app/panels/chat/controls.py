@@ -28,8 +28,8 @@ NUMBERS = (
 def show() -> None:
     """Draw one row of controls."""
     try:
-        asked = model_choice.model()
-    except Exception as error:  # wrong settings of the provider
+        asked, expected = model_choice.model(), model_choice.expected()
+    except Exception as error:  # wrong settings of the provider, or of the other settings
         show_message(describe(error))
         return
     who, memory, markers, told = st.columns([3, 2, 2, 7], gap="small", vertical_alignment="center")
@@ -43,7 +43,7 @@ def show() -> None:
         help="Shows answers as the model wrote them, with their citation markers.",
     )
     with told:
-        _told(asked)
+        _told(asked, expected)
 
 
 def _model(asked: ChatModel) -> None:
@@ -92,15 +92,17 @@ def _switches() -> None:
             st.number_input(label, min_value=least, key=key, help=help_of(name))
 
 
-def _told(asked: ChatModel) -> None:
-    """Say where questions go, or that nobody answers."""
+def _told(asked: ChatModel, expected: str) -> None:
+    """Say where questions go and what one may take, or that nobody answers."""
     hindrance = model_choice.hindrance(asked)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if hindrance:
             st.badge("no model", color="gray")
             st.text("Answers are extracts of the documents.", width="content")
-        elif asked.is_local:
+            return
+        if asked.is_local:
             st.badge("this machine", color="green")
         else:
             st.badge("another machine", color="orange")
             st.text(f"What prompts show goes to {asked.host}.", width="content")
+        st.text(expected, width="content")
