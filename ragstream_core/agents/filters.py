@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.agents.aliases import CONTENT
 from ragstream_core.agents.segments import find_sections, guarantee_task
+from ragstream_core.history.records import moment_ns
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.manifest import FileEntry
@@ -43,7 +44,7 @@ _TYPE = re.compile(r"\.?[A-Za-z0-9_]{1,10}")
 _TAG = re.compile(r"[\w-]{1,40}")
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_HOURS = {"h": 1, "d": 24, "w": 24 * 7}
+_DAYS = {"d": 1, "w": 7}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Filtered:
         """Return the latest of the ``since:`` times; None where there is none.
 
         Args:
-            now: The prompt's time, with its zone; a date begins at its midnight there.
+            now: The prompt's time, with its zone. A date begins at its midnight there, an age in
+                days or weeks at the midnight so many days ago, one in hours with that hour.
         """
         times = [_time(value, now) for value in self.values("since")]
         return max(times) if times else None
@@ -107,25 +109,25 @@ class Filtered:
             or (floor_ns is not None and entry.mtime_ns < floor_ns)
         }
 
-    def past(self, tags: Iterable[str], days: float, now: dt.datetime) -> dict[str, object]:
+    def past(self, tags: Iterable[str], since: str, now: dt.datetime) -> dict[str, object]:
         """Return the settings of the conversation that the filters narrow; never wider.
 
         Args:
             tags: ``history.tags`` as it is; empty: all.
-            days: ``history.days`` as it is; 0: all.
+            since: ``history.since`` as it is; empty: all.
             now: The prompt's time.
 
         Returns:
             Dotted setting → value; empty where nothing changes.
         """
         changes: dict[str, object] = {}
-        allowed, wanted, since = tuple(tags), self.values("tag"), self.since(now)
+        allowed, wanted, asked = tuple(tags), self.values("tag"), self.since(now)
         if wanted:
             left = tuple(tag for tag in wanted if tag in allowed) if allowed else wanted
             changes |= {"history.tags": left} if left else {"history.enabled": False}
-        if since:
-            age = max((now - since) / dt.timedelta(days=1), 1e-6)
-            changes["history.days"] = min(age, days) if days else age
+        if asked:
+            told = (asked.isoformat(), *([since] if since else ()))
+            changes["history.since"] = max(told, key=moment_ns)
         return changes
 
 
@@ -219,10 +221,15 @@ def _parts(value: str, pattern: re.Pattern[str], example: str) -> tuple[str, ...
 
 
 def _time(value: str, now: dt.datetime) -> dt.datetime:
+    """Return where a ``since:`` begins: the same all day, or all hour where it counts hours."""
     age = _AGE.fullmatch(value)
+    if age and age[2] == "h":
+        return now.replace(minute=0, second=0, microsecond=0) - dt.timedelta(hours=int(age[1]))
     if age:
-        return now - dt.timedelta(hours=int(age[1]) * _HOURS[age[2]])
-    return dt.datetime.combine(dt.date.fromisoformat(value), dt.time(), now.tzinfo)
+        day = now.date() - dt.timedelta(days=int(age[1]) * _DAYS[age[2]])
+    else:
+        day = dt.date.fromisoformat(value)
+    return dt.datetime.combine(day, dt.time(), now.tzinfo)
 
 
 def _fits(name: str, path: str, glob: str) -> bool:

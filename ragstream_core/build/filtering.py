@@ -64,7 +64,7 @@ def closed(workspace: Workspace, found: Filtered, pins: Pinned, now: dt.datetime
 def narrowed(settings: ChainSettings, found: Filtered, now: dt.datetime) -> ChainSettings:
     """Return the settings under which the conversation is searched no wider than before."""
     past = settings.history
-    return overlay(settings, found.past(past.tags, past.days, now))
+    return overlay(settings, found.past(past.tags, past.since, now))
 
 
 def left(workspace: Workspace, inputs: PromptInputs) -> int | None:

@@ -6,6 +6,7 @@ notice that turns were cleared. Order is ``seq``, never a clock.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -26,6 +27,8 @@ HIDDEN = frozenset({BLUE, INACTIVE})
 """A turn with one of these is told of nowhere unless somebody looks at it."""
 HISTORY = "~history"
 """What stands for the project where rows of the history are listed; no project can be named so."""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST_NS = (1 << 63) - 1
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -41,6 +44,20 @@ def checked_session(name: str) -> str:
             hint="use letters, digits, '.', '_' and '-' (64); `current` is taken",
         )
     return name
+
+
+def moment_ns(text: str) -> int:
+    """Return an ISO date or time in ns since the epoch; no zone is UTC.
+
+    Times before 1678 and after 2262 are the earliest and the latest that 64 bits hold.
+
+    Raises:
+        ValueError: It is no such date or time.
+    """
+    when = dt.datetime.fromisoformat(text)
+    when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
+    found = (when - _EPOCH) // dt.timedelta(microseconds=1) * 1000
+    return max(-_LAST_NS, min(found, _LAST_NS))
 
 
 def project_tag(project: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.history.columns import HistoryColumns
-from ragstream_core.history.records import GOLD, INACTIVE, SILVER, project_tag
+from ragstream_core.history.records import GOLD, INACTIVE, SILVER, moment_ns, project_tag
 from ragstream_core.history.selected import value_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ RULES = {
     "recent": "shown in RECENT HISTORY already",
     "exclude_tags": "has an excluded tag",
     "days": "older than the time window",
+    "since": "older than the time that was asked for",
     "sessions": "of another session",
     "projects": "of another project",
     "tags": "has none of the wanted tags",
@@ -62,6 +63,7 @@ class Filters:
             ``TAG@30d``: those of 30 days only.
         exclude_tags: Turns with one of these are never found; nothing overrides this.
         now_ns: The prompt's time, ns since the epoch.
+        since_ns: Only turns from this time on, ns since the epoch; None: all.
     """
 
     sessions: tuple[str, ...] = ()
@@ -71,6 +73,7 @@ class Filters:
     always_tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
     now_ns: int = 0
+    since_ns: int | None = None
 
     @classmethod
     def of(
@@ -92,6 +95,7 @@ class Filters:
             settings.always_tags,
             (*settings.exclude_tags, INACTIVE),
             now_ns,
+            moment_ns(settings.since) if settings.since else None,
         )
 
 
@@ -148,6 +152,8 @@ def eligible(
     outside["exclude_tags"] = columns.tags.where(_any_of(filters.exclude_tags))
     if since is not None:
         outside["days"] = columns.timestamp_ns < since
+    if filters.since_ns is not None:
+        outside["since"] = columns.timestamp_ns < filters.since_ns
     if filters.sessions:
         outside["sessions"] = ~columns.sessions.where(filters.sessions.__contains__) & ~always
     if filters.projects:

@@ -17,7 +17,7 @@ from ragstream_core.chunking.profiles import ChunkProfile, chunk_profile
 from ragstream_core.chunking.sizes import TokenOffsets
 from ragstream_core.chunking.splitter import split
 from ragstream_core.chunking.words import word_offsets
-from ragstream_core.history.records import Turn
+from ragstream_core.history.records import Turn, moment_ns
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
 
 UNITS_VERSION = 1
@@ -30,8 +30,6 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_LAST_NS = (1 << 63) - 1
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CHUNK_ID = re.compile(r"history::(?P<session>.+)::(?P<first>\d+)-(?P<last>\d+)::(?P<idx>\d+)")
 
@@ -85,17 +83,11 @@ def month_of(turn: Turn) -> str:
 
 
 def timestamp_ns(turn: Turn) -> int:
-    """Return the time of a turn in ns since the epoch; no zone is UTC, no time at all is 0.
-
-    Times before 1678 and after 2262 are the earliest and the latest that 64 bits hold.
-    """
+    """Return the time of a turn in ns since the epoch, as `moment_ns`; no time at all is 0."""
     try:
-        when = dt.datetime.fromisoformat(turn.timestamp)
+        return moment_ns(turn.timestamp)
     except ValueError:
         return 0
-    when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
-    found = (when - _EPOCH) // dt.timedelta(microseconds=1) * 1000
-    return max(-_LAST_NS, min(found, _LAST_NS))
 
 
 class Line(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -190,6 +191,10 @@ class HistoryConfig(Section):
     days: float = Field(
         0.0, ge=0, le=36_500, description="Search only turns of so many days; 0: all."
     )
+    since: str = Field(
+        "", description="Search only turns from this date or time on (ISO; UTC where it names no "
+        "zone); empty: all.",
+    )  # fmt: skip
     always_tags: Names = Field(
         (),
         description="Turns with these tags pass the session and project filters: `GOLD`, or "
@@ -234,6 +239,15 @@ class HistoryConfig(Section):
     summarise_after_days: float = Field(
         180.0, ge=1, le=36_500, description="Age of a span to be rolled up."
     )
+
+    @field_validator("since", mode="before")
+    @classmethod
+    def _a_moment(cls, since: object) -> object:
+        if isinstance(since, dt.date):  # YAML reads a bare date as one
+            return since.isoformat()
+        if since and isinstance(since, str):
+            dt.datetime.fromisoformat(since)  # says what is wrong with it
+        return since
 
     @field_validator("chunk_overlap")
     @classmethod

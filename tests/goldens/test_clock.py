@@ -4,6 +4,7 @@ import datetime as dt
 
 import pytest
 
+from ragstream_core.agents.past import is_past
 from ragstream_core.orchestration.clock import Clock, TimedStage
 from ragstream_core.orchestration.inputs import PromptRequest, begin, inputs_of
 from ragstream_core.orchestration.prompt_store import key_of
@@ -46,6 +47,34 @@ def test_the_time_is_read_where_turns_age_or_run_out(space, settings, timed):
         assert bool(inputs_of(prompt).now) == timed
         keys.add(key_of(prompt))
     assert len(keys) == 1 + timed
+
+
+@pytest.mark.parametrize(
+    ("filters", "keys"), [("since:2026-10-05", 1), ("since:30d", 2), ("since:2w type:md", 2)]
+)
+def test_a_date_in_the_question_is_no_clock_and_an_age_changes_once_a_day(space, filters, keys):
+    found = {}
+    for now in (NOW, NOW + dt.timedelta(hours=9), NOW + dt.timedelta(days=1)):
+        request = PromptRequest(
+            f"{SCENARIOS['past']['text']} {filters}", ("demo",), session="other"
+        )
+        prompt = space.run(space.pin(request, now))
+        assert not inputs_of(prompt).now
+        found[now.date()] = [*found.get(now.date(), ()), key_of(prompt)]
+    first, (later,) = found.values()
+    assert len(set(first)) == 1 and len({*first, later}) == keys
+
+
+def test_since_leaves_out_older_turns(space):
+    def days(filters):
+        text = f"{SCENARIOS['past']['text']} {filters}"
+        prompt = space.run(space.pin(PromptRequest(text, ("demo",), session="other"), NOW))
+        turns = [c for c in prompt.base_context_chunks if is_past(c)]
+        return {int(c.snippet.removeprefix("[").split()[0]) for c in turns}
+
+    assert min(days("")) == 1
+    assert min(days("since:2026-10-02")) == 2
+    assert days("since:2026-11-01") == set()
 
 
 def test_a_replay_gives_the_recorded_time(space):

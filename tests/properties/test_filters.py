@@ -12,6 +12,7 @@ from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.segments import find_sections
 from ragstream_core.errors import EmptyPrompt
+from ragstream_core.history.records import moment_ns
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.records import SuperPrompt
 
@@ -119,14 +120,14 @@ def test_a_filter_of_another_kind_never_opens_a_document(written, more):
 @given(
     st.lists(st.sampled_from(FILTERS), max_size=4),
     st.lists(st.sampled_from(["GOLD", "RED", "BLACK"]), unique=True),
-    st.sampled_from([0.0, 0.5, 10.0, 900.0]),
+    st.sampled_from(["", "2026-10-19", "2026-10-01T08:00+02:00", "2020-02-02"]),
 )
-def test_the_conversation_never_gets_wider(written, tags, days):
-    changes = read_filters(" ".join(["why", *written]), ALIASES).past(tags, days, NOW)
+def test_the_conversation_never_gets_wider(written, tags, since):
+    changes = read_filters(" ".join(["why", *written]), ALIASES).past(tags, since, NOW)
     if tags and "history.tags" in changes:
         assert set(changes["history.tags"]) <= set(tags)
-    if days:
-        assert 0 < changes.get("history.days", days) <= days
+    if since:
+        assert moment_ns(changes.get("history.since", since)) >= moment_ns(since)
     assert changes.get("history.enabled", False) is False
 
 

@@ -4,6 +4,8 @@ import datetime as dt
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.aliases import default_alias_text, parse_aliases
@@ -140,20 +142,42 @@ def test_a_date_begins_at_its_midnight_in_the_prompts_zone():
 
 
 @pytest.mark.parametrize(
-    ("filters", "tags", "days", "changes"),
+    ("filters", "tags", "since", "changes"),
     [
-        ("type:md", (), 0.0, {}),
-        ("tag:GOLD", (), 0.0, {"history.tags": ("GOLD",)}),
-        ("tag:GOLD tag:RED", ("RED", "BLACK"), 0.0, {"history.tags": ("RED",)}),
-        ("tag:GOLD", ("RED",), 0.0, {"history.enabled": False}),
-        ("since:30d", (), 0.0, {"history.days": 30.0}),
-        ("since:30d", (), 7.0, {"history.days": 7.0}),
-        ("since:12h", (), 7.0, {"history.days": 0.5}),
-        ("since:2027-01-01", (), 0.0, {"history.days": 1e-6}),
+        ("type:md", (), "", {}),
+        ("tag:GOLD", (), "", {"history.tags": ("GOLD",)}),
+        ("tag:GOLD tag:RED", ("RED", "BLACK"), "", {"history.tags": ("RED",)}),
+        ("tag:GOLD", ("RED",), "", {"history.enabled": False}),
+        ("since:30d", (), "", {"history.since": "2026-09-20T00:00:00+02:00"}),
+        ("since:2w", (), "2026-10-01", {"history.since": "2026-10-06T00:00:00+02:00"}),
+        ("since:30d", (), "2026-10-13", {"history.since": "2026-10-13"}),
+        ("since:12h", (), "", {"history.since": "2026-10-20T00:00:00+02:00"}),
+        ("since:2027-01-01", (), "", {"history.since": "2027-01-01T00:00:00+02:00"}),
     ],
 )
-def test_the_conversation_is_narrowed_never_widened(filters, tags, days, changes):
-    assert read(f"why {filters}").past(tags, days, NOW) == changes
+def test_the_conversation_is_narrowed_never_widened(filters, tags, since, changes):
+    assert read(f"why {filters}").past(tags, since, NOW) == changes
+
+
+UNITS = {"h": "%Y-%m-%d %H", "d": "%Y-%m-%d", "w": "%Y-%m-%d"}
+
+
+@given(
+    st.sampled_from(sorted(UNITS)),
+    st.integers(0, 400),
+    st.integers(0, 3 * 86_400),
+    st.integers(0, 3 * 86_400),
+)
+def test_an_age_begins_at_the_same_time_all_day_or_all_hour(unit, age, first, later):
+    asked = read(f"why since:{age}{unit}")
+    one, other = (NOW + dt.timedelta(seconds=s) for s in (first, later))
+    alike = one.strftime(UNITS[unit]) == other.strftime(UNITS[unit])
+    assert (asked.since(one) == asked.since(other)) is alike
+    whole = (
+        dt.timedelta(hours=age) if unit == "h" else dt.timedelta(days=age * (1 + 6 * (unit == "w")))
+    )
+    spare = dt.timedelta(hours=1 if unit == "h" else 24)
+    assert whole <= one - asked.since(one) < whole + spare
 
 
 def a0(raw, **kwargs):

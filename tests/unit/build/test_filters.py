@@ -6,6 +6,7 @@ import os
 import pytest
 
 from ragstream_core.build.workspace import open_workspace
+from ragstream_core.errors import UnknownSetting
 from ragstream_core.orchestration.inputs import PromptRequest
 from tests.unit.orchestration.conftest import write_docs
 
@@ -78,5 +79,21 @@ def test_search_obeys_them_too(space):
 def test_tags_and_times_narrow_the_conversation(space):
     inputs = space.pin(PromptRequest(f"{QUESTION} tag:GOLD since:2d", ("demo",)))
     assert inputs.settings["history"]["tags"] == ("GOLD",)
-    assert inputs.settings["history"]["days"] == 2.0
+    day = (dt.datetime.now().astimezone() - dt.timedelta(days=2)).date().isoformat()
+    assert inputs.settings["history"]["since"].startswith(f"{day}T00:00:00")
     assert not any("catalog.md" in name for name in inputs.off)
+
+
+@pytest.mark.parametrize("given", ["2026-10-01", "2026-10-01T08:00:00+02:00", ""])
+def test_since_is_a_setting_too(space, given):
+    inputs = space.pin(PromptRequest(QUESTION, ("demo",), settings={"history.since": given}))
+    assert inputs.settings["history"]["since"] == given
+
+
+def test_since_in_a_settings_file_is_a_date_and_a_wrong_one_is_named(tmp_path, space):
+    path = tmp_path / "settings.yaml"
+    path.write_text("history: {since: 2026-10-01}\n")
+    found = open_workspace(tmp_path, config_path=path).config.settings.history.since
+    assert found == "2026-10-01"
+    with pytest.raises(UnknownSetting, match=r"history\.since"):
+        space.pin(PromptRequest(QUESTION, ("demo",), settings={"history.since": "last week"}))

@@ -39,6 +39,8 @@ def found(filters=None, **given):
         ({"projects": ("y",)}, [2, 3, 90]),
         ({"days": 10.0}, [90, 95]),
         ({"days": 10.0, "tags": ("GOLD",)}, [90]),
+        ({"since_ns": NOW - 10 * DAY_NS}, [90, 95]),
+        ({"since_ns": NOW - 5 * DAY_NS, "days": 10.0}, [95]),
         ({"exclude_tags": ("BLUE",)}, [1, 2, 4, 90, 95]),
         ({"sessions": ("b",), "exclude_tags": ("BLUE",)}, [4]),
         ({"projects": ("y",), "sessions": ("a", "b"), "exclude_tags": ("BLUE",)}, [2]),
