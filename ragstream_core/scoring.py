@@ -25,7 +25,7 @@ BLOCK = 64
 _SHIFT_FREE = 20.0
 
 
-def log_avg_exp(scores: npt.ArrayLike, tau: float = 9.0) -> F64:
+def log_avg_exp(scores: npt.ArrayLike, tau: float = 9.0, weights: F64 | None = None) -> F64:
     """Aggregate the scores of several query pieces into one.
 
     (1/τ)·ln((1/N)·Σ_i exp(τ·s_i)) over the last axis (seed 001 §3), max-shifted. For each row:
@@ -34,18 +34,21 @@ def log_avg_exp(scores: npt.ArrayLike, tau: float = 9.0) -> F64:
     Args:
         scores: Shape (..., N) with N ≥ 1 pieces.
         tau: Sharpness > 0; towards 0 the mean, towards infinity the maximum.
+        weights: How much each piece counts in the mean, shape (N,), ≥ 0; None: all the same.
 
     Returns:
         Shape (...), float64.
 
     Raises:
-        ValueError: No piece, or ``tau`` not positive.
+        ValueError: No piece, none that counts, or ``tau`` not positive.
     """
     values = np.asarray(scores, dtype=np.float64)
+    if weights is not None:  # a piece that counts nothing must not set the peak
+        values, weights = values[..., weights > 0], weights[weights > 0]
     if values.ndim == 0 or values.shape[-1] == 0 or not tau > 0:
         raise ValueError("log_avg_exp needs at least one score and tau > 0")
     peak = values.max(axis=-1, keepdims=True)
-    mean = np.exp(tau * (values - peak)).mean(axis=-1)
+    mean = np.average(np.exp(tau * (values - peak)), axis=-1, weights=weights)
     return np.asarray(peak[..., 0] + np.log(mean) / tau)
 
 

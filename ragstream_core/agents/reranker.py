@@ -3,10 +3,10 @@
 Reads ``views_by_stage["retrieval"]``, ``extras["scores"]``, the query pieces and Prompt_MD (never
 System_MD, never an attachment, R-150). Writes the view ``reranked`` and one decision a candidate.
 Cross-encoders (FlashRank's too) and fresh vectors (``reembed``) give their pure order of the head;
-MaxSim is fused with the retrieval score, both min–max scaled over the head. Behind the head the
-order stays; the first ``keep`` go on. Another pass ranks again what the one before it kept: MaxSim
-is fused with the score of that pass, scaled anew over fewer; a pure order stays as it is. Locked or
-without candidates: an empty view.
+MaxSim is fused with the retrieval score, both min–max scaled over the head; where a question only
+tells, it has a share of its weight. Behind the head the order stays; the first ``keep`` go on.
+Another pass ranks again what the one before it kept: MaxSim is fused with the score of that pass,
+scaled anew over fewer; a pure order stays as it is. Locked or without candidates: an empty view.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ OP = "reranker"
 DIGITS = 6
 Score = Callable[[str, Sequence[str], Sequence[str]], list[float]]
 """(Prompt_MD, query pieces, passages) → one score a passage, higher is better."""
+
+
+def _all_of_it(pieces: Sequence[str]) -> float:
+    return 1.0
 
 
 def fused(retrieval: Sequence[float], closer: Sequence[float], weight: float) -> list[float]:
@@ -62,6 +66,7 @@ class RerankerStage:
         dense_weight: Retrieval's slider; at 0 or 1 MaxSim leaves the pure ranking alone (R-133).
         keep: How many go on, best first; 0: all.
         passes: How often the candidates are ranked, ≥ 1.
+        share: Query pieces → how much of ``weight`` MaxSim has for them, in [0, 1].
     """
 
     score: Score | None
@@ -72,6 +77,7 @@ class RerankerStage:
     dense_weight: float = 0.5
     keep: int = 0
     passes: int = 1
+    share: Callable[[Sequence[str]], float] = _all_of_it
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Rerank the head."""
@@ -79,18 +85,26 @@ class RerankerStage:
         view = latest_view(prompt, "retrieval")
         why = self._passes_through()
         head = [] if why else view[: self.top_k]
+        weight = self._weight(prompt) if head else self.weight
         closer = self._closer(prompt, head)
-        ranked = self._ranked(prompt, head, closer)
+        ranked = self._ranked(prompt, head, closer, weight)
         order = list(dict.fromkeys(itertools.chain(*reversed(ranked), view)))
         rows = self._decisions(prompt, order, ranked, closer, why)
         result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
         put_decisions(result, STAGE, rows)
-        notes(result, OP, events=[why or self._told(len(head)), *self._left(len(order))])
+        notes(result, OP, events=[why or self._told(len(head), weight), *self._left(len(order))])
         return result
 
-    def _told(self, head: int) -> str:
+    def _weight(self, prompt: SuperPrompt) -> float:
+        """Return MaxSim's share of the fused score for this prompt."""
+        pieces = pieces_of(prompt)
+        share = self.share(pieces) if self.kind == "maxsim" and pieces else 1.0
+        return round(self.weight * share, DIGITS)
+
+    def _told(self, head: int, weight: float) -> str:
         again = f" in {self.passes} passes" if self.passes > 1 else ""
-        return f"{self.name} reranked the first {head}{again}"
+        less = f" with weight {weight}: the question only tells" if weight < self.weight else ""
+        return f"{self.name} reranked the first {head}{again}{less}"
 
     def _left(self, found: int) -> list[str]:
         return [f"the first {self.keep} of {found} go on"] if 0 < self.keep < found else []
@@ -111,7 +125,7 @@ class RerankerStage:
         return dict(zip(head, (round(float(x), DIGITS) for x in own), strict=True))
 
     def _ranked(
-        self, prompt: SuperPrompt, head: Sequence[str], closer: dict[str, float]
+        self, prompt: SuperPrompt, head: Sequence[str], closer: dict[str, float], weight: float
     ) -> list[dict[str, float]]:
         """Return for each pass (id → deciding score in rank order)."""
         before = {i: _retrieval_score(prompt, i) for i in head}
@@ -120,7 +134,7 @@ class RerankerStage:
             ids = list(before)[: self.keep or None] if passes else list(before)
             scores = [closer[i] for i in ids]
             if self.kind == "maxsim":
-                scores = fused([before[i] for i in ids], scores, self.weight)
+                scores = fused([before[i] for i in ids], scores, weight)
             decide = sorted(zip(ids, scores, strict=True), key=lambda item: (-item[1], item[0]))
             before = dict(decide)
             passes.append(before)

@@ -170,11 +170,16 @@ def reranker_stage(
             top_k=chosen.cross_encoder_top_k,
         )
 
-    def maxsim(prompt_md: str, pieces: Sequence[str], passages: Sequence[str]) -> list[float]:
+    def scorer() -> MaxSimScorer:
         embedder = models.embedder(workspace.config)
         folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
         cache = TokenVectorCache(folder, read_only=not keep)
-        scorer = MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
-        return scorer.score(pieces, passages)
+        return MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
 
-    return stage(maxsim, "maxsim", "MaxSim", top_k=chosen.top_k)
+    return stage(
+        lambda prompt_md, pieces, passages: scorer().score(pieces, passages),
+        "maxsim",
+        "MaxSim",
+        top_k=chosen.top_k,
+        share=lambda pieces: scorer().share(pieces),
+    )

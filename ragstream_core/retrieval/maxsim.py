@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from ragstream_core.retrieval.mixing import weights_of_pieces
 from ragstream_core.scoring import DIGITS, log_avg_exp, max_sim
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class TokenVectors(Protocol):
 class MaxSimScorer:
     """Scores passages by late interaction with the query pieces, joined by LogAvgExp.
 
+    A piece that only tells counts less (`mixing.weights_of_pieces`).
+
     Attributes:
         queries: Encodes the pieces.
         passages: Encodes the passages; usually through a cache.
@@ -40,5 +43,15 @@ class MaxSimScorer:
         """Return one score a passage in [-1, 1], higher is better, aligned with ``passages``."""
         asked = self.queries.token_vectors(list(pieces))
         rows = max_sim(asked, self.passages.token_vectors(list(passages)))
-        joined = np.round(log_avg_exp(np.array(rows).T, self.tau), DIGITS)
-        return [float(score) for score in joined]
+        weights = weights_of_pieces(pieces, asked)
+        joined = log_avg_exp(np.array(rows).T, self.tau, weights if weights.any() else None)
+        return [float(score) for score in np.round(joined, DIGITS)]
+
+    def share(self, pieces: Sequence[str]) -> float:
+        """Return how much these scores count beside retrieval's: as the piece that counts most.
+
+        Returns:
+            In [0, 1], rounded to 6 digits; 1 for a single piece, and where any piece asks.
+        """
+        weights = weights_of_pieces(pieces, self.queries.token_vectors(list(pieces)))
+        return round(float(weights.max()), DIGITS)

@@ -40,7 +40,7 @@ class RetrievalConfig(Section):
     )
     mix_coherence: float = Field(
         1.5, ge=0, le=10, description="What is added to `mix_a` where a question tells one thing "
-        "at length, times the share of its pieces that ask nothing and their mean cosine; 0: none.",
+        "at length, times the mean cosine of two pieces that both ask nothing; 0: none.",
     )  # fmt: skip
     fusion: Literal["convex", "rrf"] = Field("convex", description="How signals are fused.")
     rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion.")
@@ -69,7 +69,11 @@ class RerankConfig(Section):
         20, ge=1, le=200, description="How many candidates MaxSim or `reembed` looks at."
     )
     weight: float = Field(
-        0.46, ge=0, le=1, description="MaxSim's share of the score beside retrieval's."
+        0.46,
+        ge=0,
+        le=1,
+        description="MaxSim's share of the score beside retrieval's; less where "
+        "a question of several pieces asks nothing.",
     )
     cross_encoder_top_k: int = Field(
         50, ge=1, le=200, description="How many candidates the cross-encoder or FlashRank looks at."

@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -46,6 +47,19 @@ def test_log_avg_exp_does_not_care_about_order_or_repetition(values, tau):
     value = float(log_avg_exp(values, tau))
     assert abs(value - float(log_avg_exp(values[::-1], tau))) < 1e-12
     assert abs(value - float(log_avg_exp(np.concatenate([values, values]), tau))) < 1e-12
+
+
+@given(scores, taus, st.data())
+def test_a_weight_counts_a_score_as_if_it_came_that_often(values, tau, data):
+    times = data.draw(st.lists(st.integers(0, 3), min_size=len(values), max_size=len(values)))
+    weights = np.array(times, dtype=np.float64)
+    if not weights.any():
+        with pytest.raises(ValueError, match="at least one"):
+            log_avg_exp(values, tau, weights)
+        return
+    expected = float(log_avg_exp(np.repeat(values, times), tau))
+    assert abs(float(log_avg_exp(values, tau, weights)) - expected) < 1e-9
+    assert abs(float(log_avg_exp(values, tau, weights / 3)) - expected) < 1e-9
 
 
 @settings(max_examples=60, deadline=None)

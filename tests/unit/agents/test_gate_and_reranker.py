@@ -116,6 +116,24 @@ def test_a_cross_encoder_gives_its_pure_order_of_the_head():
     assert rules(prompt, "reranked")["e"] == "below_head"
 
 
+def test_maxsim_counts_less_for_a_question_that_only_tells_and_the_event_says_so():
+    prompt = candidates()
+    prompt.extras["query_pieces"] = [{"id": "q1", "text": "A."}, {"id": "q2", "text": "B."}]
+    asked = []
+
+    def share(pieces):
+        asked.append(list(pieces))
+        return 0.5
+
+    stage = RerankerStage(backwards, "maxsim", "MaxSim", top_k=5, weight=0.4, share=share)
+    done = stage(prompt)
+    assert asked == [["A.", "B."]]
+    scores = {d["chunk_id"][0]: d["score"] for d in done.extras["decisions"]}
+    assert (scores["a"], scores["e"]) == (pytest.approx(0.8), pytest.approx(0.2))
+    told = "MaxSim reranked the first 5 with weight 0.2: the question only tells"
+    assert done.extras["events"][-1]["message"] == told
+
+
 def test_maxsim_is_fused_half_and_half():
     prompt = RerankerStage(backwards, "maxsim", "MaxSim", top_k=5)(candidates())
     scores = {d["chunk_id"][0]: d["score"] for d in prompt.extras["decisions"]}

@@ -1,11 +1,17 @@
-"""The weight of the reading as a whole."""
+"""The weight of the reading as a whole, and of each piece."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.retrieval.mixing import coherence, told, weight_of_whole
+from ragstream_core.retrieval.mixing import (
+    coherence,
+    telling,
+    weight_of_whole,
+    weights_of_pieces,
+)
 from ragstream_core.retrieval.retriever import Fusion
 from tests.unit.retrieval.test_retriever import View, corpus, search
 
@@ -38,7 +44,30 @@ def test_the_weight_lies_between_mix_a_and_one_and_the_order_does_not_count(piec
     assert round(mix_a, 6) <= found <= 1 or found == mix_a
     assert weight(pieces[::-1], mix_a, more) == found
     queries = EMBEDDER.embed_queries(pieces)
-    assert 0 <= coherence(queries) <= 1 and 0 <= told(pieces) <= 1
+    assert 0 <= coherence(queries, telling(pieces)) <= coherence(queries) <= 1
+
+
+def test_a_question_beside_what_is_told_does_not_make_it_tell_more():
+    told, asked = LOCKS[:2], LOCKS[2:]
+    pairs = [weight([sentence, *asked]) for sentence in told]
+    assert pairs == [0.25, 0.25]  # one that tells: no two of them tell one thing
+    both = round(1.5 * coherence(EMBEDDER.embed_queries(told)), 6)
+    assert weight([*told, *asked]) == pytest.approx(0.25 + both / 3, abs=3e-6)
+
+
+@given(st.lists(SENTENCE, min_size=1, max_size=10))
+def test_what_asks_counts_in_full_and_what_tells_counts_as_far_as_it_stands_by_itself(pieces):
+    found = weights_of_pieces(pieces, EMBEDDER.token_vectors(pieces)).tolist()
+    if len(pieces) == 1:
+        assert found == [1.0]
+        return
+    alone = 1 - coherence(EMBEDDER.embed_queries(pieces))
+    for piece, count in zip(pieces, found, strict=True):
+        assert count == (1.0 if "?" in piece else pytest.approx(alone, abs=1e-3))
+
+
+def test_a_piece_without_a_word_is_no_error():
+    assert weights_of_pieces(["...", "!"], EMBEDDER.token_vectors(["...", "!"])).tolist() == [1, 1]
 
 
 def test_one_sentence_told_twice_is_all_coherent():
