@@ -1,36 +1,21 @@
 """Pure classification of an ask: intent, domain, deliverable, artefacts; the rubric of R-164.
 
 Rules, not a model: the same words give the same shape everywhere. First rule that fits wins, so the
-order of the tables is part of the rule. A role is proposed only where it is surely right: the ask
-is about software and does not ask for a mail, a summary or another text for people.
+order of the tables is part of the rule; `intents` has one of its own. A role is proposed only where
+it is surely right: the ask is about software and does not ask for a mail, a summary or another text
+for people.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ragstream_core.agents.intents import intent_of
 from ragstream_core.agents.subject import UNDETERMINED, asks_for_text, domain_of, is_software
 
-_START = r"(?:^|[.!?:;\n]\s{0,4}|\b(?:please|to|and|you|then|should|must)\s)"
-_INTENTS = (
-    ("compare", r"\b(?:compare|versus|vs\.?|difference between|differ from|better than|or should)\b"
-                r"|\bwhich (?:one|is better|should)\b"),
-    ("review", _START + r"(?:review|audit|critique|assess)\b"),
-    ("fix", r"\b(?:fix|debug|bug|broken|crash(?:es|ed)?|traceback|exception|fails?|failing|failed"
-            r"|stack trace|does(?:n't| not) work|not working|error|stuck|troubleshoot)\b"),
-    ("test", _START + r"(?:test|write (?:\w{1,30} ){0,3}tests?)\b|\bunit tests?\b"),
-    ("plan", r"\b(?:plan|roadmap|migrate|migration|strategy|milestones?|break down)\b"),
-    ("specify", r"\b(?:spec|specification|requirements? for|design document|adr)\b"),
-    ("document", _START + r"(?:document|summari[sz]e)\b|\b(?:readme|changelog|docs page)\b"),
-    ("implement", _START + r"(?:implement|write|create|build|add|code|generate|refactor|port)\b"),
-    ("configure", r"\b(?:configure|config|configuration|set ?up|install|enable|disable|setting"
-                  r"|settings|option|options|environment variable|deploy)\b"),
-    ("locate", r"\b(?:where (?:is|are|does|do|can)|which file|find the|locate|in which)\b"),
-    ("explain", r"\b(?:explain|why|how|what|when|who|does|is|are|can|describe|tell me)\b"),
-)  # fmt: skip
 _DELIVERABLES = (
     ("tests", r"\b(?:unit tests?|test cases?|write (?:\w{1,30} ){0,3}tests?|test plan)\b"),
     ("spec", r"\b(?:spec|specification|requirements? document|design document|adr)\b"),
@@ -92,9 +77,9 @@ class Shape:
     artefacts: tuple[str, ...] = ()
 
 
-def _first(table: Sequence[tuple[str, str]], text: str, default: str) -> str:
-    found = (name for name, pattern in table if re.search(pattern, text, re.IGNORECASE))
-    return next(found, default)
+def _named_deliverable(text: str) -> str:
+    found = (name for name, words in _DELIVERABLES if re.search(words, text, re.IGNORECASE))
+    return next(found, "answer")
 
 
 def path_tokens(text: str) -> list[str]:
@@ -117,7 +102,7 @@ def classify(task: str, *anchors: str) -> Shape:
         anchors: In falling authority (Project Memory, the newest turns, older turns): the first
             one that has a domain settles it where the task has none.
     """
-    intent = _first(_INTENTS, task, "explain")
+    intent = intent_of(task) or "explain"
     domains = (domain_of(task, near=anchors), *(domain_of(text, least=2) for text in anchors))
     domain = next((found for found in domains if found != UNDETERMINED), UNDETERMINED)
     return Shape(intent, domain, deliverable_of(task, intent), tuple(sorted(path_tokens(task))))
@@ -133,17 +118,16 @@ def deliverable_of(task: str, intent: str, *, software: bool = False) -> str:
     """
     if asks_for_text(task):
         return "text"
-    found = _first(_DELIVERABLES, task, "answer") if intent != "explain" else "answer"
+    found = _named_deliverable(task) if intent != "explain" else "answer"
     return found if found not in _BUILT or software or is_software(task) else "answer"
 
 
 def role_is_sure(task: str) -> bool:
     """Say whether the role by the intent is surely right for a task; else none is better.
 
-    The intent must stand in its words, which are English ones, and not be the default.
+    The intent must stand in its words, and not be the default.
     """
-    known = _first(_INTENTS, task, "") != ""
-    return known and is_software(task) and not asks_for_text(task)
+    return intent_of(task) != "" and is_software(task) and not asks_for_text(task)
 
 
 def propose_headers(shape: Shape, task: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 3,
-    "a2_prompt_shaper": 5,
+    "a2_prompt_shaper": 6,
     "a1_file_injector": 1,
     "retrieval": 4,
     "reranker": 3,

@@ -1,4 +1,4 @@
-"""Forty-four prompts and the roles that may be proposed for them; written before any rule was.
+"""Seventy-two prompts and the roles that may be proposed for them; written before any rule was.
 
 Each row: the prompt, the intents whose role fits (``""``: none may be proposed; with both, either),
 and whether a subject of software may be its domain. Labelled by reading alone.
@@ -64,4 +64,34 @@ PROMPTS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("Compare `sqlite3` and `psycopg` for the catalog's transactions.", ("compare", ""), True),
     ("How do I configure the port in docker-compose.yml?", ("configure", ""), True),
     ("Make a plan to migrate the Python code base from SQLite to Postgres.", ("plan", ""), True),
+    # code in German, French and Spanish
+    ("Behebe den Absturz in loader.py. Der Traceback endet mit KeyError.", ("fix",), True),
+    ("Kannst du den Fehler in `parse` korrigieren?", ("fix",), True),
+    ("Warum stürzt `load_config` ab?", ("fix", "explain"), True),
+    ("Implementiere die Klasse `Store` mit SQLite.", ("implement",), True),
+    ("Überprüfe die Funktion `choose` in extract.py.", ("review",), True),
+    ("Erkläre, wie `NliGate` entscheidet.", ("explain",), True),
+    ("Vergleiche `sqlite3` und `psycopg`.", ("compare",), True),
+    ("Wie konfiguriere ich den Port in `docker-compose.yml`?", ("configure",), True),
+    ("Wo wird `theta` in config.py gelesen?", ("locate",), True),
+    ("Corrige le plantage dans loader.py.", ("fix",), True),
+    ("Implémente la classe `Store` en Python.", ("implement",), True),
+    ("Explique comment fonctionne `NliGate`.", ("explain",), True),
+    ("Écris des tests unitaires pour `parse`.", ("test",), True),
+    ("Quelle est la différence entre `sqlite3` et `psycopg` ?", ("compare",), True),
+    ("Corrige el fallo de loader.py.", ("fix",), True),
+    ("Implementa la clase `Store` en Python.", ("implement",), True),
+    ("¿Cómo funciona `NliGate`?", ("explain",), True),
+    ("¿Dónde está definido `theta` en config.py?", ("locate",), True),
+    ("Escribe pruebas unitarias para `parse`.", ("test",), True),
+    # and what is no code there
+    ("Behebe den Fehler in der Rechnung der Pumpe.", NONE, False),
+    ("Überprüfe die Klausel zur Kündigung. Ist die Frist gültig?", NONE, False),
+    ("Vergleiche die beiden Pumpen. Welche ist besser für heißes Öl?", NONE, False),
+    ("Corrige la facture du fournisseur, s'il te plaît.", NONE, False),
+    ("Explique pourquoi la pompe fuit.", NONE, False),
+    ("Planifica una fiesta para veinte personas.", NONE, False),
+    ("¿Cómo se cambia el aceite de la bomba?", NONE, False),
+    ("Schreibe eine E-Mail an das Team: `loader.py` wird später fertig.", NONE, True),
+    ("Rédige un courriel : les tests de loader.py échouent.", NONE, True),
 )  # fmt: skip
