@@ -4,7 +4,7 @@ import datetime as dt
 import json
 import string
 
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
@@ -108,9 +108,11 @@ DOCS = {
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(FILTERS), max_size=4), st.sampled_from(FILTERS))
+@example(["since:30d", 'file:"open', "file:*.md"], 'file:"open')
 def test_a_filter_of_another_kind_never_opens_a_document(written, more):
     before = read_filters(" ".join(["why", *written]), ALIASES)
     after = read_filters(" ".join(["why", *written, more]), ALIASES)
+    assume(after.filters[: len(before.filters)] == before.filters)  # `more` may close a quote
     kinds = {f.kind for f in before.filters}
     if after.filters[-1:] and after.filters[-1].kind not in kinds - {"since"}:
         assert before.closed(DOCS, NOW) <= after.closed(DOCS, NOW)
