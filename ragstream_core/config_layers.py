@@ -76,7 +76,7 @@ def file_layer(path: Path | None) -> dict[str, Any]:
 
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise UnknownSetting(f"{path}: a configuration over {MAX_CONFIG_BYTES} bytes")
+            raise UnknownSetting(f"{path}: a configuration of more than {MAX_CONFIG_BYTES} bytes")
         data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UnknownSetting(
@@ -87,7 +87,7 @@ def file_layer(path: Path | None) -> dict[str, Any]:
         raise UnknownSetting(f"{path}: the top level must be sections, e.g. `retrieval:`")
     if "api_key" in (data.get("provider") or {}):
         raise UnknownSetting(
-            f"{path}: provider.api_key does not belong into a file that is shared",
+            f"{path}: provider.api_key does not belong in a file that is shared",
             hint="export RAGSTREAM_PROVIDER__API_KEY, or write it into .env",
         )
     return _checked_sections(data, str(path))

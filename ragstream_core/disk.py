@@ -10,7 +10,7 @@ from pathlib import Path
 from ragstream_core.errors import OperationFailed
 
 _FAILING = (
-    "look at the disk (its log, its cables), then run the command again; what was committed is "
+    "check the disk (its log, its cables), then run the command again; what was committed is "
     "kept, and a file that the disk failed to keep is not written again"
 )
 _HINT = "free disk space and run the command again; what was embedded so far is kept"

@@ -49,7 +49,7 @@ def parse_aliases(text: str) -> dict[str, str]:
     table = {normalise_header(name): name for name in CANONICAL}
     for canonical, names in data.items():
         if canonical not in CANONICAL or not isinstance(names, list):
-            raise UnknownSetting(f"alias table: {canonical!r} is no known header", hint=_HINT)
+            raise UnknownSetting(f"alias table: {canonical!r} is not a known header", hint=_HINT)
         for name in map(normalise_header, map(str, names)):
             if table.setdefault(name, canonical) != canonical:
                 raise UnknownSetting(f"alias table: {name!r} is given twice", hint=_HINT)

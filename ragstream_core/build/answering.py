@@ -111,11 +111,11 @@ def answer(
     Args:
         workspace: The data root.
         prepared: What is sent.
-        allow_secrets: Send it although it seems to hold secrets.
+        allow_secrets: Send it even though it seems to contain secrets.
         show: Called with each piece of clean text.
 
     Raises:
-        Refused: It seems to hold secrets, and they would leave this machine.
+        Refused: It seems to contain secrets, and they would leave this machine.
         ChatFailed: There is no answer; the question is kept.
         OperationFailed: The question cannot be kept, so nothing was sent.
     """
@@ -139,7 +139,7 @@ def attempt(workspace: Workspace, prepared: Prepared, *, allow_secrets: bool = F
     """As `answer`, but a model that gives none is an answer that says so (R-212).
 
     Raises:
-        Refused: It seems to hold secrets, and they would leave this machine.
+        Refused: It seems to contain secrets, and they would leave this machine.
         OperationFailed: The question cannot be kept, so nothing was sent.
     """
     try:
@@ -172,10 +172,10 @@ def _secrets(prepared: Prepared, *, allowed: bool) -> tuple[str, ...]:
     found = phrase(prepared.secrets)
     if not allowed:
         raise Refused(
-            f"the prompt seems to hold secrets and would go to {prepared.model.host}: {found}",
+            f"the prompt seems to contain secrets and would go to {prepared.model.host}: {found}",
             hint="leave the file out with --off PATH, or send it with --allow-secrets",
         )
-    return (f"sent although it seems to hold secrets: {found}",)
+    return (f"sent even though it seems to contain secrets: {found}",)
 
 
 def _answer(
@@ -234,7 +234,7 @@ def _streamed(
         if not any(piece.strip() for piece in pieces):
             raise
         reply = _broken_off(pieces, model, error.message)
-    reply = reply or _broken_off(pieces, model, "its end never came")
+    reply = reply or _broken_off(pieces, model, "the end of the stream never arrived")
     clean.append(buffer.close(cut=reply.status == "partial"))
     show(clean[-1])
     return reply, "".join(clean)

@@ -86,7 +86,7 @@ class Guarded(WrappedChat):
         """Ask.
 
         Raises:
-            ChatRefused: The question seems to hold a secret and would leave this machine.
+            ChatRefused: The question seems to contain a secret and would leave this machine.
             ChatFailed: The model did not answer as it should.
         """
         from ragstream_core.answering.outgoing import secret_places
@@ -94,7 +94,7 @@ class Guarded(WrappedChat):
 
         places = [] if self.is_local else secret_places(messages)
         if places:
-            raise ChatRefused(f"the question seems to hold secrets: {phrase(places)}")
+            raise ChatRefused(f"the question seems to contain secrets: {phrase(places)}")
         return super().complete(messages, schema=schema)
 
 
@@ -181,7 +181,7 @@ def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> dict[str, An
         try:
             return usage_row(_kept(workspace, digest))
         except (InputUnavailable, IntegrityError):
-            return usage_row(Exchange(f"exchange {digest[:12]}", "", "nobody knows whom", ""))
+            return usage_row(Exchange(f"exchange {digest[:12]}", "", "unknown", ""))
 
     return llm_usage(map(row, digests))
 

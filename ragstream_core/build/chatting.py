@@ -199,11 +199,11 @@ class ChatSession:
         Args:
             text: The question.
             show: Called with each piece of clean text.
-            allow_secrets: Send it although it seems to hold secrets.
+            allow_secrets: Send it even though it seems to contain secrets.
             on_origin: Told where the answer comes from, before its first word.
 
         Raises:
-            Refused: It seems to hold secrets, and they would leave this machine.
+            Refused: It seems to contain secrets, and they would leave this machine.
             ChatFailed: The model that is there gave no answer; the question is kept.
             RagstreamError: A wrong request, or a stage refused or failed.
         """

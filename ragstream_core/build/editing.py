@@ -111,7 +111,7 @@ def doubts(
     """
     text = str(prompt.extras.get(SUPER_PROMPT, ""))
     secrets = places_of(text)
-    said = [f"It seems to hold secrets: {quoted(phrase(secrets))}"] if secrets else []
+    said = [f"It seems to contain secrets: {quoted(phrase(secrets))}"] if secrets else []
     if not is_edited(prompt):
         return said
     total = prompt.extras["token_tree"]["total"]

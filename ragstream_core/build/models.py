@@ -338,8 +338,8 @@ def _present(model: str, directory: Path, weights: str, instead: str) -> tuple[P
     found = weights_digest(path)
     if weights and found != weights:
         raise ModelMismatch(
-            f"the weights of {model} are others now: {weights[:12]} then, {found[:12]} now",
-            hint=f"put those of then into {path}, or make the prompt again",
+            f"the weights of {model} have changed: {weights[:12]} then, {found[:12]} now",
+            hint=f"put the original ones into {path}, or make the prompt again",
         )
     return path, found
 

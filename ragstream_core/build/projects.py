@@ -91,7 +91,7 @@ def doc_dir(data_dir: Path, project: str) -> Path:
     known = names(data_dir)
     if project not in known:
         if fault := dict(unfit(data_dir)).get(project):
-            raise UnknownProject(f"{data_dir / 'doc_raw' / project} is no project", hint=fault)
+            raise UnknownProject(f"{data_dir / 'doc_raw' / project} is not a project", hint=fault)
         near = difflib.get_close_matches(project, known, n=1)
         listed = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
         raise UnknownProject(

@@ -167,10 +167,10 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
         found = view(workspace, pinned.project, pinned.generation)
         if found.digest != pinned.digest:
             raise GenerationGone(
-                f"generation {pinned.generation} of {pinned.project} is another one now: a file "
-                f"was forgotten since, or the index made anew (digest {found.digest[:12]}, the "
+                f"generation {pinned.generation} of {pinned.project} has changed: a file "
+                f"was forgotten since, or the index was rebuilt (digest {found.digest[:12]}, the "
                 f"prompt needs {pinned.digest[:12]})",
-                hint="ragstream replay --bundle FILE, where there is a bundle of it",
+                hint="ragstream replay --bundle FILE, if there is a bundle of it",
             )
     models.require_replayable(workspace.config)
     memory.ConversationMemory(workspace, inputs).require()
@@ -281,10 +281,10 @@ def _unknown(path: str, known: Collection[str]) -> NoReturn:
         UsageError: Always; near names are said.
     """
     near = sorted(name for name in known if name.endswith(f"/{path}"))
-    what = "give its whole path" if near else "no such file"
+    what = "give its full path" if near else "no such file"
     near = near or get_close_matches(path, sorted(known), 3, 0.5)
     raise UsageError(
-        f"{path} is to be left out: {what}",
+        f"{path} is named to be left out: {what}",
         hint=f"one of: {', '.join(near[:3])}" if near else "its path below the project's folder",
     )
 

@@ -91,7 +91,7 @@ def _read(path: Path) -> bytes:
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         os.close(fd)
-        raise UsageError(f"{path} is no file", hint="ragstream bundle KEY writes one")
+        raise UsageError(f"{path} is not a file", hint="ragstream bundle KEY writes one")
     with os.fdopen(fd, "rb") as handle:
         if found.st_size > form.MAX_BYTES:
             form.broken(f"it is larger than {form.MAX_BYTES:,} bytes")
@@ -123,7 +123,7 @@ def put_down(workspace: Workspace, root: Path, bundle: form.Bundle) -> Workspace
     for name, data in bundle.parts.items():
         digest = name.removeprefix(form.BLOB)
         if name.startswith(form.BLOB) and space.store.put_blob(bytes(data)) != digest:
-            form.broken(f"the bytes {digest[:12]} are others")
+            form.broken(f"the bytes {digest[:12]} differ")
     for pin in inputs.pins:
         _put_generation(space, bundle, pin)
     _put_history(space, bundle, inputs)
@@ -233,5 +233,5 @@ def _put_history(space: Workspace, bundle: form.Bundle, inputs: PromptInputs) ->
         replace_bytes(path, bytes(snapshot), durable=False)
         view = open_snapshot(path)
         if view is None or view.digest != inputs.history.snapshot:
-            form.broken("its older turns are others")
+            form.broken("its older turns differ")
         view.verify()

@@ -37,7 +37,7 @@ class Upload:
     Attributes:
         path: Relative to the project, with ``/``.
         label: The name it was given, for people; control characters are replaced.
-        new: Whether it was written; False where the same bytes were there already.
+        new: Whether it was written; False where the same bytes existed already.
     """
 
     path: str
@@ -120,7 +120,7 @@ def safe_name(given: str) -> str:
     kind = file_type(last)
     if not kind:
         raise UsageError(
-            f"{_label(given)!r} is of no type that can be read",
+            f"{_label(given)!r} has an unsupported type",
             hint=f"one of: {', '.join(sorted(ending[1:] for ending in TYPES))}",
         )
     if denied(last):

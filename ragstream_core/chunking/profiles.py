@@ -99,7 +99,7 @@ def adjusted(
     given = f"chunking.size {size}"
     if size and not MIN_SIZE <= size <= MAX_SIZE:
         raise UnknownSetting(
-            f"{given} is outside of {MIN_SIZE} to {MAX_SIZE}", hint="0 takes that of the profile"
+            f"{given} is outside of {MIN_SIZE} to {MAX_SIZE}", hint="0 uses the profile's size"
         )
     if unit and unit != profile.unit and not size:
         raise UnknownSetting(

@@ -71,7 +71,7 @@ def id_format(text: str) -> IdFormat:
             after = literals[1] if len(parts) == 2 else ""
             return IdFormat(before, int((spec or "01").strip("d") or "1"), after)
     raise UnknownSetting(
-        f"documentation.id_format = {text!r} is no format of identifiers",
+        f"documentation.id_format = {text!r} is not a format of identifiers",
         hint="letters, digits and one number, e.g. TC-{number:03d}",
     )
 
@@ -90,7 +90,7 @@ def id_pattern(text: str) -> re.Pattern[str]:
         usable = found is not None and re.fullmatch(text, "") is None
     except re.error as error:
         raise UsageError(
-            f"the pattern {text!r} is no regular expression: {error}",
+            f"the pattern {text!r} is not a regular expression: {error}",
             hint="e.g. --pattern 'REQ-[0-9]+'",
         ) from None
     if found is None or not usable:

@@ -71,7 +71,7 @@ def _parsed(body: bytes, count: int) -> list[list[float]]:
         numbered = {int(row["index"]): row["embedding"] for row in rows}
         vectors = [[float(x) for x in numbered[i]] for i in range(count)]
     except (ValueError, KeyError, TypeError, RecursionError):
-        what = "an answer that is no list of vectors"
+        what = "an answer that is not a list of vectors"
         raise Fault(what, kind="broken", again=True) from None
     if len(rows) != count or not all(vectors):
         raise Fault(f"{len(rows)} vectors for {count} texts", kind="broken")

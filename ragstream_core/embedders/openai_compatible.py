@@ -149,7 +149,7 @@ class EndpointEmbedder:
                 if len(vector) != self.dimension:
                     raise EmbeddingFailed(
                         f"{self.name} answered {len(vector)} numbers instead of {self.dimension}",
-                        hint="another model stands behind the name now: ragstream ingest --rebuild",
+                        hint="the name now refers to another model: ragstream ingest --rebuild",
                     )
                 yield number, vector
 

@@ -101,7 +101,7 @@ def register_embedding_backend(name: str, factory: EmbeddingFactory) -> None:
             a class without the methods of `ragstream_core.ports.Embedder`.
     """
     if name in _BACKENDS:
-        raise UsageError(f"an embedding backend {name!r} exists already")
+        raise UsageError(f"an embedding backend {name!r} already exists")
     if not callable(factory):
         raise UsageError(f"embedding backend {name!r} is not a class or function: {factory!r}")
     if isinstance(factory, type):

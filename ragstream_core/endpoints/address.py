@@ -75,7 +75,7 @@ def host_of(base_url: str) -> str:
     parts = _split(base_url)
     host = (parts.hostname or "").lower()
     if parts.scheme not in DEFAULT_PORTS or _HOST.fullmatch(_bracketed(host)) is None:
-        raise _refused("it is no http(s) address")
+        raise _refused("it is not an http(s) address")
     if "@" in parts.netloc or parts.query or parts.fragment or "?" in base_url:
         raise _refused("it holds credentials or a query")
     if parts.scheme == "http" and not _is_loopback(host):

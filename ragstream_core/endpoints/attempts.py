@@ -94,7 +94,7 @@ class Attempts:
         """
         pace, began = self.pace, self.pace.now()
         if began < self._closed_until and not insist:
-            left = f"left alone for another {self._closed_until - began:.0f} s"
+            left = f"not contacted for another {self._closed_until - began:.0f} s"
             raise Fault(f"{self._why}; {left}", kind="unreachable")
         attempt = 0
         while True:

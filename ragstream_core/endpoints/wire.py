@@ -179,7 +179,7 @@ def _check_head(response: Any) -> None:
     if not 200 <= response.status_code < 300:
         raise refusal(response.status_code, response.headers.get("retry-after"))
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Fault("a packed answer that nobody asked for", kind="broken")
+        raise Fault("a compressed answer that was not requested", kind="broken")
 
 
 def _fault(error: BaseException) -> Fault:
@@ -192,9 +192,9 @@ def _fault(error: BaseException) -> Fault:
     if any(isinstance(one, ssl.SSLError) for one in chain):
         return Fault("no answer: its secure connection (TLS) failed", kind="unreachable")
     if any(isinstance(one, socket.gaierror) for one in chain):
-        return Fault("no answer: its name is not known (DNS)", kind="unreachable", again=True)
+        return Fault("no answer: its name cannot be resolved (DNS)", kind="unreachable", again=True)
     if names & _NO_CONNECTION:
-        return Fault("no answer: nobody listens there", kind="unreachable", again=True)
+        return Fault("no answer: connection refused", kind="unreachable", again=True)
     if any("Timeout" in name for name in names):
         return Fault("no answer in time", kind="timeout", again=True)
     # of the library, its HTTP library or the socket; anything else would fail again

@@ -113,7 +113,7 @@ def _given(text: str, name: str) -> dt.datetime | None:
         return _moment(text, local=True) if text else None
     except ValueError:
         raise UsageError(
-            f"--{name} {text!r} is no date", hint="2026-10-31, or 2026-10-31T14:30"
+            f"--{name} {text!r} is not a date", hint="2026-10-31, or 2026-10-31T14:30"
         ) from None
 
 

@@ -17,7 +17,7 @@ def uuid7(ms: int, chance: bytes) -> str:
         ValueError: Not 10 bytes.
     """
     if len(chance) != 10:
-        raise ValueError(f"10 bytes of chance are wanted, not {len(chance)}")
+        raise ValueError(f"10 random bytes are needed, not {len(chance)}")
     value = (ms & (1 << 48) - 1) << 80 | int.from_bytes(chance, "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     return str(uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62))

@@ -83,7 +83,7 @@ def _counted(
     """Count a verified line; return what is wrong with its record, or nothing."""
     entry = entry_of(piece, parsed, name)
     if entry is None:
-        return "no record that this version knows"
+        return "not a record that this version knows"
     report.records += 1
     if isinstance(entry.record, Cleared):
         cleared += [(int(first), int(until)) for first, until in entry.record.seqs]

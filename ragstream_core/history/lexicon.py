@@ -96,7 +96,7 @@ def parse_lexicon(text: str, *, where: str = "the lexicon") -> list[tuple[str, .
     count = 0
     for number, group in enumerate(data, 1):
         if not isinstance(group, list) or len(group) < 2:
-            raise UnknownSetting(f"{where}: group {number} is no list of 2 or more", hint=_HINT)
+            raise UnknownSetting(f"{where}: group {number} is not a list of 2 or more", hint=_HINT)
         count += len(group)  # before it is looked at: aliases can name one list many times
         if count > MAX_ENTRIES:
             raise UnknownSetting(f"{where} has more than {MAX_ENTRIES} entries", hint=_HINT)

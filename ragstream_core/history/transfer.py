@@ -112,7 +112,7 @@ def imported(lines: Iterable[str], *, now: dt.datetime, session: str) -> list[Im
             except (ValueError, RecursionError):
                 raise UsageError(f"line {number} is not JSON") from None
             if not isinstance(row, dict):
-                raise UsageError(f"line {number} is no row of a conversation")
+                raise UsageError(f"line {number} is not a row of a conversation")
             if "rec" in row:
                 records.append(_exported_record(row, number))
             else:

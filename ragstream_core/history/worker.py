@@ -170,7 +170,7 @@ class HistoryIngestionWorker:
             if newest < mark.position.seq:
                 run.warnings.append(
                     f"the journal ends at record {newest}, the history was embedded up to "
-                    f"{mark.position.seq}: was an older journal put back?"
+                    f"{mark.position.seq}: was an older journal restored?"
                 )
             return
         part = self._journal.entries(start, last.seq + 1, hint=mark.position)

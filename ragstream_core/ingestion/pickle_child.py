@@ -281,7 +281,7 @@ def answer(data: bytes) -> dict[str, Any]:
     except RecursionError:
         return {"refused": "is nested too deep"}
     except Exception as error:  # a hostile file may raise anything
-        return {"refused": f"is no pickle that can be read: {type(error).__name__}"}
+        return {"refused": f"is not a readable pickle: {type(error).__name__}"}
 
 
 def main() -> None:

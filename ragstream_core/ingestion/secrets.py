@@ -35,7 +35,7 @@ _SHOWN = 5
 
 
 class Finding(NamedTuple):
-    """A place that seems to hold a secret: ``text[start:end]``; ``line`` counts from 1."""
+    """A place that seems to contain a secret: ``text[start:end]``; ``line`` counts from 1."""
 
     kind: str
     start: int

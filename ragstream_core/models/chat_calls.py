@@ -36,20 +36,20 @@ ERRORS: dict[Kind, type[ChatFailed]] = {
     "broken": ChatBroken,
 }
 HINTS = {
-    400: "the model may not take a setting: try provider.temperature=-1, or a shorter prompt",
+    400: "the model may not accept a setting: try provider.temperature=-1, or a shorter prompt",
     401: "set the key: RAGSTREAM_PROVIDER__API_KEY in the environment, or provider.api_key_file",
     403: "the key may not use this model; `ragstream models list` shows those it may",
     404: "check provider.base_url and provider.model; `ragstream models list` shows the models, "
     "`ragstream models pull` how to get one",
     413: "the prompt is too large for this model: lower prompt.budget_tokens",
-    429: "wait, or look at your account's limits",
+    429: "wait, or check your account's limits",
 }
 HINT_OF_KIND: dict[Kind, str] = {
     "unreachable": "check provider.base_url; `ragstream models list` tries it",
     "busy": "try again later",
     "refused": "check provider.base_url, provider.model and the key",
-    "timeout": "raise provider.timeout_s and provider.budget_s, or take a faster model",
-    "broken": "try again, or take another model (provider.model)",
+    "timeout": "raise provider.timeout_s and provider.budget_s, or use a faster model",
+    "broken": "try again, or use another model (provider.model)",
 }
 
 
@@ -80,7 +80,8 @@ class ChatCalls:
         try:
             return sorted({str(row["id"]) for row in _object(body)["data"]})
         except (Fault, KeyError, TypeError):
-            raise self.failed(Fault("an answer that is no list of models", kind="broken")) from None
+            fault = Fault("an answer that is not a list of models", kind="broken")
+            raise self.failed(fault) from None
 
     def completion(
         self, request: Mapping[str, Any], *, schema: type[BaseModel] | None = None
@@ -186,7 +187,7 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise Fault("an answer that is no JSON", kind="broken") from None
+        raise Fault("an answer that is not JSON", kind="broken") from None
     if not isinstance(value, dict):
-        raise Fault("an answer that is no JSON object", kind="broken")
+        raise Fault("an answer that is not a JSON object", kind="broken")
     return value

@@ -110,7 +110,7 @@ class Hub:
             OperationFailed: The hub cannot be asked, has no such model, or answers something else.
         """
         if not _REPO.fullmatch(repo) or not _REVISION.fullmatch(revision) or ".." in repo:
-            raise UsageError(f"{repo!r} is no model of a hub", hint="organisation/model")
+            raise UsageError(f"{repo!r} is not the name of a model", hint="organisation/model")
         url = f"{self._url}/api/models/{repo}/revision/{revision}?blobs=true"
         try:
             data = json.loads(self._small(url, repo))
@@ -118,7 +118,8 @@ class Hub:
             commit, card = str(data["sha"]), data.get("cardData") or {}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise OperationFailed(
-                f"{self.host} answers no list of files for {repo}", hint="is hub.url a hub?"
+                f"{self.host} sent no list of files for {repo}",
+                hint="check that hub.url is a model hub",
             ) from None
         if not re.fullmatch(r"[0-9a-f]{40}", commit):
             raise OperationFailed(f"{self.host} names no commit of {repo}")
@@ -164,8 +165,8 @@ class Hub:
             except _Broken as error:
                 if not left:
                     raise OperationFailed(
-                        f"{file.name} came only in part ({error})",
-                        hint="the same command goes on from there",
+                        f"{file.name} was only partly received ({error})",
+                        hint="run the same command again to continue from there",
                     ) from None
                 if error.message == "HTTP 416":  # what is here is no beginning of it
                     to.unlink(missing_ok=True)
@@ -174,7 +175,7 @@ class Hub:
             to.unlink(missing_ok=True)
             raise Refused(
                 f"{file.name} from {self.host} does not have the digest that was promised",
-                hint="run the command again; if it stays so, the hub or a proxy changes files",
+                hint="run the command again; if that fails, the hub or a proxy changes files",
             )
 
     def _into(self, url: str, file: HubFile, to: Path, told: Callable[[int], None]) -> None:
@@ -209,10 +210,12 @@ class Hub:
                 for block in _blocks(response):
                     data += block
                     if len(data) > MOST_LIST_BYTES:
-                        raise OperationFailed(f"the list of {repo} is longer than any list")
+                        raise OperationFailed(f"the list of {repo} is too long")
                 return data
         except _Broken as error:
-            raise OperationFailed(f"{self.host}: {error}", hint="is there a network?") from None
+            raise OperationFailed(
+                f"{self.host}: {error}", hint="check the network connection"
+            ) from None
 
     @contextmanager
     def _open(self, url: str, *, start: int = 0) -> Iterator[Any]:
@@ -239,7 +242,7 @@ class Hub:
                         self._check_status(response.status_code, url)
                         yield response
                         return
-                raise Refused(f"{self.host} redirects without end")
+                raise Refused(f"{self.host} redirects endlessly")
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             raise _Broken(type(error).__name__) from None
 
@@ -262,7 +265,7 @@ class Hub:
         what = urlsplit(url).path[:120]
         if status in (401, 403):
             raise OperationFailed(
-                f"{self.host} gives {what} to nobody without an account",
+                f"{self.host} gives {what} only to users with an account",
                 hint="fetch it with your account, and put its folder into <data>/models",
             )
         if status == 404:

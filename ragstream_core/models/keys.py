@@ -40,7 +40,7 @@ def _text_of(path: Path) -> str:
         with path.open("rb") as handle:
             mode = path.stat().st_mode
             if not stat.S_ISREG(mode):
-                raise UsageError(f"{path} is no regular file", hint=_FROM)
+                raise UsageError(f"{path} is not a regular file", hint=_FROM)
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise Refused(
                     f"{path} holds a key and is open to others (mode {stat.S_IMODE(mode):04o})",

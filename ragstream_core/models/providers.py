@@ -59,7 +59,7 @@ def register_provider(name: str, factory: ProviderFactory) -> None:
         UsageError: The name is taken, or the factory cannot be called.
     """
     if name in _PROVIDERS:
-        raise UsageError(f"a provider {name!r} exists already")
+        raise UsageError(f"a provider {name!r} already exists")
     if not callable(factory):
         raise UsageError(f"provider {name!r} is not a class or function: {factory!r}")
     _PROVIDERS[name] = factory

@@ -70,7 +70,7 @@ def verify_pulled(folder: Path) -> int:
     for name, sha256 in found.files.items() if found else ():
         path = folder / name
         if not path.is_file() or sha256_of(path) != sha256:
-            what = "is not what was pulled" if path.is_file() else "is missing"
+            what = "differs from what was pulled" if path.is_file() else "is missing"
             raise WeightsMismatch(
                 f"{path} {what}", hint=f"ragstream models pull {found.repo if found else ''}"
             )
@@ -180,7 +180,7 @@ def _require_weights(path: Path) -> None:
                 raise ValueError
         except ValueError:
             path.unlink()
-            raise Refused(f"{path.name} is no safetensors file, although it is called so") from None
+            raise Refused(f"{path.name} is named like a safetensors file but is not one") from None
 
 
 def _publish(staging: Path, place: Path) -> None:

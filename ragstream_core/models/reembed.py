@@ -37,7 +37,7 @@ class ReembedReranker:
 
         if not getattr(self.embedder, "reproducible", True):
             raise UsageError(
-                f"{self.embedder.name} may embed a passage otherwise tomorrow; nothing is reranked",
+                f"{self.embedder.name} may answer differently tomorrow; nothing is reranked",
                 hint="--set rerank.backend=maxsim",
             )
         if not (pieces and passages):

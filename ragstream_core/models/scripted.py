@@ -130,7 +130,7 @@ def _loaded(path: Path) -> list[Mapping[str, Any]]:
 
     try:
         if path.stat().st_size > MAX_SCRIPT_BYTES:
-            raise UnknownSetting(f"{path}: a script over {MAX_SCRIPT_BYTES} bytes")
+            raise UnknownSetting(f"{path}: a script of more than {MAX_SCRIPT_BYTES} bytes")
         entries = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         raise UnknownSetting(f"{path}: the script cannot be read as YAML") from None

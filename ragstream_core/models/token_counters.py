@@ -153,7 +153,7 @@ def _require(counter: TokenCounter, name: str) -> TokenCounter:
         WeightsMismatch: Its file is another one now.
     """
     if counter.name != name:
-        raise WeightsMismatch(f"its file is another one now ({counter.name})", hint="put it back")
+        raise WeightsMismatch(f"its file has changed ({counter.name})", hint="restore it")
     return counter
 
 
@@ -202,5 +202,6 @@ def _open_tokenizer(path: Path, digest: str) -> ModelTokenizer:
         return ModelTokenizer.from_file(path)
     except Exception as error:  # tokenizers raises a bare Exception
         raise WeightsMismatch(
-            f"{path} is no tokenizer: {str(error)[:120]}", hint="remove it, or put the model's own"
+            f"{path} is not a tokenizer: {str(error)[:120]}",
+            hint="remove it, or replace it by the model's own",
         ) from None

@@ -177,5 +177,5 @@ def _opened(file: TokenFile, path: Path) -> Any:
         )
     except (OSError, ValueError) as error:
         raise WeightsMismatch(
-            f"{path} is no token file: {error}", hint=f"ragstream models pull {file.name}"
+            f"{path} is not a token file: {error}", hint=f"ragstream models pull {file.name}"
         ) from None

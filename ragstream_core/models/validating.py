@@ -37,7 +37,7 @@ def validated(
         count = error.error_count() if isinstance(error, ValidationError) else 1
         broken = ChatBroken(
             f"{who}: an answer that does not fit {schema.__name__} (errors: {count})",
-            hint="take a model that can follow a schema (provider.model)",
+            hint="use a model that can follow a schema (provider.model)",
         )
         broken.took = took
         raise broken from None

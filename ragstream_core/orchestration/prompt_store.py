@@ -255,7 +255,7 @@ class PromptStore:
         """
         if len(key) < MIN_PREFIX:
             raise UnknownPrompt(
-                f"{key!r} is no key: give its first {MIN_PREFIX} digits, or more", hint=_LAST
+                f"{key!r} is not a key: give its first {MIN_PREFIX} digits, or more", hint=_LAST
             )
         found = [known for known in self.keys() if known.startswith(key.lower())]
         if len(found) > 1:

@@ -115,7 +115,7 @@ def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -
     differing = [*_differences(record, inputs), *differences]
     if differing:
         return Verdict("environment differs", "; ".join(differing), first, output)
-    return Verdict("defect", "same inputs, other bytes", first, output, REPORT)
+    return Verdict("defect", "same inputs, different bytes", first, output, REPORT)
 
 
 def _differences(record: PromptRecord, inputs: PromptInputs) -> list[str]:

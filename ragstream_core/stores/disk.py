@@ -22,7 +22,7 @@ def require_space(folder: Path, needed: int) -> None:
 
     Args:
         folder: Where it will be written.
-        needed: Bytes; twice as many and a reserve must be free.
+        needed: Bytes; twice as many plus a reserve must be free.
 
     Raises:
         OperationFailed: There is less.
@@ -30,8 +30,8 @@ def require_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(existing(folder)).free
     if free < 2 * needed + RESERVE:
         raise OperationFailed(
-            f"{folder}: {needed} bytes to write, {free} free; twice as many and {RESERVE} in "
-            "reserve are wanted before anything is begun",
+            f"{folder}: {needed} bytes to write, {free} free; twice as many plus {RESERVE} in "
+            "reserve are needed before anything is written",
             hint=_HINT,
         )
 

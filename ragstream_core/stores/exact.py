@@ -47,7 +47,7 @@ class ExactStore:
         twice = set(ids) & set(self._ids)
         if twice or len(set(ids)) < len(ids):
             raise DuplicateId(
-                f"ids are live already or given twice: {', '.join(sorted(twice)[:3])}",
+                f"ids already exist or are given twice: {', '.join(sorted(twice)[:3])}",
                 hint="delete them first",
             )
         self._ids = [*self._ids, *ids]

@@ -74,7 +74,7 @@ def register_vector_store(name: str, factory: Factory) -> None:
             a class without the methods of `ragstream_core.ports.VectorStore`.
     """
     if name in _STORES or name == CATALOG:
-        raise UsageError(f"a vector store {name!r} exists already")
+        raise UsageError(f"a vector store {name!r} already exists")
     if not callable(factory):
         raise UsageError(f"vector store {name!r} is not a class or function: {factory!r}")
     _check(factory, f"vector store {name!r}")

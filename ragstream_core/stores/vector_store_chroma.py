@@ -90,7 +90,7 @@ class VectorStoreChroma(ChromaVectorStoreBase):
         twice = self.live(ids)
         if twice or len(set(ids)) < len(ids):
             raise DuplicateId(
-                f"ids are live already or given twice: {', '.join(sorted(twice)[:3])}",
+                f"ids already exist or are given twice: {', '.join(sorted(twice)[:3])}",
                 hint="delete them first",
             )
         for start in range(0, len(ids), self._batch):

@@ -108,4 +108,4 @@ def _checked(shape: type[_Answer], body: bytes, what: str) -> _Answer:
         # the place within the answer: our names and numbers, never its words
         where = ".".join(str(part) for part in first["loc"][:3])
         at = f" (at {where})" if where else ""
-        raise Fault(f"an answer that is no {what}{at}", kind="broken") from None
+        raise Fault(f"an answer that is not a {what}{at}", kind="broken") from None

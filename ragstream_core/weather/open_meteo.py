@@ -103,5 +103,5 @@ class OpenMeteo:
 def _allowed(url: str) -> Endpoint:
     endpoint = endpoint_at(url)
     if endpoint.host not in HOSTS and not endpoint.is_local:
-        raise UnknownSetting(f"{endpoint.host} is no host of Open-Meteo")
+        raise UnknownSetting(f"{endpoint.host} is not a host of Open-Meteo")
     return endpoint

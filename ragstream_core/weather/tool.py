@@ -32,7 +32,7 @@ NEXT: dict[Kind, str] = {
     "busy": "Try again later.",
     "refused": "Try again later.",
     "timeout": "Try again later.",
-    "broken": "Nothing of it was used. Try again later.",
+    "broken": "It was not used. Try again later.",
 }
 
 
@@ -109,9 +109,9 @@ class WeatherTool:
         try:
             text, by = model_words.explain(self._model, found.place, found.daily, found.overall)
         except RagstreamError as error:
-            why = f"no explanation of the language model: {error.message}"
+            why = f"no explanation by the language model: {error.message}"
         except Exception as error:  # a provider is anybody's code
-            why = f"no explanation of the language model: {type(error).__name__}"
+            why = f"no explanation by the language model: {type(error).__name__}"
         else:
             changed = {"explanation": text, "explained_by": by or "a language model"}
             return WeatherAnalysis(**{**dict(found), **changed})

@@ -147,7 +147,7 @@ def failing(bench, monkeypatch):
         patch.setattr(atomic.os, "fsync", fsync)
         with pytest.raises(OperationFailed) as caught:
             bench.run()
-    assert failed and "look at the disk" in caught.value.hint
+    assert failed and "check the disk" in caught.value.hint
     assert is_suspect(bench.vector_file())
     return bench
 

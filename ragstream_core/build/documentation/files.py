@@ -50,15 +50,15 @@ def read_sections(path: Path, *, force: bool = False) -> list[Section]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise OperationFailed(f"{path}: {error.strerror}", hint="take another --out") from None
+        raise OperationFailed(f"{path}: {error.strerror}", hint="choose another --out") from None
     text = data.decode("utf-8", "replace")
     if len(data) <= MAX_BYTES and text.startswith(f"{SIGNATURE}\n"):
         return sections_of(text)
     if force:
         return []
     raise Refused(
-        f"{path} exists and is no test specification of ragstream spec",
-        hint="take another --out, or replace the file with --force",
+        f"{path} exists and is not a test specification of ragstream spec",
+        hint="choose another --out, or replace the file with --force",
     )
 
 
@@ -73,7 +73,7 @@ def write(path: Path, markdown: str) -> bool:
             return False
         replace_text(path, markdown)
     except OSError as error:
-        raise OperationFailed(f"{path}: {error.strerror}", hint="take another --out") from None
+        raise OperationFailed(f"{path}: {error.strerror}", hint="choose another --out") from None
     return True
 
 

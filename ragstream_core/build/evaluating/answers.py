@@ -48,7 +48,7 @@ def from_gold(
 
     Raises:
         ChatFailed: The model did not answer the first question.
-        Refused: The first prompt seems to hold secrets and would leave this machine.
+        Refused: The first prompt seems to contain secrets and would leave this machine.
         RagstreamError: Nothing is ingested, or a model is not available.
     """
     for nth, question in enumerate(questions):

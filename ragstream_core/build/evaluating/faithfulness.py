@@ -97,7 +97,7 @@ def of_recorded(
         session: A recorded conversation.
         prompts: Keys of recorded prompts.
         file: A file of answers.
-        limit: Only so many answers, the first; 0: all.
+        limit: Only the first N answers; 0: all.
         progress: Called with (done, total) after each answer; total 0: not known.
 
     Raises:

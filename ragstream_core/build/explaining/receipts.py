@@ -154,7 +154,7 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
         rows.append((home, inner, match[2], use))
     if not rows:
         raise UsageError(
-            "this text frames no file and is no recorded Super-Prompt",
+            "this text frames no file and is not a recorded Super-Prompt",
             hint="ragstream prompt … --out FILE writes one; or give its key",
         )
     return {"prompt_key": "", "files": _stated(workspace, list(dict.fromkeys(rows)))}

@@ -54,7 +54,7 @@ def adopt(
     workspace.doc_dir(project)
     if not (tags or days or session):
         raise UsageError(
-            "nothing says which turns", hint=f"ragstream history adopt {project} --tag GOLD"
+            "no turns are selected", hint=f"ragstream history adopt {project} --tag GOLD"
         )
     if not dry_run:
         require_persist(workspace)

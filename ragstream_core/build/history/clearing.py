@@ -50,7 +50,7 @@ def clear(
         until: The same, not included.
         everything: All conversations.
         archive: First put a copy aside that only its owner may read and nothing retrieves.
-        dry_run: Only say what would go.
+        dry_run: Only show what would be removed.
         progress: Called with (phase, done, total); the phases are `erasing.PHASES`.
 
     Returns:

@@ -31,7 +31,7 @@ class ImportReport:
 
     Attributes:
         added: Records that were appended.
-        skipped: Records that were there already, by their ids.
+        skipped: Records that existed already, by their ids.
         sessions: Conversations that were touched, sorted.
     """
 

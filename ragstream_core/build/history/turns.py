@@ -303,7 +303,7 @@ def _require_types(record: Written) -> None:
         ):
             raise UsageError(f"{field.name} of a turn has another type than {field.type}")
         if any(isinstance(v, str) and _SURROGATES.search(v) for v in values):
-            raise UsageError(f"{field.name} of a turn is no valid Unicode")
+            raise UsageError(f"{field.name} of a turn is not valid Unicode")
 
 
 def _checked_fact(fact: Fact) -> Fact:

@@ -134,7 +134,7 @@ class FactMemory:
 
         Raises:
             UsageError: No such fact, or no such text.
-            Refused: `history.persist` is off, or the text seems to hold a secret.
+            Refused: `history.persist` is off, or the text seems to contain a secret.
             OperationFailed: Disk full or failing.
         """
         return self._step(which, "edited", text=checked_text(text), target=checked_target(target))
@@ -158,7 +158,7 @@ class FactMemory:
 
         Raises:
             UsageError: No such text or target, or it stands there already.
-            Refused: `history.persist` is off, or the text seems to hold a secret.
+            Refused: `history.persist` is off, or the text seems to contain a secret.
             OperationFailed: Disk full or failing.
         """
         fact, said = new_id(), checked_text(text)
@@ -202,14 +202,14 @@ class FactMemory:
 
             Raises:
                 UsageError: No such fact, or the step means nothing to it.
-                Refused: It seems to hold a secret.
+                Refused: It seems to contain a secret.
             """
             nonlocal taken
             fact = find_fact(self.facts(), which)
             if why := _useless(fact, event, text, target or fact.target):
                 raise UsageError(f"fact {fact.short} {why}", hint="ragstream memory candidates")
             if event == "accepted" and is_secret(fact.text):
-                raise Refused(f"fact {fact.short} seems to hold a secret; it is not remembered")
+                raise Refused(f"fact {fact.short} seems to contain a secret; it is not remembered")
             taken = fact.id
             step = Fact("", fact.id, fact.turn, "", event)
             if event == "edited":
@@ -233,7 +233,7 @@ def checked_text(text: str) -> str:
 
     Raises:
         UsageError: It is empty or too long.
-        Refused: It seems to hold a secret.
+        Refused: It seems to contain a secret.
     """
     said = one_line(text).removeprefix("- ").strip()
     if not said or len(said) > MAX_CHARS:
@@ -243,7 +243,7 @@ def checked_text(text: str) -> str:
         )
     if is_secret(said):
         raise Refused(
-            "this fact seems to hold a secret; every prompt would show it",
+            "this fact seems to contain a secret; every prompt would show it",
             hint="leave the secret out",
         )
     return said

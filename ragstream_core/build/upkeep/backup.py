@@ -109,7 +109,7 @@ def _require_free(path: Path, *, force: bool) -> None:
     if there and not force:
         raise Refused(f"{path} already exists", hint="ragstream backup … --force replaces it")
     if there and not (path / LIST_NAME).is_file():
-        raise Refused(f"{path} is no backup and is not replaced", hint="name another folder")
+        raise Refused(f"{path} is not a backup and is not replaced", hint="name another folder")
 
 
 def copy_store(db: sqlite3.Connection, index_dir: Path, target: Path) -> None:

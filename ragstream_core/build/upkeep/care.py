@@ -182,7 +182,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str
     Args:
         workspace: The data root.
         project: Its name.
-        dry_run: Only say what would go.
+        dry_run: Only show what would be removed.
 
     Returns:
         ``project``, ``dry_run``, ``generations`` (numbers), ``chunks``, ``files``, ``texts``,

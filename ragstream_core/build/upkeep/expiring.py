@@ -63,7 +63,7 @@ def gc(workspace: Workspace, *, now: float | None = None, dry_run: bool = False)
     Args:
         workspace: The data root.
         now: Seconds since the epoch; default: the present moment.
-        dry_run: Only say what would go.
+        dry_run: Only show what would be removed.
 
     Returns:
         ``dry_run``, ``prompts`` (keys, oldest first), ``runs`` (folders of stage JSON), ``files``

@@ -110,7 +110,7 @@ def _verified(source: Path) -> dict[str, Any]:
         version, files, states = listed["version"], dict(listed["files"]), dict(listed["projects"])
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(
-            f"{source} is no backup: it has no readable {LIST_NAME}", hint="ragstream backup DIR"
+            f"{source} is not a backup: it has no readable {LIST_NAME}", hint="ragstream backup DIR"
         ) from None
     if version != BACKUP_VERSION:
         raise UsageError(f"{source} is a backup of version {version}, this program reads 1")

@@ -73,7 +73,7 @@ def objection(
         candidate: Of either form.
         said: The turn.
         limits: The least confidence.
-        is_secret: Says whether a text seems to hold a secret.
+        is_secret: Says whether a text seems to contain a secret.
     """
     sentence, text = _around(candidate.quote, said.user_text), candidate.text
     if candidate.confidence < limits.min_confidence:
@@ -81,7 +81,7 @@ def objection(
     if not candidate.quote.strip() or candidate.quote not in said.user_text:
         return "no words of the user stand behind it"
     if any(seems_secret(words) or is_secret(words) for words in (sentence, text)):
-        return "it seems to hold a secret"
+        return "it seems to contain a secret"
     if why := foreign(said.user_text) or _in_quotation(candidate.quote, said.user_text):
         return why
     if why := doubt(sentence):

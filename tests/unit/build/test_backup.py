@@ -91,7 +91,7 @@ def test_nothing_is_overwritten_unasked(space, tmp_path):
     backup(space, tmp_path / "copy", force=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(Refused, match="no backup"):
+    with pytest.raises(Refused, match="not a backup"):
         backup(space, tmp_path / "mine", force=True)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
     with pytest.raises(Refused):

@@ -74,7 +74,7 @@ def test_other_weights_are_another_key_and_an_environment_that_differs(space, ch
     raw = (folder / changed).read_bytes()
     (folder / changed).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
     verdict = space.replay(record.prompt_key)
-    assert verdict.verdict == "environment differs" and "others now" in verdict.reason
+    assert verdict.verdict == "environment differs" and "have changed" in verdict.reason
     request = PromptRequest("Who may write to the catalog?", ("demo",))
     assert space.pin(request).models != record.inputs["models"]
     (folder / changed).write_bytes(raw)

@@ -68,5 +68,5 @@ def test_a_dry_run_writes_nothing(space):
 def test_it_needs_a_project_and_a_choice(space):
     with pytest.raises(UnknownProject):
         adopt(space, "nowhere", tags=["GOLD"])
-    with pytest.raises(UsageError, match="which turns"):
+    with pytest.raises(UsageError, match="no turns are selected"):
         adopt(space, "demo")

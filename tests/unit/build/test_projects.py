@@ -35,7 +35,7 @@ def test_a_folder_that_cannot_be_a_project_is_told_with_its_reason(root):
     assert list(told) == ["CON", "a..b", "linked", "nowhere", "two words"]
     assert "1 to 64 letters" in told["two words"] and "Windows device" in told["CON"]
     assert "a link" in told["linked"] and "leads nowhere" in told["nowhere"]
-    with pytest.raises(UnknownProject, match="linked is no project") as refused:
+    with pytest.raises(UnknownProject, match="linked is not a project") as refused:
         projects.doc_dir(root, "linked")
     assert refused.value.hint == told["linked"]
     assert projects.unfit(root / "absent") == []

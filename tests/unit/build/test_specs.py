@@ -186,7 +186,7 @@ def test_more_statements_than_steps_are_counted_and_a_pronoun_stays_in_its_file(
 def test_a_file_that_is_not_ours_is_refused_and_replaced_only_by_force(space, tmp_path):
     out = tmp_path / "mine.md"
     out.write_text("## TC-005: mine\n")
-    with pytest.raises(Refused, match="no test specification"):
+    with pytest.raises(Refused, match="not a test specification"):
         files.read_sections(out)
     assert files.read_sections(out, force=True) == []
     assert files.read_sections(tmp_path / "none.md") == []

@@ -127,7 +127,7 @@ def test_the_folder_is_read_once_at_most_however_many_files_are_off(space, tmp_p
 
 def test_a_file_to_switch_off_is_named_by_its_whole_path(space, tmp_path):
     with pytest.raises(
-        UsageError, match=r"limits\.txt is to be left out: give its whole path"
+        UsageError, match=r"limits\.txt is named to be left out: give its full path"
     ) as found:
         ask(space, off=("limits.txt",))
     assert "demo/notes/limits.txt" in str(found.value.hint)

@@ -29,7 +29,7 @@ def test_formats(text, first, tenth):
      "{number", "{number:03d}/", "{}", "`{number}`", "{number.real}", "{number[0]}"],
 )  # fmt: skip
 def test_what_is_no_format_says_so(text):
-    with pytest.raises(UnknownSetting, match="no format of identifiers"):
+    with pytest.raises(UnknownSetting, match="not a format of identifiers"):
         id_format(text)
 
 

@@ -258,7 +258,7 @@ def test_attempts_are_counted_and_then_the_endpoint_is_left_alone(make, server, 
         embedder.embed_documents(["x"])
     assert KEY not in str(caught.value)
     assert len(server.seen) == 5
-    with pytest.raises(EmbeddingFailed, match="left alone"):
+    with pytest.raises(EmbeddingFailed, match="not contacted"):
         embedder.embed_documents(["x"])
     assert len(server.seen) == 5
     embedder._calls._attempts.pace.sleep(61)

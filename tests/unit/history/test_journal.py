@@ -363,7 +363,7 @@ def test_a_record_of_an_unknown_kind_is_reported_and_passed_over(tmp_path):
         handle.write(line)
     log.append([turn(3)])
     assert ids(log.entries()) == ["id-1", "id-3"]
-    assert [row[3] for row in log.check().damaged] == ["no record that this version knows"]
+    assert [row[3] for row in log.check().damaged] == ["not a record that this version knows"]
 
 
 def test_check_sees_a_line_that_was_taken_out(tmp_path):

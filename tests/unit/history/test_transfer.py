@@ -152,5 +152,5 @@ def test_uuid7_has_its_time_in_front(ms, chance):
 def test_names_of_new_sessions():
     assert session_name(NOW) == "20261005-140709"
     assert session_name(NOW, 2) == "20261005-140709-2"
-    with pytest.raises(ValueError, match="10 bytes"):
+    with pytest.raises(ValueError, match="10 random bytes"):
         uuid7(1, b"")

@@ -108,8 +108,8 @@ def test_another_text_of_that_name_is_never_replaced(tmp_path):
         ([{"vector": VECTORS}], "has no text"),
         ({"texts": np.zeros(3)}, "has no text"),
         ({"texts": np.zeros(3, dtype=[("a", "f4")])}, "type"),
-        (b"no pickle", "no pickle that can be read"),
-        (pickle.dumps(TEXTS)[:-5], "no pickle that can be read"),
+        (b"no pickle", "not a readable pickle"),
+        (pickle.dumps(TEXTS)[:-5], "not a readable pickle"),
     ],
 )
 def test_what_holds_no_texts_says_so(tmp_path, value, says):

@@ -116,9 +116,9 @@ def test_a_broken_transfer_goes_on_where_it_stopped(hub, server, tmp_path, range
 
 def test_what_came_is_kept_for_the_next_time(hub, server, tmp_path):
     server.cut_after = [100_000, 10_000, 10_000]
-    with pytest.raises(OperationFailed, match="only in part") as caught:
+    with pytest.raises(OperationFailed, match="only partly received") as caught:
         taken(hub, tmp_path)
-    assert "goes on from there" in caught.value.hint
+    assert "continue from there" in caught.value.hint
     assert not (tmp_path / "acme").exists()
     server.seen.clear()
     taken(hub, tmp_path)
@@ -195,7 +195,7 @@ def test_a_redirect_elsewhere_is_refused_before_anybody_is_asked(hub, server, tm
 
 def test_redirects_without_end_are_refused(hub, server, tmp_path):
     server.redirect = "{url}/acme/tiny/resolve/" + COMMIT + "/{path}"
-    with pytest.raises(Refused, match="without end"):
+    with pytest.raises(Refused, match="endlessly"):
         taken(hub, tmp_path)
 
 
@@ -258,7 +258,7 @@ def test_a_list_of_another_form_is_refused(hub, server, answer):
 
 def test_a_file_that_is_only_called_safetensors_is_refused(hub, server, tmp_path):
     server.files["model.safetensors"] = b"<html>not weights, but with the right digest</html>"
-    with pytest.raises(Refused, match="no safetensors file"):
+    with pytest.raises(Refused, match="named like a safetensors file"):
         taken(hub, tmp_path)
     assert not (tmp_path / "acme").exists()
 
@@ -287,7 +287,7 @@ def test_a_plain_http_hub_elsewhere_is_refused():
 def test_a_new_revision_takes_the_place_of_the_old_one_as_a_whole(hub, server, tmp_path):
     place = taken(hub, tmp_path)
     (place / "config.json").write_bytes(b"changed by hand")
-    with pytest.raises(WeightsMismatch, match=r"config\.json is not what was pulled") as caught:
+    with pytest.raises(WeightsMismatch, match=r"config\.json differs from what") as caught:
         verify_pulled(place)
     assert "ragstream models pull acme/tiny" in caught.value.hint
     assert (taken(hub, tmp_path) / "config.json").read_bytes() == FILES["config.json"]

@@ -142,7 +142,7 @@ def test_what_is_no_key_is_refused_and_not_repeated(tmp_path, data):
 def test_a_key_file_must_be_a_file(tmp_path):
     with pytest.raises(UsageError, match="cannot be read"):
         provider_key(SecretStr(""), str(tmp_path / "none"))
-    with pytest.raises(UsageError, match=r"cannot be read|no regular"):
+    with pytest.raises(UsageError, match=r"cannot be read|not a regular"):
         provider_key(SecretStr(""), str(tmp_path))
 
 

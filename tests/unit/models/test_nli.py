@@ -258,7 +258,7 @@ def test_with_weights_the_model_decides_pinned_and_replayed(space):
     assert check.level == "ok" and weights_digest(folder)[:12] in check.detail
     build_nli(folder, LABELS[::-1])
     verdict = space.replay(record.prompt_key)
-    assert verdict.verdict == "environment differs" and "others now" in verdict.reason
+    assert verdict.verdict == "environment differs" and "have changed" in verdict.reason
     shutil.rmtree(folder)
     assert space.replay(record.prompt_key).verdict == "environment differs"
 

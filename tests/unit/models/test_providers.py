@@ -55,7 +55,7 @@ def test_a_third_provider_plugs_in():
     register_provider("third", Third)
     try:
         assert create_chat("third", OPTIONS).complete(asked("x")) == ("toy", OPTIONS)
-        with pytest.raises(UsageError, match="exists already"):
+        with pytest.raises(UsageError, match="already exists"):
             register_provider("third", Third)
     finally:
         unregister_provider("third")

@@ -32,7 +32,7 @@ def test_an_endpoint_is_not_asked_again():
     class Endpoint(HashedEmbedder):
         reproducible = False
 
-    with pytest.raises(UsageError, match="otherwise tomorrow"):
+    with pytest.raises(UsageError, match="differently tomorrow"):
         ReembedReranker(Endpoint()).score(["q"], ["p"])
 
 

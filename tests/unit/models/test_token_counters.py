@@ -116,7 +116,7 @@ def test_a_file_that_is_no_token_file_is_an_error_even_under_its_sha256(models, 
         token_files.TOKEN_FILES["o200k_base"], sha256=hashlib.sha256(b"not ranks\n").hexdigest()
     )
     monkeypatch.setitem(token_files.TOKEN_FILES, "o200k_base", wrong)
-    with pytest.raises(WeightsMismatch, match="no token file"):
+    with pytest.raises(WeightsMismatch, match="not a token file"):
         counter_for(PromptConfig(token_counter="o200k_base"), models).count("a")
 
 

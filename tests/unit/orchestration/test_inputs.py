@@ -93,7 +93,7 @@ def test_task_profiles_and_explicit_settings_reach_the_chain(workspace):
 def test_a_file_of_two_projects_must_say_which(workspace, tmp_path):
     write_docs(tmp_path, "other")
     workspace.ingest("other")
-    with pytest.raises(UsageError, match="give its whole path"):
+    with pytest.raises(UsageError, match="give its full path"):
         workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("catalog.md",)), NOW)
     inputs = workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("demo/catalog.md",)), NOW)
     assert inputs.off == ("demo/catalog.md",)

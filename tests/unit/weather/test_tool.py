@@ -423,7 +423,7 @@ def test_nobody_listens():
     with socket.socket() as taken:  # bound, never listening: refused at once
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        failed(tool(url).run("Berlin"), "nobody listens")
+        failed(tool(url).run("Berlin"), "connection refused")
 
 
 def test_a_server_that_takes_the_connection_and_says_nothing():
@@ -492,7 +492,7 @@ def test_where_the_model_fails_the_rules_explain(open_meteo, entry):
     found, _ = explained(open_meteo, entry)
     assert found.explained_by == "text" and len(found.explanation.split("\n\n")) == 4
     assert len(found.daily) == 7 and found.problem == ""
-    assert found.warnings[0].startswith("no explanation of the language model: ")
+    assert found.warnings[0].startswith("no explanation by the language model: ")
 
 
 def test_no_model_is_asked_about_nothing(open_meteo):
