@@ -35,7 +35,7 @@ class AnswerConfig(dg.Config):
         default="", description="The conversation that it is kept in; empty: the prompt's own."
     )
     allow_secrets: bool = Field(
-        default=False, description="Send it although it seems to hold keys or passwords."
+        default=False, description="Send it even if it seems to contain keys or passwords."
     )
     from_run: str = Field(default="", description=FROM_RUN_MEANS)
 

@@ -41,7 +41,7 @@ class FactsConfig(dg.Config):
     since: int = Field(default=0, description="Number of the last turn that is passed over.")
     upto: int = Field(default=0, description="Number of the last turn that is read; 0: all.")
     form: str = Field(
-        default="", description="`rules` or `llm`; empty: `facts.form`, `rules` where it is off."
+        default="", description="`rules` or `llm`; empty: `facts.form`, `rules` if it is off."
     )
 
 
@@ -139,7 +139,7 @@ def tick(workspace: Workspace, cursor: str | None) -> dg.SensorResult:
     newest = history_upkeep.newest(workspace)
     since = int(cursor) if cursor and cursor.isdigit() else newest.seq
     if not history_upkeep.turns_behind(workspace, since):
-        skip = f"no new turn behind record {since}"
+        skip = f"no new turn after record {since}"
         return dg.SensorResult(skip_reason=skip, cursor=str(newest.seq))
     request = dg.RunRequest(
         run_key=f"facts:{newest.chain}",

@@ -46,7 +46,7 @@ class DeltaConfig(dg.Config):
     upto: int = Field(default=0, description="Last record of the journal to read; 0: all.")
     follow_model: bool = Field(
         default=False,
-        description="Where the settings name another model: embed everything for it.",
+        description="If the settings name another model: embed everything for it.",
     )
 
 

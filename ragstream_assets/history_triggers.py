@@ -55,9 +55,9 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
     tried = attempts(instance, state)
     wanted = tried.due(time.time()) if seen == cursor else history_upkeep.behind(workspace)
     if not wanted:
-        return dg.SensorResult(skip_reason=f"nothing new behind record {newest.seq}", cursor=seen)
+        return dg.SensorResult(skip_reason=f"nothing new after record {newest.seq}", cursor=seen)
     if under_way(instance):
-        return dg.SensorResult(skip_reason="a run is at it: next time", cursor=cursor)
+        return dg.SensorResult(skip_reason="a run is in progress: next time", cursor=cursor)
     if history_upkeep.waits_for_model(workspace):
         return dg.SensorResult(skip_reason=OTHER_MODEL, cursor=cursor)
     request = dg.RunRequest(

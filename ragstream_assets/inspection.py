@@ -30,8 +30,12 @@ ANCHORS, NEIGHBOURS, SNIPPET_CHARS = 10, 3, 160
 class MapConfig(dg.Config):
     """How the map is drawn."""
 
-    method: str = Field(default="tsne", description="tsne keeps neighbours, pca the whole.")
-    limit: int = Field(default=maps.LIMIT, ge=1, description="Most points; else a fair sample.")
+    method: str = Field(
+        default="tsne", description="tsne keeps neighbours, pca the overall layout."
+    )
+    limit: int = Field(
+        default=maps.LIMIT, ge=1, description="Maximum number of points; beyond it a fair sample."
+    )
     seed: int = Field(default=0, ge=0, description="The same seed draws the same map.")
     perplexity: float = Field(
         default=maps.PERPLEXITY, gt=0, description="About how many neighbours count, for tsne."

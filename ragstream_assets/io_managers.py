@@ -111,7 +111,7 @@ class StageJsonIOManager(dg.IOManager):
                 if (path := self._runs / run / f"{output}{SUFFIX}").is_file():
                     return found[0].name, path
         said = f"the run {found[0].name[:8]} has nothing that {step} reads"
-        raise failure(said, "name a run that came that far, or begin the subset earlier")
+        raise failure(said, "name a run that got that far, or begin the subset earlier")
 
     def resumed(self, run_id: str) -> str:
         """Return the key of the finished prompt that a run goes on from, empty for none.

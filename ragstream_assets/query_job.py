@@ -54,7 +54,7 @@ def moment(config: Mapping[str, str]) -> dt.datetime | None:
         now = dt.datetime.fromisoformat(given)
     except ValueError:
         raise UsageError(
-            f"now = {given!r} is no time", hint="e.g. 2026-03-01T12:30:00+01:00"
+            f"now = {given!r} is not a time", hint="e.g. 2026-03-01T12:30:00+01:00"
         ) from None
     offset = now.utcoffset()
     if offset is None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PARENT_TAG = "dagster/parent_run_id"
 DAMAGED = "the record of a kept prompt is damaged, so nobody knows which runs it needs"
-NOT_SQLITE = "the runs lie in a database of your own: Dagster's tools look after it"
+NOT_SQLITE = "the runs are in your own database: maintain it with Dagster's tools"
 _SHARD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LATEST = (
     "SELECT run_id FROM event_logs WHERE id IN (SELECT max(id) FROM event_logs"
@@ -80,7 +80,7 @@ def gc(
         workspace: The data root.
         instance: Where its runs are recorded; default: that of the data root.
         now: Seconds since the epoch; default: the present moment.
-        dry_run: Only say what would go.
+        dry_run: Only show what would be removed.
 
     Returns:
         ``dry_run``, ``runs`` (ids, oldest first), ``orphans`` (event files without a run),

@@ -53,7 +53,7 @@ def weekly_verify(
 class RetentionConfig(dg.Config):
     """What a retention does."""
 
-    dry_run: bool = Field(default=False, description="Only say what would go; nothing is removed.")
+    dry_run: bool = Field(default=False, description="Only show what would be removed.")
 
 
 @dg.op(description="Drop what neither the settings nor anybody keeps; say how many bytes it freed.")
@@ -105,7 +105,7 @@ def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> d
     except GenerationGone:
         return row | {"note": "never ingested"}
     except ProjectLocked:
-        return row | {"note": "somebody is writing it: next time"}
+        return row | {"note": "another process is writing it: next time"}
     except RagstreamError as error:
         return row | {"note": error.message}
     numbers = {name: went[name] for name in ("chunks", "vectors", "bytes")}

@@ -66,7 +66,7 @@ def tick(workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None)
 
 
 def _idle(workspace: Workspace, projects: int) -> str:
-    unfit = [f"{name} is no project: {reason}" for name, reason in workspace.unfit_folders()]
+    unfit = [f"{name} is not a project: {reason}" for name, reason in workspace.unfit_folders()]
     return "; ".join([f"no folder changed, of {projects}", *unfit])
 
 

@@ -16,7 +16,7 @@ from ragstream_core.settings import SECTIONS, chain_keys
 
 FROM_RUN = "from_run"
 FROM_RUN_MEANS = (
-    "Where an op subset begins here: the run, or its first 8 digits, whose stages before this one "
+    "If an op subset begins here: the run, or its first 8 digits, whose stages before this one "
     "are taken over."
 )
 
@@ -46,7 +46,7 @@ def request_config() -> dict[str, dg.Field]:
         "fresh": dg.Field(
             dg.Bool,
             default_value=False,
-            description="Run the stages also where the kept prompt is still the same.",
+            description="Run the stages even if the kept prompt is unchanged.",
         ),
         **stage_config(OPS[0]),
     }

@@ -115,7 +115,7 @@ def test_one_run_at_a_time(space, home, say):
     say(space, 2)
     result = tick(space, home, waiting.cursor)
     assert not result.run_requests and result.cursor == waiting.cursor
-    assert "a run is at it" in result.skip_reason.skip_message
+    assert "a run is in progress" in result.skip_reason.skip_message
     home.report_run_failed(made)
     (request,) = tick(space, home, waiting.cursor).run_requests
     assert request.run_config["ops"]["publish_snapshot"]["config"] == {"upto": 2}

@@ -195,7 +195,7 @@ def test_an_op_subset_says_what_it_lacks(space, kept, home, request_):
     assert "from_run" in said and next_ == "choose reranker* as the subset"
     early = record_prompt(space, request_, through="retrieval", now=NOW)
     said, next_ = says(["a4_condenser"], a4_condenser={"from_run": early.run_id})
-    assert "has nothing that a4_condenser reads" in said and "came that far" in next_
+    assert "has nothing that a4_condenser reads" in said and "got that far" in next_
 
 
 FIELDS = st.sampled_from(["version", "prompt", "step"])

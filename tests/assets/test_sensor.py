@@ -41,7 +41,7 @@ def test_a_folder_that_is_no_project_is_told_with_its_reason(space, home):
     (space.data_dir / "doc_raw" / "two words").mkdir()
     first = _tick(space, home)
     second = _tick(space, home, first.cursor)
-    assert "two words is no project: not a project name" in second.skip_reason.skip_message
+    assert "two words is not a project: not a project name" in second.skip_reason.skip_message
 
 
 def test_unchanged_is_skipped_with_counts(space, home):

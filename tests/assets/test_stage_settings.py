@@ -165,7 +165,7 @@ def test_a_time_that_is_none_is_said(ingested, home):
     kind = dg.DagsterEventType.STEP_FAILURE
     (failure,) = home.get_records_for_run(run_id, of_type=kind).records
     data = failure.event_log_entry.dagster_event.step_failure_data
-    assert "now = 'yesterday' is no time" in data.user_failure_data.description
+    assert "now = 'yesterday' is not a time" in data.user_failure_data.description
 
 
 @given(
