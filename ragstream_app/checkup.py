@@ -106,7 +106,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
 
     settings = config.settings.embeddings
     if settings.backend == "hashed":
-        step = "unset embeddings.backend; hashed vectors know no meaning"
+        step = "unset embeddings.backend: hashed vectors do not capture meaning"
         yield Check("embedding model", "warn", "hashed: made for tests", step)
         return
     if settings.backend == "openai":
@@ -210,7 +210,7 @@ def _token_files(config: AppConfig) -> Iterator[Check]:
         except WeightsMismatch as error:
             yield Check(f"token file {file.name}", "fail", error.message, error.hint)
         else:
-            yield Check(f"token file {file.name}", "ok", "it has its sha256")
+            yield Check(f"token file {file.name}", "ok", "its sha256 matches")
 
 
 def _reranker(config: AppConfig) -> Iterator[Check]:
@@ -242,7 +242,7 @@ def _gate(config: AppConfig) -> Iterator[Check]:
         return
     told = f"{name} (gate.backend={settings.backend})"
     if unmeasured_gate(config, settings):
-        why = f"; {settings.model} is here, but no measurement says that it is better"
+        why = f"; {settings.model} is here, but no measurement shows that it is better"
         yield Check("gate", "ok", f"{told}{why}: ragstream eval gate PROJECT")
         return
     absent = f"; {settings.model} is not on this machine" if settings.backend == "auto" else ""
@@ -279,7 +279,7 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
     step = "free some space; an ingest needs room for new vectors" if level == "warn" else ""
     yield Check("data root", level, f"{root}, {free / 1e9:.1f} GB free", step)
     for name, reason in unfit(root):
-        yield Check("projects", "warn", f"{root / 'doc_raw' / name} is no project", reason)
+        yield Check("projects", "warn", f"{root / 'doc_raw' / name} is not a project", reason)
     home = root / "dagster_home"
     recorded = config.settings.dagster.record == "dagster"
     state = "there" if home.is_dir() else "made by the first recorded run"
@@ -318,8 +318,8 @@ def _ports(config: AppConfig) -> Iterator[Check]:
         if is_free(port):
             yield Check(f"port {port}", "ok", f"free for the {name}")
         else:
-            step = f"fine if `ragstream up` is running; else ragstream up {option} N"
-            yield Check(f"port {port}", "warn", f"in use; the {name} wants it", step)
+            step = f"fine if `ragstream up` is running; otherwise: ragstream up {option} N"
+            yield Check(f"port {port}", "warn", f"in use, but the {name} needs it", step)
 
 
 def _provider(config: AppConfig) -> Iterator[Check]:

@@ -57,7 +57,7 @@ class Target:
         if self.out is not None and self.out.is_file() and not self.force:
             raise _there(self.out)
         if self.copy and not _installed():
-            raise UsageError("no program for a clipboard is installed", hint=_ELSEWHERE)
+            raise UsageError("no clipboard program is installed", hint=_ELSEWHERE)
 
 
 def deliver(outcome: Outcome, target: Target) -> None:
@@ -101,7 +101,7 @@ def _secrets(text: str) -> list[str]:
     from ragstream_core.ingestion.secrets import phrase
 
     found = places_of(text)
-    return [f"it seems to hold secrets: {phrase(found)}"] if found else []
+    return [f"it seems to contain secrets: {phrase(found)}"] if found else []
 
 
 def _there(out: Path) -> Refused:

@@ -90,7 +90,7 @@ def _require_idle(desk: Desk) -> None:
         UsageError: A press is at work.
     """
     if desk.job is not None and not desk.job.done:
-        raise UsageError(f"{desk.job.button} is at work", hint="edit when it is through")
+        raise UsageError(f"{desk.job.button} is running", hint="edit once it has finished")
 
 
 def _replace(desk: Desk, button: str, step: Step) -> None:

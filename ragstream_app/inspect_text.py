@@ -69,7 +69,7 @@ def print_report(found: Mapping[str, Any]) -> None:
         ("vectors", f"{vectors['live']:,} live, {vectors['missing']:,} missing, "
                     f"{vectors['older']:,} kept for older generations"),
         ("lengths", f"{norms['min']:.6f} to {norms['max']:.6f}; "
-                    f"{norms['not_unit'] + norms['not_finite']:,} are no unit vectors"),
+                    f"{norms['not_unit'] + norms['not_finite']:,} are not unit vectors"),
     )  # fmt: skip
     console.print(Text(found["project"], style="bold"))
     console.print(_columns([(name, printable(value)) for name, value in facts]))

@@ -34,7 +34,7 @@ class Talk:
         options: What the next question is asked with.
         screen: Where it is shown.
         record: Leave Dagster runs behind.
-        allow_secrets: Send what seems to hold secrets to another machine.
+        allow_secrets: Send what seems to contain secrets to another machine.
         said: What was asked and answered, in order.
         failures: Questions without a whole answer.
     """
@@ -101,7 +101,7 @@ class Talk:
                 )
         except ChatFailed:
             if session.prepared and session.prepared.session:
-                self.screen.aside("the question is kept, unanswered")
+                self.screen.aside("the question is kept without an answer")
             raise
         finally:  # a question that failed has begun the conversation all the same
             self.options = replace(self.options, session=session.options.session)

@@ -67,7 +67,7 @@ def _files(talk: Talk, rest: str) -> Told:
     else:
         gone = [name for name in options.files if name in (path, *_named_among(path, options))]
         if not gone:
-            raise UsageError(f"{path} is not injected", hint="/files lists what is")
+            raise UsageError(f"{path} is not injected", hint="/files lists the injected files")
         kept = tuple(name for name in options.files if name not in gone)
     talk.options = replace(options, files=kept)
     return _files_now(talk)
@@ -77,7 +77,7 @@ def _files_now(talk: Talk) -> Told:
     options = talk.options
     lines = [f"❖ {name}" for name in options.files] or ["no file is injected"]
     lines += [f"off: {name}" for name in options.off]
-    lines += ["lock on: nothing but the injected files is used"] if options.lock else []
+    lines += ["lock on: only the injected files are used"] if options.lock else []
     data = {"files": list(options.files), "off": list(options.off), "lock": options.lock}
     return Told(lines, data)
 
@@ -131,7 +131,7 @@ def _save(talk: Talk, rest: str) -> Told:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(
-            f"{path} cannot be written: {reason}", hint="/save into a folder that is there"
+            f"{path} cannot be written: {reason}", hint="/save to a folder that exists"
         ) from None
     count = len(talk.said)
     return Told([f"{count} turn{'s' * (count > 1)} written to {path}"], {"path": str(path)})
@@ -162,7 +162,7 @@ def _model(talk: Talk, rest: str) -> Told:
     now = talk.options.model or talk.workspace.config.settings.provider.model
     lines = [f"model {now or 'none'}"]
     lines += [f"{n:>3} {'*' if name == now else ' '} {name}" for n, name in enumerate(names, 1)]
-    lines += [] if names else ["nobody answers at the endpoint: answers are extracts"]
+    lines += [] if names else ["the endpoint does not respond: answers are extracts"]
     return Told(lines, {"model": now, "models": names})
 
 
@@ -176,14 +176,16 @@ VERBS = {
     "/files": Verb(
         "/files [add|drop PATH]", "shows or changes the files that are injected whole", _files
     ),
-    "/lock": Verb("/lock on|off", "uses the injected files and nothing else, or not", _lock),
+    "/lock": Verb(
+        "/lock on|off", "turns the Exact File Lock on or off: only injected files are used", _lock
+    ),
     "/sources": Verb("/sources [N]", "shows the passages that the last answer cites", sources),
     "/why": Verb(
-        "/why [CHUNK|FILE]", "says why passages are in the last prompt, or one is not", why
+        "/why [CHUNK|FILE]", "explains why passages are in the last prompt, or why one is not", why
     ),
-    "/save": Verb("/save FILE", "writes the chat as Markdown; never over another file", _save),
+    "/save": Verb("/save FILE", "writes the chat as Markdown; never overwrites a file", _save),
     "/task": Verb("/task [NAME|none]", "shows or changes the task profile", _task),
-    "/model": Verb("/model [NAME|N]", "shows the models, or changes the one that is asked", _model),
+    "/model": Verb("/model [NAME|N]", "lists the models, or changes the one in use", _model),
     "/help": Verb("/help", "shows this", _help),
     "/quit": Verb("/quit", "ends the chat", _help),
 }

@@ -29,10 +29,10 @@ ragstream ask "And with two files?" -p handbook --session locks
 
 ragstream ask - -p handbook --json < question.txt
 
-Where no language model can be reached, the answer is an extract of the documents and says so.
+If no language model can be reached, the answer is an extract of the documents and says so.
 
-Answer and citations go to stdout, everything else to stderr. An answer that broke off ends with 1;
-what there was of it is kept."""
+Answer and citations go to stdout, everything else to stderr. An incomplete answer exits with 1;
+what arrived of it is kept."""
 
 Model = Annotated[
     str, typer.Option(metavar="NAME", help="Ask this model instead of provider.model.")
@@ -40,7 +40,7 @@ Model = Annotated[
 AllowSecrets = Annotated[
     bool,
     typer.Option(
-        "--allow-secrets", metavar="", help="Send it although it seems to hold keys or passwords."
+        "--allow-secrets", metavar="", help="Send it even if it seems to contain keys or passwords."
     ),
 ]
 
@@ -114,7 +114,7 @@ def ask(
         _deliver(answer, as_json=as_json)
     except ChatFailed:
         if prepared.session:
-            note(f"the question is kept, unanswered, in session {prepared.session}")
+            note(f"the question is kept without an answer in session {prepared.session}")
         raise
     finally:
         settle(made, _note)

@@ -17,7 +17,7 @@ ragstream forget notes/salaries.md -p handbook --delete
 Backups, copies on other machines and what was sent to a language model cannot be reached."""
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
-Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace what is there.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite what exists.")]
 
 
 def backup(
@@ -179,7 +179,7 @@ def keep(
 def prompts_gc(
     ctx: typer.Context,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -206,7 +206,7 @@ def prompts_gc(
 def runs_gc(
     ctx: typer.Context,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
     ] = False,
     as_json: Json = False,
 ) -> None:

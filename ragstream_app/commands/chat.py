@@ -35,8 +35,8 @@ ragstream chat -p handbook --file "citations.md" --lock
 
 printf 'How do I lock a prompt?\\nAnd with two files?\\n' | ragstream chat -p handbook --json
 
-In a chat, /help lists its commands. Where stdin or stdout is no terminal, each line of stdin is a
-question or a command; the exit code is 1 where a question got no whole answer."""
+In a chat, /help lists its commands. If stdin or stdout is not a terminal, each line of stdin is a
+question or a command; the exit code is 1 if a question got no complete answer."""
 PROMPT = "you> "
 NO_TASK = "none"
 
@@ -71,7 +71,7 @@ MemoryChars = Annotated[
 ]
 MemoryTopK = Annotated[
     int | None,
-    typer.Option("--memory-top-k", metavar="N", min=1, help="Most memories (memory.top_k)."),
+    typer.Option("--memory-top-k", metavar="N", min=1, help="Maximum memories (memory.top_k)."),
 ]
 JsonLines = Annotated[
     bool, typer.Option("--json", metavar="", help="Print one JSON object a line on stdout.")

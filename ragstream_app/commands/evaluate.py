@@ -201,7 +201,7 @@ def faithfulness(
         str,
         typer.Option(metavar="NAME", help="auto, nli, quote or llm; default: evaluation.judge."),
     ] = "",
-    limit: Annotated[int, typer.Option(min=0, help="Only so many answers, the first; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Only the first N answers; 0: all.")] = 0,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report with all texts there.")
     ] = None,

@@ -19,7 +19,7 @@ ragstream history append --session demo --user "Which port?" --assistant "8503."
 
 ragstream history append --external --answers 4cf016 --assistant-file reply.md
 
-The command ends with 0 only when the turn is on the disk."""
+The command exits with 0 only once the turn is on disk."""
 ADOPT_EPILOG = """**Examples**
 
 ragstream history adopt my_project --tag GOLD --days 30
@@ -267,7 +267,7 @@ def import_(
         return
     typer.echo(
         f"{done.added} records added to {len(done.sessions)} conversations, "
-        f"{done.skipped} were there already"
+        f"{done.skipped} existed already"
     )
     if done.added:
         note("next: ragstream history embed")
@@ -283,7 +283,7 @@ def export(
         Path | None, typer.Option(metavar="FILE", help="Write a file; default: stdout.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Replace what is there.")
+        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
     ] = False,
     as_json: Json = False,
 ) -> None:

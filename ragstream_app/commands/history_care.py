@@ -117,7 +117,7 @@ OfSession = Annotated[str, typer.Option("--session", metavar="NAME", help="This 
 Since = Annotated[str, typer.Option(metavar="DATE", help="Turns from this date or time on.")]
 Until = Annotated[str, typer.Option(metavar="DATE", help="Turns before this date or time.")]
 Everything = Annotated[bool, typer.Option("--all", metavar="", help="All conversations.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", metavar="", help="Only say what would happen.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", metavar="", help="Only show what would happen.")]
 Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")]
 
 

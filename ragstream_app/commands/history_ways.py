@@ -112,7 +112,7 @@ def confirm(question: str) -> None:
         Abort: The answer was no.
     """
     if not sys.stdin.isatty():
-        raise UsageError(question, hint="--yes if you mean it")
+        raise UsageError(question, hint="add --yes to confirm")
     typer.confirm(f"{question}. Go on?", abort=True, err=True)
 
 

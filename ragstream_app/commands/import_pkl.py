@@ -45,7 +45,7 @@ def import_pkl(
         return
     typer.echo(
         f"{project}: {len(found.written)} documents written, {len(found.unchanged)} unchanged, "
-        f"{found.empty} without text, {found.vectors} vectors left behind"
+        f"{found.empty} without text, {found.vectors} vectors not imported"
     )
     if found.written:
         note(f"next: ragstream ingest {project}")

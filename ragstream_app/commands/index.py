@@ -51,7 +51,7 @@ def generations(ctx: typer.Context, projects: Projects = None, as_json: Json = F
         typer.echo(name)
         for row in rows:
             names = ", ".join(w if " " in w or w == "newest" else w[:12] for w in row["kept_by"])
-            names = names or "nobody; goes with the next gc"
+            names = names or "none; removed by the next gc"
             typer.echo(
                 f"  {row['n']:>5}  {row['created']}  {row['digest'][:12]}  "
                 f"{row['files']:>6,} files  {row['chunks']:>8,} chunks  {names}"
@@ -114,7 +114,7 @@ def gc(
     ctx: typer.Context,
     projects: Projects = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only say what would go.")
+        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -188,7 +188,7 @@ def export(
         int, typer.Option(min=0, metavar="N", help="Which generation; 0: the newest.")
     ] = 0,
     force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Replace what is there.")
+        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
     ] = False,
     as_json: Json = False,
 ) -> None:

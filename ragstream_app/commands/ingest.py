@@ -78,7 +78,8 @@ def status(
     ctx: typer.Context,
     projects: Projects = None,
     skipped: Annotated[
-        bool, typer.Option("--skipped", metavar="", help="List every file that is left out, why.")
+        bool,
+        typer.Option("--skipped", metavar="", help="List the files that are left out, and why."),
     ] = False,
     as_json: Json = False,
 ) -> None:

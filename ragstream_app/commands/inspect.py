@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FINDINGS = 3
 NEIGHBORS_EPILOG = """**Examples**
 
-ragstream index neighbors handbook (five chunks by chance, and what lies near them)
+ragstream index neighbors handbook (five random chunks and their neighbours)
 
 ragstream index neighbors handbook --chunk citations.md --k 3 --json"""
 TSNE_EPILOG = """**Examples**
@@ -104,23 +104,23 @@ def tsne(
     projects: Projects = None,
     history: History = False,
     method: Annotated[
-        Literal["tsne", "pca"], typer.Option(help="tsne keeps neighbours, pca the whole.")
+        Literal["tsne", "pca"], typer.Option(help="tsne keeps neighbours, pca the overall layout.")
     ] = "tsne",
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="A .png or a .csv file.", show_default=True)
     ] = Path("map.png"),
     by: Annotated[
-        Literal["auto", "file", "project"], typer.Option(help="What the colours tell apart.")
+        Literal["auto", "file", "project"], typer.Option(help="What the colours distinguish.")
     ] = "auto",
     limit: Annotated[
-        int, typer.Option(min=1, help="Most points; of more chunks a fair sample is shown.")
+        int, typer.Option(min=1, help="Maximum number of points; beyond it a fair sample is shown.")
     ] = 5000,
     perplexity: Annotated[
         float, typer.Option(min=1, max=1000, help="About how many neighbours count, for t-SNE.")
     ] = 30.0,
     seed: Seed = 0,
     force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Replace what is there.")
+        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
     ] = False,
     as_json: Json = False,
 ) -> None:

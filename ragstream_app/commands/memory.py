@@ -61,7 +61,7 @@ def show(ctx: typer.Context, as_json: Json = False) -> None:
 def candidates(
     ctx: typer.Context,
     everything: Annotated[
-        bool, typer.Option("--all", metavar="", help="Also those that were decided.")
+        bool, typer.Option("--all", metavar="", help="Also those already decided.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +86,7 @@ def accept(ctx: typer.Context, which: Which, as_json: Json = False) -> None:
 
     Raises:
         UsageError: No such fact, or it is accepted already.
-        Refused: `history.persist` is off, or the fact seems to hold a secret.
+        Refused: `history.persist` is off, or the fact seems to contain a secret.
     """
     _told(_memory(ctx).accept(which), as_json=as_json)
 
@@ -104,7 +104,7 @@ def reject(ctx: typer.Context, which: Which, as_json: Json = False) -> None:
 def edit(
     ctx: typer.Context,
     which: Which,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says from now on.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Its new text.")],
     target: Annotated[
         str, typer.Option(metavar="WHOM", help="user or company; default: as it was.")
     ] = "",
@@ -114,7 +114,7 @@ def edit(
 
     Raises:
         UsageError: No such fact, or no such text.
-        Refused: `history.persist` is off, or the text seems to hold a secret.
+        Refused: `history.persist` is off, or the text seems to contain a secret.
     """
     _told(_memory(ctx).edit(which, text, target=target), as_json=as_json)
 
@@ -139,7 +139,7 @@ def add(
 
     Raises:
         UsageError: No such text or target, or it is remembered already.
-        Refused: `history.persist` is off, or the text seems to hold a secret.
+        Refused: `history.persist` is off, or the text seems to contain a secret.
     """
     _told(_memory(ctx).add(text, target), as_json=as_json)
 

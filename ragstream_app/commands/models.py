@@ -60,7 +60,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
     if not names:
         typer.echo("  next: ragstream models pull")
     elif wanted and not is_there(wanted, names):
-        typer.echo(f"  next: set provider.model to one of these; {printable(wanted)} is not here")
+        typer.echo(f"  next: set provider.model to one of these; {printable(wanted)} is not one")
 
 
 def pull(

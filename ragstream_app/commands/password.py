@@ -24,7 +24,7 @@ def password(ctx: typer.Context) -> None:
     kept = make_password(_asked())
     make_private_dir(path.parent)
     write_password(path, kept)
-    note(f"kept in {path}; a page that is running takes it when it is started again")
+    note(f"kept in {path}; a running page uses it after a restart")
 
 
 def _asked() -> str:

@@ -83,14 +83,12 @@ ModelTarget = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="The model it is meant for: bounds the budget, and its price is told first.",
+        help="The model it is meant for: bounds the budget, and its price is shown first.",
     ),
 ]
 Fresh = Annotated[
     bool,
-    typer.Option(
-        "--fresh", metavar="", help="Run the chain also where the kept prompt is still the same."
-    ),
+    typer.Option("--fresh", metavar="", help="Run the chain even if the kept prompt is unchanged."),
 ]
 NoRecord = Annotated[
     bool, typer.Option("--no-record", metavar="", help="Leave no Dagster run behind.")

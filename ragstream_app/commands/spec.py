@@ -25,7 +25,7 @@ ragstream spec handbook --out test-spec.md
 
 ragstream spec handbook --requirement EX-2 --embed-json
 
-A file that is there is continued: its cases and ids stay. Without --out the Markdown goes to
+An existing file is continued: its cases and ids stay. Without --out the Markdown goes to
 stdout."""
 
 Requirements = Annotated[
@@ -36,7 +36,7 @@ Pattern = Annotated[
     str, typer.Option(metavar="REGEX", help="What a requirement id looks like, e.g. 'REQ-[0-9]+'.")
 ]
 Start = Annotated[
-    int, typer.Option(min=0, help="Number of the first case; 0: behind the highest in the file.")
+    int, typer.Option(min=0, help="Number of the first case; 0: after the highest in the file.")
 ]
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the Markdown there.")]
 Force = Annotated[
@@ -51,7 +51,7 @@ EmbedJson = Annotated[
 Form = Annotated[str, typer.Option(metavar="FORM", help="`deterministic`, by rules, or `llm`.")]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", metavar="", help="Only say what would be written; write nothing."),
+    typer.Option("--dry-run", metavar="", help="Only show what would be written."),
 ]
 
 

@@ -35,7 +35,7 @@ ragstream verify-prompt 0a1b2c
 
 ragstream verify-prompt prompt.md
 
-Exit code 0 where every file is as it was, 3 where one is not."""
+Exit code 0 if every file is unchanged, 3 if one is not."""
 LEAVE_EPILOG = """**Example**
 
 ragstream leave-one-out 0a1b2c"""
@@ -45,7 +45,8 @@ ragstream bundle 0a1b2c --out prompt.bundle
 
 ragstream replay --bundle prompt.bundle
 
-The file holds the documents that were searched, in plain text: give it only to who may read them.
+The file holds the documents that were searched, in plain text: give it only to
+people who may read them.
 """
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
@@ -221,5 +222,5 @@ def bundle(
         from ragstream_app.rendering import printable
         from ragstream_core.ingestion.secrets import phrase
 
-        note(f"warning: it seems to hold secrets: {printable(phrase(found['secrets']))}")
+        note(f"warning: it seems to contain secrets: {printable(phrase(found['secrets']))}")
     note(f"next: ragstream replay --bundle {found['path']}")

@@ -85,7 +85,8 @@ def _require_free(config: AppConfig, door: Door | None) -> None:
         if not is_free(port, address):
             raise Refused(
                 f"port {port} is in use",
-                hint=f"is `ragstream up` running already? else: ragstream up {option} {port + 1}",
+                hint="is `ragstream up` running already? otherwise: "
+                f"ragstream up {option} {port + 1}",
             )
 
 
@@ -175,7 +176,7 @@ def _announce(supervisor: Supervisor, config: AppConfig) -> None:
             _line("schedules on", ", ".join(found.schedules))
             _line("switched off", ", ".join(found.off))
     _line("data root", str(config.data_dir))
-    _line("Ctrl-C", "stops them all; a run that is going on is marked failed and goes on next time")
+    _line("Ctrl-C", "stops them all; a run in progress is marked as failed and continues next time")
 
 
 def _line(name: str, text: str) -> None:

@@ -20,8 +20,8 @@ ragstream weather Berlin --country US --days 3
 
 ragstream weather Lisbon --days 14 --explain llm
 
-Asks api.open-meteo.com and geocoding-api.open-meteo.com for at most 15 seconds. No prompt ever
-does. Ends with 1 where there are no figures."""
+Asks api.open-meteo.com and geocoding-api.open-meteo.com for at most 15 seconds. Prompts never
+do. Exits with 1 if there are no figures."""
 
 
 def weather(

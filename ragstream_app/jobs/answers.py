@@ -18,7 +18,7 @@ class AnswerJob(StreamJob):
     Args:
         workspace: The data root.
         prepared: What is sent.
-        allow_secrets: Send it although it seems to hold secrets.
+        allow_secrets: Send it even though it seems to contain secrets.
         run_id: The Dagster run of its prompt, in which the answer is observed; empty for none.
     """
 

@@ -24,7 +24,7 @@ class ChatJob(StreamJob):
         options: What it is asked with.
         question: Its text.
         model: Who is asked.
-        allow_secrets: Send what seems to hold secrets to another machine.
+        allow_secrets: Send what seems to contain secrets to another machine.
         group: Groups the Dagster runs of one tab.
     """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragstream_core.build.workspace import Workspace
     from ragstream_core.ingestion.stats import IngestionStats
 
-GO_ON = "Ingest Folder goes on where it was: what was embedded is kept"
+GO_ON = "Ingest Folder continues where it stopped: what was embedded is kept"
 MAX_SKIPPED = 12
 _COUNTED = ("new", "updated", "unchanged", "deleted", "skipped")
 

@@ -86,7 +86,7 @@ class Job:
             RagstreamError: A stage refused or failed.
         """
         if not self.wait(timeout_s):
-            raise TimeoutError(f"{self.button} is still at work")
+            raise TimeoutError(f"{self.button} is still running")
         if self.error is not None:
             raise self.error
 
@@ -98,7 +98,7 @@ class Job:
         """
         self._passed = max(self._passed, self._ops.index(op) + 1 if op in self._ops else 0)
         if self.stopping and op != self._ops[-1]:
-            raise Stopped(f"you stopped {self.button}", hint="press it again to go on")
+            raise Stopped(f"you stopped {self.button}", hint="press it again to continue")
 
     def _run(self, desk: Desk, request: PromptRequest, workspace: Workspace) -> None:
         try:

@@ -92,7 +92,7 @@ def on_send(prepared: Prepared, allow_secrets: bool) -> None:
 
     Args:
         prepared: What is sent.
-        allow_secrets: Send it although it seems to hold secrets.
+        allow_secrets: Send it even though it seems to contain secrets.
     """
     if _is_busy():
         return

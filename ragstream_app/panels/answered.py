@@ -46,7 +46,7 @@ def _failed(found: AnswerJob) -> None:
     elif found.error is not None:
         show_message(describe(found.error))
     if isinstance(found.error, ChatFailed) and found.prepared.session:
-        st.text(f"The question is kept, unanswered, in session {found.prepared.session}.")
+        st.text(f"The question is kept without an answer in session {found.prepared.session}.")
 
 
 def _foot(answer: Answer) -> None:

@@ -118,7 +118,7 @@ def show_sweep(points: list[Point]) -> None:
     from ragstream_core.evaluation.tables import sweep_table
 
     table = sweep_table(points)
-    st.text("To the right: gate.theta. Downwards: gate.relative. The darker, the greater.")
+    st.text("To the right: gate.theta. Downwards: gate.relative. Darker is higher.")
     columns = st.columns(3, gap="small")
     shown = (("kept_relevant", ".3f"), ("shown", ".3f"), ("tokens", ",.0f"))
     for column, (field, form) in zip(columns, shown, strict=True):

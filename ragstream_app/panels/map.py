@@ -33,7 +33,7 @@ OTHERS = "#8a909980"
 NAME = "Map"
 """Of the view; where another one is open the chart is not drawn: that takes a tenth of a second."""
 POINT = "point"
-METHODS = {"tsne": "t-SNE: neighbours stay together", "pca": "PCA: fast, keeps the whole"}
+METHODS = {"tsne": "t-SNE: neighbours stay together", "pca": "PCA: fast, keeps the overall layout"}
 
 
 def show() -> None:
@@ -72,7 +72,7 @@ def choose() -> None:
         st.checkbox("Conversations", key=HISTORY_KEY, help="Also the turns that prompts search.")
         st.number_input(
             "Most points", 10, 20_000, 5_000, 500, key=LIMIT_KEY,
-            help="Of more chunks a sample is shown, in which each file keeps its share.",
+            help="If there are more chunks, a sample is shown in which each file keeps its share.",
         )  # fmt: skip
         st.number_input("Seed", 0, 2**31, 0, key=SEED_KEY, help="The same seed, the same map.")
     running = (found := job()) is not None and found.running
@@ -160,7 +160,7 @@ def chart(result: ChunkMap, snippets: list[str], by: str) -> Any:
     Args:
         result: The map.
         snippets: What the pointer shows of each place's text.
-        by: What the colours tell apart.
+        by: What the colours distinguish.
     """
     import altair as alt
     import pandas as pd

@@ -98,7 +98,7 @@ def _waiting(held: Held) -> None:
     notices.show(PLACE)
     if not waiting:
         st.text(
-            "Nothing waits for your word. What is found waits here with your own words behind it."
+            "No facts are waiting. Facts that are found wait here, with your own words beside them."
         )
     for fact in waiting[:MOST]:
         _card(fact, decided=False)
@@ -199,7 +199,7 @@ def _digest() -> None:
     count = counter_of_settings(workspace(), workspace().config.chain()).count
     text = digest_text(workspace(), settings, upto=journal(workspace()).newest().seq, count=count)
     with st.expander("Digest of the newest turns"):
-        st.code(text or "Nothing was said yet.", language=None, wrap_lines=True)
+        st.code(text or "There are no turns yet.", language=None, wrap_lines=True)
 
 
 def _scan() -> Notice:

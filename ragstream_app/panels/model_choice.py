@@ -151,9 +151,9 @@ def secrets_allowed(prepared: Prepared) -> bool:
         return True
     from ragstream_core.ingestion.secrets import phrase
 
-    st.warning(f"It seems to hold secrets: {literal(phrase(prepared.secrets))}")
+    st.warning(f"It seems to contain secrets: {literal(phrase(prepared.secrets))}")
     key = f"allow secrets {hash(prepared.messages)}"
-    return bool(st.checkbox("Send it although it seems to hold secrets", key=key))
+    return bool(st.checkbox("Send it even though it seems to contain secrets", key=key))
 
 
 def _configured() -> str:

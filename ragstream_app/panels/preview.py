@@ -96,12 +96,12 @@ def difference(before: str, after: str) -> str:
 def _untaken() -> None:
     """Say that the text in the box is not the one that is sent, and offer both ways out."""
     said, again, drop = st.columns([9, 3, 3], gap="small", vertical_alignment="center")
-    said.text("Your text is not taken in: the one before it stands.")
+    said.text("Your text was not applied: the previous one is kept.")
     again.button(
-        "Try again", on_click=on_edit, width="stretch", help="Takes in the text as it stands here."
+        "Try again", on_click=on_edit, width="stretch", help="Applies the text as it stands here."
     )
     drop.button(
-        "Discard it", on_click=on_discard, width="stretch", help="Shows the text before it again."
+        "Discard it", on_click=on_discard, width="stretch", help="Shows the previous text again."
     )
 
 

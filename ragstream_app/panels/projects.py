@@ -49,7 +49,7 @@ def show() -> None:
     for name in st.session_state[PROJECTS_KEY]:
         one_project(name, alone=len(st.session_state[PROJECTS_KEY]) == 1)
     make, fill = st.columns(2, gap="small")
-    with make.popover("New project", width="stretch", help="Makes a folder below doc_raw."):
+    with make.popover("New project", width="stretch", help="Creates a folder below doc_raw."):
         st.text_input("Name", key=NEW_KEY, placeholder="for example my-notes")
         st.button(
             "Create",

@@ -154,7 +154,7 @@ def _stop() -> None:
             on_click=job.stop,
             disabled=job.stopping or job.done,
             width="stretch",
-            help="Ends after the stage at work; the stages before it stay.",
+            help="Stops after the current stage; earlier stages are kept.",
         )
 
 
@@ -163,7 +163,7 @@ def _told() -> None:
     names = [NAMES.get(name, name) for name in stale()]
     last = desk().last
     if names:
-        st.text(f"Changed: {', '.join(names)}. PreProcessing takes it in.")
+        st.text(f"Changed: {', '.join(names)}. PreProcessing applies it.")
     elif last is not None and last.answered_at:
         when = last.answered_at[:16].replace("T", " ")
         st.text(f"From its record: nothing has changed since {when}.")
@@ -171,7 +171,7 @@ def _told() -> None:
             FRESH,
             on_click=on_press,
             args=(RUN_ALL, True),
-            help="Runs the stages although the kept prompt is still the same.",
+            help="Runs the stages even though the kept prompt is unchanged.",
         )
 
 

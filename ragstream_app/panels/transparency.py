@@ -36,7 +36,7 @@ def show() -> None:
     """Show what is known about the newest step and the way to it."""
     step = desk().last
     if step is None:
-        st.text("Nothing ran yet: press PreProcessing, or Run all.")
+        st.text("Nothing has run yet: press PreProcessing, or Run all.")
         return
     behind = (note for earlier in desk().steps.values() for note in earlier.notes)
     found = list(dict.fromkeys([*notes(step), *behind]))

@@ -54,7 +54,8 @@ def door_of(config: AppConfig) -> Door:
     if address.is_unspecified and not page.hosts:
         raise Refused(
             f"page.address {page.address} is every address of this machine",
-            hint=f"say what people type: page.hosts: [name-of-this-machine:{page.port}]",
+            hint="name what people type in the browser: "
+            f"page.hosts: [name-of-this-machine:{page.port}]",
         )
     return Door(page.address, page.port, _hosts(config), read_password(password_file(config)))
 
@@ -74,5 +75,6 @@ def _address(text: str) -> ipaddress.IPv4Address:
         return ipaddress.IPv4Address(HOST if text == "localhost" else text)
     except ValueError:
         raise UnknownSetting(
-            f"page.address = {text!r} is no IPv4 address", hint="127.0.0.1, or one of this machine"
+            f"page.address = {text!r} is not an IPv4 address",
+            hint="127.0.0.1, or one of this machine",
         ) from None

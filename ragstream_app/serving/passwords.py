@@ -82,7 +82,7 @@ def read_password(path: Path) -> Password:
             return Password(bytes.fromhex(salt), bytes.fromhex(digest))
     except ValueError:
         pass
-    raise Refused(f"{path} is not as it was written", hint="ragstream password")
+    raise Refused(f"{path} has been altered", hint="ragstream password")
 
 
 def _scrypt(text: str, salt: bytes) -> bytes:

@@ -108,7 +108,7 @@ def test_a_failing_model_is_one_message_and_the_question_is_kept(run, script, in
     script({"fail": failure})
     code, out, err = run("ask", QUESTION, "-p", "manual", "--session", "mine")
     assert (code, out) == (1, "") and "error: " in err and "Traceback" not in err
-    assert "kept, unanswered, in session mine" in err
+    assert "kept without an answer in session mine" in err
     assert [(t["status"], t["user_text"]) for t in turns(run)] == [("unanswered", QUESTION)]
     code, out, _ = run("ask", QUESTION, "-p", "manual", "--json")
     assert code == 1 and json.loads(out)["error"]["type"].startswith("Chat")

@@ -190,7 +190,7 @@ def test_json_is_one_object_a_line_for_questions_commands_and_errors(indexed, se
     assert {way["chunk_id"].partition("::")[0] for way in why["candidates"]} >= {"guide/locks.md"}
     assert typo["error"]["hint"] == "did you mean /files?"
     assert failed["question"] == "A second question?" and KEY not in json.dumps(failed)
-    assert "the question is kept, unanswered" in done.stderr
+    assert "the question is kept without an answer" in done.stderr
 
 
 def test_without_a_model_the_answer_is_a_cited_extract_that_says_so(indexed, monkeypatch, piped):
@@ -302,7 +302,7 @@ def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, t
     lines = [f"/save {target}", QUESTION, f"/save {target}", f"/save {target}", "/save",
              f"/save {tmp_path}/missing/chat.md"]  # fmt: skip
     early, _, written, again, unnamed, lost = objects(piped(lines, "-p", "manual", "--json"))
-    assert "into a folder that is there" in lost["error"]["hint"]
+    assert "to a folder that exists" in lost["error"]["hint"]
     assert not (tmp_path / "missing").exists()
     assert "this conversation has no turns yet" in early["error"]["message"]
     assert written["path"] == str(target) and "already exists" in again["error"]["message"]

@@ -286,7 +286,7 @@ def test_folders_that_cannot_be_projects_are_listed_wherever_projects_are(data, 
     checks = json.loads(run("doctor", "--json")[1])
     assert [c["level"] for c in checks if c["name"] == "projects"] == ["warn", "warn"]
     code, _, err = run("ingest", "linked")
-    assert code == 2 and "is no project" in err and "real folders only" in err
+    assert code == 2 and "is not a project" in err and "real folders only" in err
 
 
 def test_an_export_is_written_whole_and_replaces_nothing_unasked(indexed, run, monkeypatch):

@@ -56,7 +56,7 @@ def test_a_text_that_is_taken_away_says_which_secrets_it_seems_to_hold(data, run
     secret = SECRETS[kind].split()[-1] if kind == "password" else SECRETS[kind][-12:]
     for where in (("--file", "token.md"), ("--file", "token.md", "--lock"), ()):
         code, out, err = run(*ASKED, *where, "--out", str(tmp_path / f"{len(where)}.md"))
-        assert code == 0 and f"it seems to hold secrets: {kind} in token.md (" in err
+        assert code == 0 and f"it seems to contain secrets: {kind} in token.md (" in err
         assert secret not in err and out == ""
     told = json.loads(run(*ASKED, "--file", "token.md", "--json")[1])["warnings"]
     assert any(kind in line and secret not in line for line in told)

@@ -139,9 +139,9 @@ def test_a_file_switched_off_is_not_retrieved(page):
 
 def test_a_changed_prompt_is_said_to_be_not_taken_in_yet(page):
     click(ask(page), "Run all")
-    assert not any("PreProcessing takes" in t.value for t in page.text)
+    assert not any("PreProcessing applies" in t.value for t in page.text)
     ask(page, "Something else entirely").run()
-    assert any("PreProcessing takes" in t.value for t in page.text)
+    assert any("PreProcessing applies" in t.value for t in page.text)
 
 
 def test_the_decision_table_has_a_row_and_a_reason_a_candidate(page):

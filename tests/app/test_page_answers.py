@@ -284,7 +284,7 @@ def test_a_refusing_endpoint_is_one_message_without_the_key(opened, server, run)
     finished(click(page, "Send"))
     (error,) = [e.value for e in page.error]
     assert "RAGSTREAM_PROVIDER__API_KEY" in error and KEY not in error + texts(page)
-    assert "kept, unanswered" in texts(page)
+    assert "kept without an answer" in texts(page)
     assert [turn["status"] for turn in turns(run)] == ["unanswered"]
 
 

@@ -178,7 +178,7 @@ def test_a_failing_model_is_a_message_and_the_question_can_be_asked_again(indexe
     page = finished(asks(open_chat()))
     (error,) = [e.value for e in page.error]
     assert "RAGSTREAM_PROVIDER__API_KEY" in error and KEY not in error + said(page)
-    assert "The question is kept, unanswered." in said(page)
+    assert "The question is kept without an answer." in said(page)
     finished(click(page, "Ask again"))
     assert "Here it is." in drawn(page)
     assert [turn["status"] for turn in turns(run)] == ["unanswered", "complete"]
@@ -195,7 +195,7 @@ def test_secrets_leave_only_after_an_explicit_press(data, run, monkeypatch):
     finished(asks(page))
     (error,) = [e.value for e in page.error]
     assert "github-token in token.md" in error and SECRET not in error and turns(run) == []
-    finished(click(page, "Send it although it seems to hold secrets"))
+    finished(click(page, "Send it even though it seems to contain secrets"))
     assert turns(run)
 
 

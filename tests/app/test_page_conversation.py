@@ -444,7 +444,7 @@ def test_no_date_is_a_message(page, said, since):
     page.run()
     widget(page.text_input, "From, included").set_value(since)
     look(page)
-    assert "is no date" in page.error[0].value and len(kept()) == 5
+    assert "is not a date" in page.error[0].value and len(kept()) == 5
 
 
 def test_nothing_named_is_a_message(page, said):
@@ -565,7 +565,7 @@ def test_an_unanswered_question_has_no_tags(page):
     turns.append_records(open_workspace(), [Asked("", "a", "", "Anybody there?")])
     page.run()
     chosen_turn(page, 1)
-    assert any("unanswered" in t.value for t in page.text)
+    assert any("without an answer" in t.value for t in page.text)
     assert not [b for b in page.button if b.label == "Keep tags"]
 
 

@@ -103,13 +103,13 @@ def test_a_text_that_cannot_be_kept_stays_in_the_box(finished, full_disk):
     rewrite(finished, typed)
     assert any("No space left" in e.value for e in finished.error)
     assert area(finished, "Super-Prompt").value == typed and text_of(finished) == built
-    assert any("not taken in" in t.value for t in finished.text)
+    assert any("not applied" in t.value for t in finished.text)
     click(finished, "Try again")
     assert area(finished, "Super-Prompt").value == typed and text_of(finished) == built
     full_disk.clear()
     click(finished, "Try again")
     assert area(finished, "Super-Prompt").value == typed == text_of(finished)
-    assert not finished.error and not any("not taken in" in t.value for t in finished.text)
+    assert not finished.error and not any("not applied" in t.value for t in finished.text)
 
 
 def test_a_text_that_cannot_be_kept_can_be_given_up(finished, full_disk):
@@ -318,7 +318,7 @@ def test_nothing_is_taken_back_under_a_press_at_work(indexed):
     edit(mine, SHAPER, {"tone": "dry"}, space)
     steps, mine.job = mine.steps, jobs.Job(BUTTONS[2])
     for change in (lambda: revert(mine, SHAPER), lambda: edit(mine, SHAPER, {"tone": "x"}, space)):
-        with pytest.raises(UsageError, match="is at work"):
+        with pytest.raises(UsageError, match="is running"):
             change()
     assert mine.steps is steps
 

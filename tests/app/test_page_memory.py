@@ -33,7 +33,7 @@ def press(page, label, nth=0):
 
 def test_facts_are_found_accepted_edited_and_undone(space):
     page = open_page()
-    assert any(text.startswith("Nothing waits for your word.") for text in texts(page))
+    assert any(text.startswith("No facts are waiting.") for text in texts(page))
     click(page, "Look for facts")
     assert any("3 new facts" in one.value for one in page.success)
     role = "The user is a project finance analyst at Contoso."

@@ -77,7 +77,7 @@ def test_the_network_needs_a_setting_a_password_and_a_name(data, page):
 
 @pytest.mark.parametrize("address", ["", "::", "notes.example", "999.1.1.1", "unix:///tmp/x"])
 def test_what_is_no_address_is_said_to_be_none(data, address):
-    with pytest.raises(UnknownSetting, match="no IPv4 address"):
+    with pytest.raises(UnknownSetting, match="not an IPv4 address"):
         door_of(load(address=address, allow_remote=True))
 
 
@@ -105,7 +105,7 @@ def test_a_damaged_password_file_opens_nothing(tmp_path, content):
     path = tmp_path / "page-password"
     path.write_text(content)
     path.chmod(0o600)
-    with pytest.raises(Refused, match="is not as it was written"):
+    with pytest.raises(Refused, match="has been altered"):
         passwords.read_password(path)
 
 

@@ -51,7 +51,7 @@ def ask(question: str, *, allow_secrets: bool = False) -> None:
 
     Args:
         question: Its text.
-        allow_secrets: Send what seems to hold secrets to another machine.
+        allow_secrets: Send what seems to contain secrets to another machine.
     """
     if is_busy():
         return

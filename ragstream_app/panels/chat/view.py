@@ -111,10 +111,10 @@ def _failure(found: ChatJob, entries: list[Entry]) -> None:
         elif found.error is not None:
             show_message(describe(found.error))
         if is_kept:
-            st.text("The question is kept, unanswered.")
+            st.text("The question is kept without an answer.")
         if found.secrets:
             st.button(
-                "Send it although it seems to hold secrets",
+                "Send it even though it seems to contain secrets",
                 key="chat secrets",
                 on_click=asking.ask,
                 args=(found.question,),

@@ -236,4 +236,4 @@ def _import() -> Notice:
 
     path = history_dir(workspace()) / "archive" / st.session_state[BACK_KEY]
     done = import_jsonl(home(), read_lines(path))
-    return Notice([f"{done.added} records added, {done.skipped} were there already"])
+    return Notice([f"{done.added} records added, {done.skipped} existed already"])

@@ -86,7 +86,7 @@ def _held() -> None:
         disabled=not persisting(),
         on_click=notices.attempt,
         args=(PLACE, _write),
-        help="Works while Persist history is on.",
+        help="Needs Persist history to be on.",
     )
     forget.button("Forget them", width="stretch", on_click=held().clear)
 

@@ -53,7 +53,7 @@ def show() -> None:
     filters()
     rows = found()
     if not rows:
-        st.text("No turn fits." if listing().turns else "Nothing was said yet.")
+        st.text("No turn matches." if listing().turns else "There are no turns yet.")
         return
     event = st.dataframe(
         [_line(row) for row in rows[:MOST]],
@@ -99,7 +99,7 @@ def exports() -> None:
     session = _session()
     name = session or "conversations"
     what = f"of {session}" if session else "of all conversations"
-    st.text(f"Turns {what}, verbatim. A file you save is out of reach of a clearing.")
+    st.text(f"Turns {what}, verbatim. Clearing cannot reach a file that you save.")
     st.download_button(
         "JSONL", partial(_jsonl, session), f"{name}.jsonl", "application/jsonl", width="stretch",
         on_click="ignore", help="Comes back equal by `ragstream history import`.",
