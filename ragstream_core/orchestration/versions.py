@@ -15,13 +15,13 @@ from collections.abc import Mapping
 STAGE_VERSIONS: Mapping[str, int] = {
     "a0_preprocessing": 3,
     "a2_prompt_shaper": 6,
-    "a1_file_injector": 1,
+    "a1_file_injector": 2,
     "retrieval": 4,
     "reranker": 3,
     "a3_nli_gate": 3,
-    "a4_condenser": 4,
+    "a4_condenser": 5,
     "a2_audit": 3,
-    "a5_format_enforcer": 2,
+    "a5_format_enforcer": 3,
     "prompt_builder": 1,
 }
 """Op of the chain → its version."""

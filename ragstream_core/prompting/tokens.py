@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VERSION = 1
+VERSION = 2
 """Raise it with any change of `COSTS`, `features` or what they read."""
 _CACHED_CHARS = 2_000
 
@@ -23,9 +23,10 @@ _PIECE = re.compile(
       (?P<word>[A-Z]?[a-z]+(?![a-z{_ACCENTED}])|[A-Z]+(?![a-z{_ACCENTED}]))
     | (?P<latin>[A-Za-z{_ACCENTED}]+)
     | (?P<digits>[0-9]{{1,3}})
-    | (?P<line>\s*\n)
+    | (?P<line>^\s*\n)
+    | (?P<ending>\s*\n)
     | (?P<space>\s+)
-    | (?P<signs>[!-/:-@\[-`{{-~]+)
+    | (?P<signs>[!-/:-@\[-`{{-~]+\n?)
     | (?P<han>[\u3400-\u9fff\uf900-\ufaff]+)
     | (?P<kana>[\u3041-\u30ff]+)
     | (?P<hangul>[\u1100-\u11ff\uac00-\ud7a3]+)
@@ -35,47 +36,69 @@ _PIECE = re.compile(
     | (?P<arabic>[\u0600-\u06ff]+)
     | (?P<indic>[\u0900-\u0e7f]+)
     | (?P<quotes>[\xa0-\xbf\u2010-\u2027\u2030-\u203a]+)
+    | (?P<box>[\u2500-\u259f]+)
     | (?P<wide>[\u3000-\u303f\uff00-\uffef]+)
     | (?P<other>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_NOT_ENGLISH = frozenset(
+_FOREIGN = frozenset(
     """
     der das und ist nicht mit den dem ein eine einen einer sie werden auf für von zu im auch
     oder wird sind wenn als sich kann bei nach aus wie durch über nur noch zum zur es le la
     les des une est dans pour que qui sur vous avec par ce sont pas ou un de du en au aux se
     sa ne cette ces il elle peut être votre si el los las una por con para es su lo como más
-    del al sus puede este esta di che e non sono della dei delle degli nel nella alla dal gli
-    questo anche più ad ed o è può het een van te voor niet zijn op wordt dat met uw aan ook
-    deze door naar bij kan worden heeft om som att och det är på av till inte har ett från
-    eller vid med denna da não uma na ao dos seu nas pelo je že jak nebo jako pod která který
-    po tak
+    del al sus puede este esta o no y não uma na ao dos seu nas pelo da som
     """.split()  # noqa: SIM905
 )
-"""Frequent small words of other languages in Latin letters, none of them frequent in English."""
+"""Frequent small words of languages of which tokenizers know many words, none of them English."""
+
+_FAR = frozenset(
+    """
+    je že jak nebo jako pod která který po tak si není jsou tento by může jeho při pokud lze
+    być jest się nie jego dla przez może tym oraz jeśli które lub ten nad przy są był ale
+    bir ve bu için ile olarak olan gibi daha çok değil ya ise veya kadar sonra olur olup
+    att och det är på av till inte har ett från eller vid med denna
+    og ikke til fra kan skal du den ei vil ble blir hvis når så også ved der som
+    ja että tai jos voi myös kun joka mutta niin sen käyttää
+    egy az hogy nem vagy és ha csak meg már mint még lehet kell
+    și nu pe cu sau din dacă acest pentru fi mai sunt care ca
+    yang dan dengan untuk tidak dari ini itu atau dapat anda pada akan ke adalah
+    els amb aquest aquesta és més són això
+    di che e non sono della dei delle degli nel nella alla dal gli il lo questo anche più ad ed è
+    può ha suo
+    het een van te voor niet zijn op wordt dat met uw aan ook de deze door naar bij om heeft
+    worden
+    """.split()  # noqa: SIM905
+)
+"""The same of languages whose words they cut smaller."""
+
+_KNOWN = frozenset("ğıİşŞĞđĐơƠưƯ")
+"""Letters of Turkish and Vietnamese beyond Latin-1 that cost what those of Latin-1 do."""
 
 _LETTER_BY_LETTER = frozenset({"hangul", "greek", "arabic", "hebrew", "quotes", "wide"})
 
 Costs = Mapping[str, int]
 """Feature of `features` → hundredths of a token; none is negative."""
 _O200K: Costs = {
-    "word": 94, "word beyond 12": 128, "spaces": 106, "signs": 94, "signs beyond 3": 19,
-    "title": 127, "title beyond 12": 109, "digits": 130, "quotes": 100, "line": 10,
-    "upper": 148, "upper beyond 4": 1, "han": 55, "han beyond 1": 75, "accents": 112,
-    "accented beyond 5": 22, "bytes": 48, "foreign": 91, "foreign beyond 12": 88,
-    "foreign beyond 3": 8, "kana": 128, "kana beyond 1": 55, "wide": 100, "cyrillic": 87,
-    "cyrillic beyond 1": 16, "cyrillic capitals": 56, "hangul": 73, "greek": 37, "arabic": 33,
-    "hebrew": 46, "indic": 40, "indic beyond 1": 36,
+    "word": 103, "word beyond 12": 101, "title": 125, "title beyond 12": 90, "upper": 85,
+    "upper beyond 4": 22, "foreign": 64, "foreign beyond 3": 23, "foreign beyond 12": 32,
+    "far": 81, "far beyond 3": 25, "accented": 60, "accented beyond 5": 27, "accents": 105,
+    "far accents": 143, "digits": 166, "signs": 85, "signs beyond 3": 30, "spaces": 74,
+    "ending": 57, "quotes": 100, "box": 146, "box beyond 1": 16, "han": 55, "han beyond 1": 75,
+    "kana": 128, "kana beyond 1": 55, "hangul": 74, "wide": 100, "cyrillic": 87,
+    "cyrillic beyond 1": 16, "cyrillic capitals": 56, "greek": 37, "arabic": 33, "hebrew": 46,
+    "indic": 40, "indic beyond 1": 36, "bytes": 48,
 }  # fmt: skip
 _CL100K: Costs = {
-    "word": 94, "word beyond 12": 114, "spaces": 107, "signs": 92, "signs beyond 3": 23,
-    "title": 133, "title beyond 12": 89, "digits": 131, "quotes": 100, "line": 10,
-    "upper": 149, "upper beyond 4": 0, "han": 40, "han beyond 1": 127, "accents": 205,
-    "accented beyond 5": 20, "bytes": 66, "foreign": 91, "foreign beyond 12": 161,
-    "foreign beyond 3": 15, "kana": 236, "kana beyond 1": 78, "wide": 100, "cyrillic": 104,
-    "cyrillic beyond 1": 40, "cyrillic capitals": 71, "hangul": 125, "greek": 104,
-    "arabic": 83, "hebrew": 121, "indic": 188, "indic beyond 1": 97,
+    "word": 103, "word beyond 12": 90, "title": 124, "title beyond 12": 101, "upper": 80,
+    "upper beyond 4": 21, "foreign": 77, "foreign beyond 3": 23, "foreign beyond 12": 104,
+    "far": 86, "far beyond 3": 36, "accented": 8, "accented beyond 5": 31, "accents": 210,
+    "far accents": 228, "digits": 167, "signs": 84, "signs beyond 3": 27, "spaces": 71,
+    "ending": 52, "quotes": 100, "box": 133, "box beyond 1": 23, "han": 40,
+    "han beyond 1": 127, "kana": 236, "kana beyond 1": 78, "hangul": 125, "wide": 100,
+    "cyrillic": 104, "cyrillic beyond 1": 40, "cyrillic capitals": 71, "greek": 104,
+    "arabic": 83, "hebrew": 121, "indic": 188, "indic beyond 1": 97, "bytes": 66,
 }  # fmt: skip
 COSTS: Mapping[str, Costs] = {"o200k_base": _O200K, "cl100k_base": _CL100K}
 """By encoding; a model with another tokenizer is counted as ``o200k_base``."""
@@ -165,7 +188,7 @@ def features(text: str) -> Counter[str]:
 def _pieces(line: str) -> tuple[list[tuple[str, str]], str]:
     """Return (kind, text) of each piece of a line, and which kind its plain words are of."""
     pieces = [(str(m.lastgroup), m.group()) for m in _PIECE.finditer(line)]
-    return pieces, "word" if _is_english(pieces) else "foreign"
+    return pieces, _language(pieces)
 
 
 def _add(found: Counter[str], kind: str, piece: str, plain: str) -> None:
@@ -175,12 +198,16 @@ def _add(found: Counter[str], kind: str, piece: str, plain: str) -> None:
         _add_other(found, kind, piece)
 
 
-def _is_english(pieces: list[tuple[str, str]]) -> bool:
-    """Say whether a line's words are English, code or markup rather than another language."""
+def _language(pieces: list[tuple[str, str]]) -> str:
+    """Return what a line's plain words are: ``word`` (English, code), ``foreign`` or ``far``."""
     words = [piece.lower() for kind, piece in pieces if kind in ("word", "latin")]
-    foreign = sum(word in _NOT_ENGLISH for word in words)
-    accented = any(kind == "latin" for kind, _ in pieces)
-    return foreign * (16 if accented else 10) <= len(words)
+    accented = [word for kind, word in pieces if kind == "latin"]
+    near = sum(word in _FOREIGN for word in words)
+    far = sum(word in _FAR for word in words) + sum(max(word) > "\xff" for word in accented)
+    evidence = max(near, far, len(accented) // 2)
+    if evidence * (16 if accented else 10) <= len(words):
+        return "word"
+    return "far" if far > near else "foreign"
 
 
 def _add_word(found: Counter[str], word: str, plain: str) -> None:
@@ -190,21 +217,27 @@ def _add_word(found: Counter[str], word: str, plain: str) -> None:
         return
     kind = "title" if plain == "word" and word[0].isupper() else plain
     found[kind] += 1
-    found[f"{kind} beyond 12"] += max(0, len(word) - 12)
-    if kind == "foreign":
-        found["foreign beyond 3"] += max(0, len(word) - 3)
+    if plain != "word":
+        found[f"{kind} beyond 3"] += max(0, len(word) - 3)
+    if plain != "far":
+        found[f"{kind} beyond 12"] += max(0, len(word) - 12)
 
 
 def _add_other(found: Counter[str], kind: str, piece: str) -> None:
-    if kind in ("digits", "line"):
+    if kind == "line":
+        return  # an empty one belongs to the end of the line before it
+    if kind in ("digits", "ending"):
         found[kind] += 1
     elif kind == "space":
         found["spaces"] += piece != " "  # one space belongs to the word behind it
     elif kind == "signs":
         found["signs"] += 1
-        found["signs beyond 3"] += max(0, len(piece) - 3)
+        found["signs beyond 3"] += max(0, len(piece.rstrip("\n")) - 3)
     elif kind == "latin":
-        found["accents"] += sum(not letter.isascii() for letter in piece)
+        far = sum("\xff" < letter < "\u1ea0" and letter not in _KNOWN for letter in piece)
+        found["far accents"] += far
+        found["accents"] += sum(not letter.isascii() for letter in piece) - far
+        found["accented"] += 1
         found["accented beyond 5"] += max(0, len(piece) - 5)
     elif kind in _LETTER_BY_LETTER:
         found[kind] += len(piece)

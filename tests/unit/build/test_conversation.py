@@ -361,7 +361,7 @@ def test_the_block_is_off_by_its_switch(root):
 
 
 def test_long_pairs_are_cut_and_the_person_is_told(root):
-    space = open_root(root, recent_max_tokens=300)
+    space = open_root(root, recent_max_tokens=330)
     for n in range(4):
         say(space, "chat", f"Question {n}", "One more sentence. " * 60)
     prompt = ask(space, session="chat")

@@ -18,9 +18,9 @@ from ragstream_core.prompting.tokens import COSTS, ScriptTokenCounter, features
 
 HERE = Path(__file__).parent
 COUNTED = json.loads((HERE / "token_texts.json").read_text(encoding="utf-8"))
-LEAST_SURE = {("german.txt", "cl100k_base")}
-"""Beyond ten per cent, within fifteen: long words that only this encoding cuts small."""
-LETTERS = "abcXYZ äßéñ.,;:()[]{}'\"09 \n\t的是カな가나жДαאبक—“。①😀"
+LEAST_SURE = {("german.txt", "cl100k_base"), ("turkish.txt", "o200k_base")}
+"""Beyond ten per cent, within twelve: long words that one of the encodings cuts small."""
+LETTERS = "abcXYZ äßéñěğ─│.,;:()[]{}'\"09 \n\t的是カな가나жДαאبक—“。①😀"
 
 
 def text_of(name):
@@ -31,11 +31,11 @@ def text_of(name):
 @pytest.mark.parametrize("name", sorted(COUNTED))
 def test_an_estimate_is_within_ten_per_cent(name, encoding):
     share = ScriptTokenCounter(encoding).count(text_of(name)) / COUNTED[name][encoding]
-    assert abs(share - 1) <= (0.15 if (name, encoding) in LEAST_SURE else 0.10), f"{share:.3f}"
+    assert abs(share - 1) <= (0.12 if (name, encoding) in LEAST_SURE else 0.10), f"{share:.3f}"
 
 
 def test_the_name_says_that_it_is_an_estimate_and_of_which_encoding():
-    assert ScriptTokenCounter("cl100k_base").name == "estimate (cl100k_base, table 1)"
+    assert ScriptTokenCounter("cl100k_base").name == "estimate (cl100k_base, table 2)"
 
 
 @pytest.mark.parametrize("encoding", sorted(COSTS))
@@ -67,6 +67,20 @@ def test_every_feature_has_its_cost_and_none_is_negative(text):
     for costs in COSTS.values():
         assert set(features(text)) <= set(costs)
         assert min(costs.values()) >= 0
+
+
+@pytest.mark.parametrize("encoding", sorted(COSTS))
+def test_a_drawn_table_costs_little_more_than_its_words(encoding):
+    counter, words = ScriptTokenCounter(encoding), "name of the file\n"
+    drawn = f"┌{'─' * 60}┐\n│{words.strip()}{' ' * 44}│\n└{'─' * 60}┘\n"
+    assert counter.count(drawn) - counter.count(words) < 60
+
+
+def test_a_wrapped_line_ends_in_a_token_and_an_empty_one_in_none():
+    counter = ScriptTokenCounter()
+    text = "the quick brown fox jumps over the lazy dog\n" * 20
+    assert counter.count(text) > counter.count(text.replace("\n", " "))
+    assert counter.count(text + "\n" * 5) == counter.count(text)
 
 
 def test_a_line_is_counted_the_same_from_the_cache_and_without_it():
