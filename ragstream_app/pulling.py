@@ -63,7 +63,7 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
     settings = config.settings.hub
     hub = Hub(settings.url)
     model = hub.model(repo, revision=revision or "main", most_bytes=int(settings.max_gb * 1e9))
-    licence = f", licence {model.licence}" if model.licence else ", its licence is not stated"
+    licence = f", licence {model.licence}" if model.licence else ", licence not stated"
     said = f"{len(model.files)} files, {_mb(model.size)}{licence}"
     _ask(f"{repo} at {model.commit[:12]} from {hub.host}: {said}, into {directory / repo}", yes)
     return _done(pull_model(hub, model, directory, told=_shown(repo)))
@@ -80,7 +80,9 @@ def _ask(what: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("nothing was fetched: nobody is there to agree", hint="say --yes")
+        raise UsageError(
+            "nothing was fetched: there is no terminal to confirm on", hint="say --yes"
+        )
     if not typer.confirm("Fetch it?", err=True):
         raise Refused("nothing was fetched")
 

@@ -148,5 +148,5 @@ def suspicious(workspace: Workspace, stats: IngestionStats) -> Tally | None:
 ingest_documents = dg.define_asset_job(
     INGEST_JOB,
     selection=dg.AssetSelection.groups(GROUP),
-    description="Ingest one project; a new generation where anything changed.",
+    description="Ingest one project; a new generation if anything changed.",
 )

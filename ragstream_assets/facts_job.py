@@ -28,7 +28,7 @@ OFF = "facts.form is off: nothing is looked for unless you ask"
 FACTS_SPEC = asset_spec(
     ASSET,
     "What is remembered of what was said: `memory/USER_MEMORY.md` and `memory/COMPANY_MEMORY.md`. "
-    "The job `remember_facts` looks for new ones, which wait until somebody accepts them: "
+    "The job `remember_facts` looks for new ones, which wait until a person accepts them: "
     "`ragstream memory candidates`.",
     "markdown",
 )
@@ -122,7 +122,7 @@ def found_metadata(found: "Sequence[Found]") -> Metadata:
     job=remember_facts,
     minimum_interval_seconds=INTERVAL_S,
     default_status=dg.DefaultSensorStatus.STOPPED,
-    description="Looks for facts in new turns, where `facts.form` is on; old turns wait for you.",
+    description="Looks for facts in new turns, if `facts.form` is on; old turns wait for you.",
 )
 def facts_sensor(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource

@@ -90,7 +90,7 @@ COLLECTION = asset_spec(
 )
 DIGEST = asset_spec(
     (GROUP, "digest"),
-    "Titled summaries in the place of old spans, where `history.summaries` is on.",
+    "Titled summaries in the place of old spans, if `history.summaries` is on.",
     "text",
     after="snapshot",
 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dagster import DagsterInstance, RunRecord
 
 PARENT_TAG = "dagster/parent_run_id"
-DAMAGED = "the record of a kept prompt is damaged, so nobody knows which runs it needs"
+DAMAGED = "the record of a kept prompt is damaged, so the runs that it needs are not known"
 NOT_SQLITE = "the runs are in your own database: maintain it with Dagster's tools"
 _SHARD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LATEST = (

@@ -28,7 +28,7 @@ NONE = Attempts(ended=0, failures=0, last_end=0.0)
     job=ingest_documents,
     minimum_interval_seconds=INTERVAL_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Looks at every project's folder and requests an ingest where files changed.",
+    description="Looks at every project's folder and requests an ingest if files changed.",
 )
 def folder_sensor(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource

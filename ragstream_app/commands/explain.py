@@ -76,7 +76,7 @@ def replay(
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Ask the language model again, and compare its answers."),
+        typer.Option("--live", help="Ask the language model again and compare its answers."),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -60,7 +60,8 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
     if not names:
         typer.echo("  next: ragstream models pull")
     elif wanted and not is_there(wanted, names):
-        typer.echo(f"  next: set provider.model to one of these; {printable(wanted)} is not one")
+        step = f"set provider.model to one of these; {printable(wanted)} is not among them"
+        typer.echo(f"  next: {step}")
 
 
 def pull(

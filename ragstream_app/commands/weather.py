@@ -31,7 +31,7 @@ def weather(
     country: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Its country, such as DE or Germany, where several have the name."
+            metavar="NAME", help="Its country, such as DE or Germany, if several have the name."
         ),
     ] = "",
     explain: Annotated[

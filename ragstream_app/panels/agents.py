@@ -42,7 +42,7 @@ def show() -> None:
                     disabled=not ready,
                 )
         st.text(
-            "LLM asks the language model; where it fails, the rules decide."
+            "LLM asks the language model; if it fails, the rules decide."
             if ready
             else "The form LLM needs a language model:\nset provider.model in ragstream.yaml"
         )

@@ -49,7 +49,7 @@ def show(*, busy: bool) -> None:
     if not gone:
         return
     said, again, forget = st.columns([6, 3, 2], gap="small", vertical_alignment="center")
-    said.text(f"Made anew, without your changes: {', '.join(map(_named, gone.values()))}.")
+    said.text(f"Built again, without your changes: {', '.join(map(_named, gone.values()))}.")
     ready = [name for name in gone if name in desk().steps]
     again.button(
         "Apply them again",

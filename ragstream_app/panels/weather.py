@@ -30,7 +30,7 @@ def show() -> WeatherJob | None:
         city.text_input("City", key=CITY_KEY, max_chars=MAX_NAME, placeholder="for example Berlin")
         country.text_input(
             "Country", key=COUNTRY_KEY, max_chars=MAX_NAME, placeholder="any",
-            help="DE or Germany: chooses where several places have the name.",
+            help="DE or Germany: chooses if several places have the name.",
         )  # fmt: skip
         st.slider("Days", MIN_DAYS, MAX_DAYS, value=7, key=DAYS_KEY, help="Today is the first.")
         if agents.model_configured():

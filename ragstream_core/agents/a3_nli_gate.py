@@ -120,7 +120,7 @@ class NliGate:
     Attributes:
         theta: Least best cosine in [-1, 1].
         keep_top: So many best-ranked candidates stay whatever their scores.
-        relative: Least mean share of the best candidate's cosine and BM25, in [0, 1].
+        relative: Minimum mean share of the best candidate's cosine and BM25, in [0, 1].
         words: Share of the best candidate's BM25 from which words stand in for θ, in [0, 1].
         enabled: Off: every candidate stays that ❖ FILES does not hold.
         entailment: (statements that stand for the query pieces, passages) → the probability that

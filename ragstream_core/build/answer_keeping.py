@@ -58,7 +58,7 @@ class Keeper:
         if not self.session:
             return ()
         if self._asked and self._is_cleared():
-            return ("the answer is not kept: its question was cleared meanwhile",)
+            return ("the answer is not kept: its question was cleared in the meantime",)
         holds = any(c.verified for c in citations) or not citations
         may_serve = holds and not is_extract and text != REFUSAL
         turn = Turn(

@@ -107,7 +107,7 @@ class Ingest:
         made, committed, verdict = self._commit(newest, seen, stamp)
         warnings = list(self.store.notes)
         warnings += [f"{path}: damaged texts were read again" for path in sorted(again)]
-        warnings += [f"{repaired} damaged vectors were made anew"] if repaired else []
+        warnings += [f"{repaired} damaged vectors were made again"] if repaired else []
         warnings += [f"{path}: possible secret: {place}" for path, place in seen.secrets]
         rewrite = committed or bool(seen.change.touched or seen.change.opened)
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)

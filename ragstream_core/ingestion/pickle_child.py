@@ -183,7 +183,7 @@ class Reader(pickle.Unpickler):
         Raises:
             NotAllowed: Always.
         """
-        raise NotAllowed("refers to something outside of the file")
+        raise NotAllowed("refers to something outside the file")
 
 
 def rows_of(loaded: Any) -> tuple[list[dict[str, Any]], int]:

@@ -178,7 +178,7 @@ def _pins(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]
         elif was["generation"] != now["generation"]:
             yield f"{project}: generation {was['generation']} → {now['generation']}"
         elif was != now:
-            yield f"{project}: generation {now['generation']} was made anew"
+            yield f"{project}: generation {now['generation']} was rebuilt"
 
 
 def _lines(name: str, before: str, after: str) -> Iterable[str]:

@@ -64,7 +64,7 @@ class ChunkingConfig(Section):
         -1,
         ge=-1,
         le=100_000,
-        description="Most that a chunk repeats of the one before, below the size; -1: the "
+        description="The most that a chunk repeats of the one before, below the size; -1: the "
         "profile's share of the size.",
     )
     unit: Literal["", "tokens", "characters"] = Field(
@@ -90,9 +90,14 @@ class EmbeddingsConfig(Section):
         description="For `openai`: the endpoint, https or on this machine; empty: that of "
         "`provider`, whose key is sent to no other host.",
     )
-    timeout_s: float = Field(60.0, gt=0, le=600, description="For `openai`: seconds a request.")
+    timeout_s: float = Field(
+        60.0, gt=0, le=600, description="For `openai`: seconds one attempt may take."
+    )
     budget_s: float = Field(
-        180.0, gt=0, le=3600, description="For `openai`: seconds a request with its repetitions."
+        180.0,
+        gt=0,
+        le=3600,
+        description="For `openai`: seconds a request may take, retries included.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto", description="Where torch computes: auto tries cuda, mps, cpu."
@@ -104,7 +109,8 @@ class IngestionConfig(Section):
     """What an ingest keeps."""
 
     delete_replaced: bool = Field(
-        default=False, description="Drop replaced and deleted rows at once (keeps one generation)."
+        default=False,
+        description="Drop replaced and deleted rows immediately (keeps one generation).",
     )
     retain_generations: int = Field(
         20, ge=1, description="Generations that prompts can be replayed from."
@@ -113,7 +119,7 @@ class IngestionConfig(Section):
         10, ge=1, le=100, description="First chunks that count for `gold.jsonl` questions."
     )
     min_recall: float = Field(
-        0.0, ge=0, le=1, description="Least recall on `gold.jsonl` of a generation to commit."
+        0.0, ge=0, le=1, description="Minimum recall on `gold.jsonl` of a generation to commit."
     )
     recall_tolerance: float = Field(
         0.05,
@@ -127,7 +133,7 @@ class VectorStoreConfig(Section):
     """Which vector stores stand beside the index."""
 
     backend: str = Field(
-        "catalog", description="Another name of `retrieval.store`, which comes first."
+        "catalog", description="Another name of `retrieval.store`, which takes precedence."
     )
     collection: bool = Field(
         default=True, description="Keep a sealed Chroma collection of each project."
@@ -137,9 +143,11 @@ class VectorStoreConfig(Section):
 class RetentionConfig(Section):
     """How long prompts and recorded runs stay that nobody keeps with `ragstream keep`."""
 
-    prompt_days: int = Field(30, ge=1, le=36_500, description="Days until such a prompt goes.")
-    prompt_count: int = Field(2_000, ge=1, description="So many of the newest of them stay.")
-    run_days: int = Field(
-        30, ge=1, le=36_500, description="Days until a recorded run or a debug log goes."
+    prompt_days: int = Field(
+        30, ge=1, le=36_500, description="Days until such a prompt is removed."
     )
-    run_count: int = Field(2_000, ge=1, description="So many of the newest runs stay.")
+    prompt_count: int = Field(2_000, ge=1, description="How many of the newest of them are kept.")
+    run_days: int = Field(
+        30, ge=1, le=36_500, description="Days until a recorded run or a debug log is removed."
+    )
+    run_count: int = Field(2_000, ge=1, description="How many of the newest runs are kept.")

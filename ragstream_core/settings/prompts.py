@@ -39,17 +39,23 @@ class RetrievalConfig(Section):
         0.25, ge=0, le=1, description="Weight of the reading as a whole for a list of questions."
     )
     mix_coherence: float = Field(
-        1.5, ge=0, le=10, description="What is added to `mix_a` where a question tells one thing "
+        1.5, ge=0, le=10, description="What is added to `mix_a` if a question tells one thing "
         "at length, times the mean cosine of two pieces that both ask nothing; 0: none.",
     )  # fmt: skip
     fusion: Literal["convex", "rrf"] = Field("convex", description="How signals are fused.")
     rrf_k: int = Field(60, ge=1, description="Constant of reciprocal rank fusion.")
-    max_pieces: int = Field(10, ge=1, le=10, description="Most query pieces a prompt is cut into.")
+    max_pieces: int = Field(
+        10, ge=1, le=10, description="Maximum number of query pieces a prompt is cut into."
+    )
     min_score: float = Field(
         -1.0, ge=-1, le=1, description="Drop candidates whose absolute cosine is lower; -1: none."
     )
-    max_context_chars: int = Field(24_000, ge=200, description="Most characters of attachments.")
-    max_context_tokens: int = Field(4_000, ge=50, description="Most tokens of attachments.")
+    max_context_chars: int = Field(
+        24_000, ge=200, description="Maximum number of characters in attachments."
+    )
+    max_context_tokens: int = Field(
+        4_000, ge=50, description="Maximum number of tokens in attachments."
+    )
     token_overhead: int = Field(
         200, ge=0, description="Tokens set aside for headings, frames and the answer's preamble."
     )
@@ -59,7 +65,7 @@ class RerankConfig(Section):
     """How the best candidates are put in order."""
 
     backend: Literal["auto", "cross_encoder", "flashrank", "maxsim", "reembed", "none"] = Field(
-        "auto", description="auto: the cross-encoder where its weights are present, else MaxSim."
+        "auto", description="auto: the cross-encoder if its weights are present, else MaxSim."
     )
     model: str = Field(MS_MARCO, description="Cross-encoder model.")
     flashrank_model: str = Field(
@@ -91,23 +97,26 @@ class GateConfig(Section):
 
     backend: Literal["auto", "similarity", "nli"] = Field(
         "auto",
-        description="auto: the NLI model where its weights are present and `ragstream eval gate` "
+        description="auto: the NLI model if its weights are present and `ragstream eval gate` "
         "has measured that it is better, else `similarity`.",
     )
     model: str = Field(NLI, description="NLI cross-encoder; its labels must name an entailment.")
     nli_theta: float = Field(
-        0.5, ge=0, le=1, description="Least score by a model: `nli`, or `agents.a3_form: llm`."
+        0.5, ge=0, le=1, description="Minimum score by a model: `nli`, or `agents.a3_form: llm`."
     )
     theta: float = Field(
-        0.25, ge=-1, le=1, description="Least best cosine over the pieces; higher is stricter."
+        0.25, ge=-1, le=1, description="Minimum best cosine over the pieces; higher is stricter."
     )
     words: float = Field(
-        0.5, ge=0, le=1, description="Share of the best BM25 from which words stand in for `theta`."
+        0.5,
+        ge=0,
+        le=1,
+        description="Share of the best BM25 at which words stand in for `theta`.",
     )
     relative: float = Field(
-        0.42, ge=0, le=1, description="Least mean share of the best cosine and the best BM25."
+        0.42, ge=0, le=1, description="Minimum mean share of the best cosine and the best BM25."
     )
-    keep_top: int = Field(3, ge=0, description="So many best-ranked candidates always stay.")
+    keep_top: int = Field(3, ge=0, description="How many best-ranked candidates are always kept.")
 
 
 class FilesConfig(Section):
@@ -125,7 +134,7 @@ class PromptConfig(Section):
     """What the Super-Prompt looks like."""
 
     budget_tokens: int = Field(6_000, ge=200, description="Token budget of the whole prompt.")
-    max_facts: int = Field(12, ge=1, le=100, description="Most facts in S_ctx.")
+    max_facts: int = Field(12, ge=1, le=100, description="Maximum number of facts in S_ctx.")
     block_order: Literal["authority", "classic"] = Field(
         "authority", description="Order of the blocks; classic is seed 001's listing."
     )
@@ -134,7 +143,7 @@ class PromptConfig(Section):
     )
     model_target: str = Field(
         "", description="The model the prompt is meant for: shown, and the budget stays within "
-        "three quarters of its context window where that is known.",
+        "three quarters of its context window if that is known.",
     )  # fmt: skip
     model_window: int = Field(
         0, ge=0, description="Its context window in tokens; 0: as the installed price table says."
@@ -147,14 +156,12 @@ class PromptConfig(Section):
         0.0, ge=0, le=100, description="Estimate by so many characters a token instead; 0: off."
     )
     system: Voice = Field(
-        "", description="Who answers, where the prompt does not say; empty: `consultant`."
+        "", description="Who answers, if the prompt does not say; empty: `consultant`."
     )
     role: Voice = Field(
-        "", description="The role of who answers, where the prompt does not say; empty: A2's."
+        "", description="The role of who answers, if the prompt does not say; empty: A2's."
     )
-    tone: Voice = Field(
-        "", description="The tone, where the prompt does not say; empty: `neutral`."
-    )
+    tone: Voice = Field("", description="The tone, if the prompt does not say; empty: `neutral`.")
     user_template: Template = Field(
         "", description="Text around the task; must hold `{task}` once, may hold `{role}`, "
         "`{tone}`, `{audience}`, `{depth}`; empty: the task alone.",
@@ -164,7 +171,7 @@ class PromptConfig(Section):
         "empty: our wording.",
     )  # fmt: skip
     memory_rules: Wording = Field(
-        "", description="Likewise where there is no document, only memory and conversation."
+        "", description="Likewise if there is no document, only memory and conversation."
     )
 
 
@@ -228,7 +235,8 @@ class HistoryConfig(Section):
     )  # fmt: skip
     chunk_overlap: int = Field(
         20, ge=0, le=2_000, validate_default=True,
-        description="Most of a piece that the next one repeats, whole sentences; less than half.",
+        description="The most that a piece repeats of the one before, in whole sentences; "
+        "less than half.",
     )  # fmt: skip
     chunk_unit: Literal["tokens", "characters"] = Field(
         "tokens", description="What these two count: tokens, at most those that the model reads at "
@@ -276,14 +284,16 @@ class MemoryConfig(Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
         description="Name of its files in `<data>/history/index/memory`.",
     )
-    top_k: int = Field(5, ge=1, description="Most pieces of older turns in a prompt.")
+    top_k: int = Field(5, ge=1, description="Maximum number of pieces of older turns in a prompt.")
     max_tokens: int = Field(
-        512, ge=0, description="Most tokens of digest and older turns together; they come first."
+        512, ge=0, description="Maximum tokens of digest and older turns together; they come first."
     )
     max_chars: int = Field(
-        0, ge=0, description="Most characters of both, frames not counted; 0: no limit of its own."
+        0,
+        ge=0,
+        description="Maximum characters of both, frames not counted; 0: no limit of its own.",
     )
-    summary_tokens: int = Field(256, ge=0, description="Most tokens of the rolling digest.")
+    summary_tokens: int = Field(256, ge=0, description="Maximum tokens of the rolling digest.")
     summary_form: Literal["extractive", "llm"] = Field(
         "extractive", description="`llm`: the language model words the digest after each turn."
     )
@@ -291,7 +301,7 @@ class MemoryConfig(Section):
         6, ge=1, le=100, description="How many of the newest turns the digest tells of."
     )
     cache_min_score: float = Field(
-        0.95, ge=0, le=1, description="Least cosine of two questions for one answer."
+        0.95, ge=0, le=1, description="Minimum cosine of two questions that get one answer."
     )
     cache_match: Literal["words", "paraphrase", "score"] = Field(
         "paraphrase", description="What their words must be besides: the same; all of one in the "

@@ -30,16 +30,16 @@ class ProviderConfig(Section):
         "", description="A file with the key instead, readable by you alone (mode 0600)."
     )
     timeout_s: float = Field(
-        120.0, gt=0, le=3600, description="Seconds a whole answer, or a stream's silence, may last."
+        120.0, gt=0, le=3600, description="Seconds a whole answer, or a stream's silence, may take."
     )
     budget_s: float = Field(
-        300.0, gt=0, le=7200, description="Seconds a request may last with its repetitions."
+        300.0, gt=0, le=7200, description="Seconds a request may take, retries included."
     )
     temperature: float = Field(
         0.0, ge=-1, le=2, description="Sampling temperature; -1: not sent, the model's own."
     )
     max_output_tokens: int = Field(
-        0, ge=0, description="Most tokens of an answer; 0: the model's own limit."
+        0, ge=0, description="Maximum tokens of an answer; 0: the model's own limit."
     )
     input_usd_per_mtok: float = Field(
         -1.0, ge=-1, description="Price of a million tokens sent; -1: as the price table has it."
@@ -57,7 +57,7 @@ class HubConfig(Section):
         "https://huggingface.co",
         description="A hub that speaks Hugging Face's protocol; https, or on this machine.",
     )
-    max_gb: float = Field(2.0, gt=0, le=1000, description="Most gigabytes of one model.")
+    max_gb: float = Field(2.0, gt=0, le=1000, description="Maximum gigabytes of one model.")
 
 
 class DocumentationConfig(Section):
@@ -87,13 +87,13 @@ class FactsConfig(Section):
         "ask", description="`ask`: a fact waits until you accept it; `auto`: it is written at once."
     )
     min_confidence: float = Field(
-        0.7, ge=0, le=1, description="Least confidence of a fact, included."
+        0.7, ge=0, le=1, description="Minimum confidence of a fact, inclusive."
     )
     max_overlap: float = Field(
-        0.6, gt=0, le=1, description="Share of known keywords from which a fact is not new."
+        0.6, gt=0, le=1, description="Share of known keywords at which a fact is not new."
     )
     max_tokens: int = Field(
-        400, ge=0, description="Most tokens that prompts show of each file, the newest facts."
+        400, ge=0, description="Maximum tokens that prompts show of each file, the newest facts."
     )
 
 
@@ -103,10 +103,10 @@ class EvaluationConfig(Section):
     judge: Literal["auto", "nli", "quote", "llm"] = Field(
         "auto",
         description="Who judges: the entailment model of `gate.model`, the rule by quote and "
-        "agreement, or the language model; `auto`: the first where it is on this machine.",
+        "agreement, or the language model; `auto`: the first if it is on this machine.",
     )
     min_faithfulness: float = Field(
-        0.8, ge=0, le=1, description="Least score for the check of `evaluation/faithfulness`."
+        0.8, ge=0, le=1, description="Minimum score for the check of `evaluation/faithfulness`."
     )
 
 
@@ -150,9 +150,9 @@ class DebugConfig(Section):
         "INFO", description="Less urgent lines are not written."
     )
     max_chars: int = Field(
-        200, ge=10, le=100_000, description="Most characters of a message or value."
+        200, ge=10, le=100_000, description="Maximum number of characters of a message or value."
     )
     rotate_mb: float = Field(
         0.0, ge=0, le=10_000, description="A file that grows beyond it is moved to `.1`; 0: never."
     )
-    rotate_keep: int = Field(5, ge=1, le=99, description="So many moved files stay.")
+    rotate_keep: int = Field(5, ge=1, le=99, description="How many moved files are kept.")

@@ -126,7 +126,7 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], dict[str, A
     newest, rows = read(index_dir, look)
     if newest != generation:
         raise GenerationGone(
-            f"{label(index_dir)} is at generation {newest} by now, not at {generation}",
+            f"{label(index_dir)} is now at generation {newest}, not at {generation}",
             hint=update_hint(index_dir),
         )
 

@@ -55,7 +55,7 @@ def test_a_scan_says_how_a_changed_fact_is_changed(said, run):
     run("history", "append", "--session", "s", "--user", later, "--assistant", "Ok.")
     out = run("memory", "scan")[1]
     _, habit = facts(run, "candidates")
-    assert f"as good as there: {habit['text']}" in out
+    assert f"nearly the same as: {habit['text']}" in out
     command = f"ragstream memory edit {habit['id'][-8:]} '{habit['text'].replace('Fri', 'Mon')}'"
     assert f"if that changed: {command}" in out
     assert run(*shlex.split(command)[1:])[0] == 0

@@ -155,14 +155,14 @@ def test_a_prompt_pressed_again_drops_the_edit(finished):
     rewrite(finished, "Something else.\n")
     click(finished, "Run all")
     assert text_of(finished) == built and desk(finished).last.unedited is None
-    assert gone(finished) == "Made anew, without your changes: the Super-Prompt."
+    assert gone(finished) == "Built again, without your changes: the Super-Prompt."
     click(finished, "Apply them again")
     assert text_of(finished) == "Something else.\n" and not gone(finished)
 
 
 def gone(page):  # noqa: F811
     """Return what is said of edits that a press dropped."""
-    return next((t.value for t in page.text if t.value.startswith("Made anew")), "")
+    return next((t.value for t in page.text if t.value.startswith("Built again")), "")
 
 
 def test_run_all_says_which_edits_of_the_shaper_it_drops(page):  # noqa: F811
@@ -175,7 +175,7 @@ def test_run_all_says_which_edits_of_the_shaper_it_drops(page):  # noqa: F811
     click(page, BUTTONS[2])
     assert not gone(page) and values_of(desk(page).steps[SHAPER])  # later stages keep them
     click(page, "Run all")
-    assert gone(page) == "Made anew, without your changes: tone, depth."
+    assert gone(page) == "Built again, without your changes: tone, depth."
     assert "Tone: dry" not in text_of(page)
     click(page, "Apply them again")
     assert values_of(desk(page).steps[SHAPER]) == {"tone": "dry", "depth": "low"}
@@ -197,7 +197,7 @@ def test_an_edit_of_the_shaper_says_that_the_edited_text_goes(finished):
     rewrite(finished, "Something else.\n")
     field(finished, "tone").set_value("dry")
     click(finished, "Apply")
-    assert gone(finished) == "Made anew, without your changes: the Super-Prompt."
+    assert gone(finished) == "Built again, without your changes: the Super-Prompt."
     assert next(b for b in finished.button if b.label == "Apply them again").disabled
 
 

@@ -104,7 +104,7 @@ def test_damage_is_healed_from_the_catalog(space):
 def test_a_commit_in_between_makes_it_again(space, monkeypatch):
     """Tags are read as they are: rows of one generation never get those of the next."""
     before = open_view(index_dir(space), project=HISTORY).generation
-    with pytest.raises(GenerationGone, match="by now"):
+    with pytest.raises(GenerationGone, match="now at generation"):
         history_store_chroma.describer(index_dir(space), before - 1)
     sync, tries = Collection.sync, []
 

@@ -112,7 +112,7 @@ def test_an_answer_found_before_a_clearing_does_not_come_back_after_it(space):  
     found = memory.maybe_answer(QUESTION)
     clear(opened(space.data_dir), session="s")
     answer = memory.keep(found)
-    assert "cleared meanwhile" in answer.warnings[0] and answer.session == ""
+    assert "cleared in the meantime" in answer.warnings[0] and answer.session == ""
     left = [p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()]
     assert not left and memory.maybe_answer(QUESTION) is None
 

@@ -172,7 +172,7 @@ def test_what_the_suspect_file_lost_is_found_by_its_crc(failing):
     failing.run()
     assert failing.health() != []  # carried with its old crc: never blessed
     stats = failing.run(verify=True)
-    assert "1 damaged vectors were made anew" in stats.warnings
+    assert "1 damaged vectors were made again" in stats.warnings
     assert failing.health() == []
 
 

@@ -111,9 +111,7 @@ def _effects(
     was, now = inputs_from(old.inputs), inputs_from(new.inputs)
     base = _tried(workspace, was, old)
     if base != old.output_sha256 and "unknown" not in base:
-        base = (
-            "unknown: the first prompt comes out otherwise here and now; ragstream replay says why"
-        )
+        base = "unknown: the first prompt comes out differently now; ragstream replay says why"
     if "unknown" in base:
         return dict.fromkeys(groups, base)
     effects = {}

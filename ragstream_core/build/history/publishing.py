@@ -134,7 +134,7 @@ def promote(workspace: Workspace) -> list[str]:
     log.append(completed([TagEdit("", name, "", add=(SILVER,)) for name in found]))
     undo = "take it off: ragstream history tag {0} --remove SILVER"
     return [
-        f"the summary {name} is cited by several answers and ranks higher now (SILVER); "
+        f"the summary {name} is cited by several answers and now ranks higher (SILVER); "
         + undo.format(name)
         for name in found
     ]

@@ -176,4 +176,4 @@ def _model(workspace: Workspace, embed_fp: str) -> str:
         same = models.fingerprint(workspace.config) == embed_fp
     except RagstreamError:  # its weights are not here
         same = False
-    return f"{settings.backend}/{settings.model}" if same else "another one than the settings name"
+    return f"{settings.backend}/{settings.model}" if same else "not the one that the settings name"

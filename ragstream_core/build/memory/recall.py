@@ -137,7 +137,7 @@ class RagstackMemory:
                 InputUnavailable: Its source may have been cleared meanwhile.
             """
             if cleared_since(log, found.seq):
-                raise InputUnavailable("turns were cleared meanwhile")
+                raise InputUnavailable("turns were cleared in the meantime")
             return turns.completed([turn])
 
         try:

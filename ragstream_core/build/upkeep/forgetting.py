@@ -80,7 +80,7 @@ def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool
             hint=f"move it away, or ragstream forget {path} -p {project} --delete",
         )
     if not file.parent.resolve().is_relative_to(folder.resolve()):
-        raise Refused(f"{file} leads outside of the project", hint="remove it yourself")
+        raise Refused(f"{file} leads outside the project", hint="remove it yourself")
     file.unlink()
     sync_dir(file.parent)
 

@@ -95,7 +95,7 @@ def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str])
         target = workspace.data_dir / relative
         yours = relative.startswith(("projects/", "doc_raw/", "memory/")) and target.exists()
         if yours and sha256_file(target) != sha256_file(source / relative):
-            raise Refused(f"{target} is there and is another file", hint="--force replaces it")
+            raise Refused(f"{target} exists and is another file", hint="--force replaces it")
 
 
 def _require_no_index(workspace: Workspace, name: str) -> None:

@@ -109,7 +109,7 @@ def repetition(text: str, others: Iterable[str], limits: Limits) -> tuple[float,
         limits: The largest overlap.
     """
     share, other = most_alike(text, others)
-    return share, f"as good as there: {other}" if share >= limits.max_overlap else ""
+    return share, f"nearly the same as: {other}" if share >= limits.max_overlap else ""
 
 
 def _around(quote: str, user_text: str) -> str:

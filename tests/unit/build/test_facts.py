@@ -93,7 +93,7 @@ def test_a_fact_waits_until_it_is_accepted_and_every_step_can_be_undone(space):
     assert memory.undo(role.id).status == "candidate" and files(space)["user"] == ""
     with pytest.raises(UsageError, match="nothing to undo"):
         memory.undo(role.id)
-    assert found(space)[0].why.startswith("as good as there")
+    assert found(space)[0].why.startswith("nearly the same as")
 
 
 def test_what_was_rejected_or_waits_is_never_proposed_again(space):
@@ -373,7 +373,9 @@ def test_behind_a_turn_a_changed_fact_is_told(tmp_path):
     after_turn(space, space.config.settings.memory)
     say(space, MONDAY)
     (told,) = after_turn(space, space.config.settings.memory)
-    assert told.startswith("as good as there: The company reviews the open incidents every Friday.")
+    assert told.startswith(
+        "nearly the same as: The company reviews the open incidents every Friday."
+    )
     assert "; if that changed: ragstream memory edit " in told
 
 
