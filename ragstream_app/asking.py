@@ -167,7 +167,7 @@ def settle(outcome: Outcome, say: Callable[[str], object]) -> None:
         return
     try:
         if not recording.wait(QUIET_S):
-            say("writing the run for Dagster; Ctrl-C leaves it out, the prompt is kept")
+            say("writing the run for Dagster; Ctrl-C skips it, the prompt is kept")
         known = recording.wait(PATIENCE_S)
     except KeyboardInterrupt:
         known = False
@@ -175,7 +175,7 @@ def settle(outcome: Outcome, say: Callable[[str], object]) -> None:
         from ragstream_assets.recording.writer import writer
 
         writer.leave()
-        say("not recorded in Dagster: it was not waited for; the prompt is kept")
+        say("not recorded in Dagster: it took too long; the prompt is kept")
     for warning in outcome.recorded.warnings if outcome.recorded else ():
         say(f"warning: {warning}")
 

@@ -175,7 +175,7 @@ class Ingest:
         try:
             self.store.publish(refused, rewrite_manifest=rewrite)
         except (RagstreamError, OSError) as error:
-            warnings.append(f"derived files are behind: {error}")
+            warnings.append(f"derived files are out of date: {error}")
         return warnings
 
     def _mend_rest(self) -> list[str]:

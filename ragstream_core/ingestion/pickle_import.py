@@ -96,7 +96,7 @@ def read_pickle(path: Path, limits: PickleLimits) -> tuple[list[tuple[str, str]]
         if refused is None:
             return _checked(answer["rows"]), int(answer["vectors"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        refused = "its reader gave no answer"
+        refused = "its reader returned nothing"
     raise PickleRefused(f"{path} {_plain(refused)}", hint=f"expected: {_EXPECTED}")
 
 

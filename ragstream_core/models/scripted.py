@@ -104,7 +104,7 @@ class ScriptedChat:
             if entry.get("fail"):
                 raise ERRORS[entry["fail"]](f"the script says: {entry['fail']}")
             return entry
-        raise ChatBroken("the script has no answer to this", hint="add an entry without `when`")
+        raise ChatBroken("the script has no answer for this", hint="add an entry without `when`")
 
     def _reply(self, text: str, messages: Sequence[ChatMessage], *, cut: bool) -> ChatReply:
         sent = sum(counted(message.text) for message in messages)

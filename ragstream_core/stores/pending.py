@@ -110,7 +110,7 @@ def inspect(
     if not reason and unfinished:
         reason = "an earlier ingest did not finish"
     if not reason and newest is not None and not is_published(index_dir, newest):
-        reason = "derived files are behind"
+        reason = "derived files are out of date"
     return Inspection(found, newest, Pending(reason, changes) if reason else None)
 
 

@@ -100,5 +100,5 @@ def test_a_command_answers_first_and_waits_for_its_run_a_while(
         timer.cancel()
         signal.signal(signal.SIGINT, handler)
     assert code == 0 and QUESTION in out
-    assert "writing the run" in err and "not waited for; the prompt is kept" in err
+    assert "writing the run" in err and "took too long; the prompt is kept" in err
     assert writer.flush(60)

@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning_and_not_a_failure(space): 
     talk = chat(space, model := Spy(), session="s")
     turn = talk.ask(QUESTION)
     assert SAID in turn.answer.text and turn.answer.status == "complete"
-    assert any("the memory is behind" in warning for warning in turn.answer.warnings)
+    assert any("the memory could not be updated" in warning for warning in turn.answer.warnings)
     assert talk.ask(QUESTION).origin == "cached" and len(model.asked) == 1
 
 

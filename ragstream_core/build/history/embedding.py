@@ -190,8 +190,8 @@ def _derive(workspace: Workspace, *, published: int) -> list[str]:
         write_session_logs(log, log.folder, since=published)
 
     steps: dict[str, Callable[[], object]] = {
-        "the published selection is behind": lambda: publish(workspace),
-        "the session logs are behind": write_logs,
+        "the published selection is out of date": lambda: publish(workspace),
+        "the session logs are out of date": write_logs,
     }
     warnings = []
     for what, step in steps.items():

@@ -33,7 +33,7 @@ def after_turn(workspace: Workspace, settings: MemoryConfig) -> tuple[str, ...]:
         with writing(workspace):
             _write(workspace, settings, told)
     except (RagstreamError, OSError) as error:
-        return (*learnt, f"the memory is behind: {error}")
+        return (*learnt, f"the memory could not be updated: {error}")
     return (*learnt, *missed)
 
 

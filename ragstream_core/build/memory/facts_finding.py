@@ -219,7 +219,7 @@ def _learnt(workspace: Workspace) -> tuple[str, ...]:
         analysis = _analysed(workspace, turns, since=turns[-1][0].seq - 1 if turns else 0)
         found = remember(workspace, analysis) if analysis.writable else []
     except (RagstreamError, OSError) as error:
-        return (f"nothing was learnt from this turn: {error}",)
+        return (f"no facts were taken from this turn: {error}",)
     ask = workspace.config.settings.facts.accept == "ask"
     waiting = sum(bool(row.fact) for row in found) if ask else 0
     told = [f"{waiting} facts wait for you: ragstream memory candidates"] if waiting else []

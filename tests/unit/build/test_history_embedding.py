@@ -142,7 +142,7 @@ def test_a_publisher_that_fails_is_a_warning(space, monkeypatch):
         patch.setattr(history_publishing, "publish", fail)
         stats = embed(space)
     assert stats.committed
-    assert stats.warnings == ("the published selection is behind: no space",)
+    assert stats.warnings == ("the published selection is out of date: no space",)
     assert embed(space).warnings == () and kinds(space) == set()
 
 
