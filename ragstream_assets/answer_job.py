@@ -8,16 +8,16 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.failures import short_errors
-from ragstream_assets.previews import PREVIEW_CHARS, Metadata, table, usd
+from ragstream_assets.launchpad import FROM_RUN_MEANS
+from ragstream_assets.previews.metadata import PREVIEW_CHARS, Metadata, table, usd
 from ragstream_assets.query_job import IN, through_chain
-from ragstream_assets.recording.answer_record import ANSWERS
+from ragstream_assets.recorder.recorder import ANSWERS
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
-from ragstream_assets.stage_settings import FROM_RUN_MEANS
-from ragstream_core.answering.answer import Answer
-from ragstream_core.build.answering import attempt, prepare
-from ragstream_core.orchestration.prompt_store import key_of
+from ragstream_core.answers.answer import Answer
+from ragstream_core.prompts.store import key_of
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.ask import attempt, prepare
 
 JOB = "answer_question"
 ANSWERS_SPEC = asset_spec(

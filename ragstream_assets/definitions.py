@@ -5,14 +5,21 @@ import warnings
 import dagster as dg
 
 from ragstream_assets.answer_job import ANSWERS_SPEC, answer_question
-from ragstream_assets.checks import index_checks
-from ragstream_assets.chroma import chroma_check, chroma_collection
-from ragstream_assets.documents import ingest, ingest_documents
-from ragstream_assets.evaluation import draw_heat_map, sweep_thresholds
+from ragstream_assets.asset_checks import history_checks, index_checks
+from ragstream_assets.document_assets import (
+    chroma_check,
+    chroma_collection,
+    ingest,
+    ingest_documents,
+)
+from ragstream_assets.evaluation_assets import (
+    ask_gold_questions,
+    draw_heat_map,
+    judge_answers,
+    sweep_thresholds,
+)
 from ragstream_assets.facts_job import FACTS_SPEC, IN_MEMORY, facts_sensor, remember_facts
-from ragstream_assets.faithfulness import judge_answers
-from ragstream_assets.gold import ask_gold_questions
-from ragstream_assets.history import (
+from ragstream_assets.history_assets import (
     embed_history,
     embed_months,
     observe_journal,
@@ -22,16 +29,14 @@ from ragstream_assets.history import (
     seal_history_main,
     write_session_logs,
 )
-from ragstream_assets.history_checks import history_checks
-from ragstream_assets.history_triggers import journal_sensor, nightly_history
-from ragstream_assets.inspection import draw_map, draw_project_map
 from ragstream_assets.io_managers import STAGE_JSON, stage_json
+from ragstream_assets.map_asset import draw_map, draw_project_map
 from ragstream_assets.query_job import build_prompt
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
-from ragstream_assets.sensors import folder_sensor
-from ragstream_assets.test_specs import test_spec, test_spec_check, write_test_spec
-from ragstream_assets.weather import weather_report
+from ragstream_assets.sensors import folder_sensor, journal_sensor, nightly_history
+from ragstream_assets.test_spec_assets import test_spec, test_spec_check, write_test_spec
+from ragstream_assets.weather_job import weather_report
 
 # Dagster copies a sensor whose job takes a resource, and warns of the `owners` that it then sets
 # itself. It does so on the thread that writes a run, so this is a filter and no `catch_warnings`.

@@ -11,14 +11,14 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.failures import derived_errors
-from ragstream_assets.previews import Metadata, table
+from ragstream_assets.previews.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
-from ragstream_core.build.history import upkeep as history_upkeep
-from ragstream_core.build.workspace import Workspace
+from ragstream_core.services import history_update
+from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ragstream_core.build.memory.facts_finding import Found
+    from ragstream_core.wiring.facts_finding import Found
 
 JOB = "remember_facts"
 IN_MEMORY = "in_memory"
@@ -50,7 +50,7 @@ def analyze(
     context: dg.OpExecutionContext, config: FactsConfig, workspace: WorkspaceResource
 ) -> Iterator[dg.Output[Any]]:
     """Finds facts in turns; gives nothing where no fact is sure enough."""
-    from ragstream_core.build.memory import facts_finding
+    from ragstream_core.wiring import facts_finding
 
     with derived_errors():
         analysis = facts_finding.analyze(
@@ -68,7 +68,7 @@ def deduplicate(
     context: dg.OpExecutionContext, workspace: WorkspaceResource, analysis: Any
 ) -> Iterator[dg.Output[Any]]:
     """Drops what is remembered or was proposed before; gives nothing where nothing is new."""
-    from ragstream_core.build.memory import facts_finding
+    from ragstream_core.wiring import facts_finding
 
     with derived_errors():
         fresh = facts_finding.deduplicate(workspace.open(), analysis.found)
@@ -80,7 +80,7 @@ def deduplicate(
 @dg.op(out=dg.Out(dg.Nothing))
 def write(context: dg.OpExecutionContext, workspace: WorkspaceResource, fresh: Any) -> None:
     """Proposes what is left, in the journal; it waits there, or is accepted as the settings say."""
-    from ragstream_core.build.memory import facts_finding
+    from ragstream_core.wiring import facts_finding
 
     with derived_errors():
         written = facts_finding.write(workspace.open(), fresh)
@@ -133,12 +133,12 @@ def facts_sensor(
 
 def tick(workspace: Workspace, cursor: str | None) -> dg.SensorResult:
     """Look once; the first look only remembers where the journal ends."""
-    reason = history_upkeep.idle(workspace)
+    reason = history_update.idle(workspace)
     if reason or workspace.config.settings.facts.form == "off":
         return dg.SensorResult(skip_reason=reason or OFF, cursor=cursor)
-    newest = history_upkeep.newest(workspace)
+    newest = history_update.newest(workspace)
     since = int(cursor) if cursor and cursor.isdigit() else newest.seq
-    if not history_upkeep.turns_behind(workspace, since):
+    if not history_update.turns_behind(workspace, since):
         skip = f"no new turn after record {since}"
         return dg.SensorResult(skip_reason=skip, cursor=str(newest.seq))
     request = dg.RunRequest(

@@ -1,11 +1,15 @@
-"""The error boundary of every op: Dagster stores what passes it, so only our own words may."""
+"""Progress of a long run: to whoever waits for it, and now and then into the run's log.
+
+The error boundary of every op: Dagster stores what passes it, so only our own words may.
+"""
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import dagster as dg
 
-from ragstream_assets.recording.outcomes import outcome
+from ragstream_assets.recorder.outcomes import outcome
 from ragstream_core.errors import RagstreamError, UsageError
 
 
@@ -74,3 +78,27 @@ def derived_errors() -> Iterator[None]:
         raise failure(error.message, error.hint) from None
     except Exception as error:  # the boundary of everything
         raise failure(f"{type(error).__name__}: unexpected") from None
+
+
+LOG_EVERY_S = 10.0
+Progress = Callable[[str, int, int], None]
+
+
+def reporter(log: Callable[[str], object], also: Progress | None) -> Progress:
+    """Return a progress callback; a log line is an event on disk, so there are few of them.
+
+    Args:
+        log: Takes a line for the run's log.
+        also: Told about everything.
+    """
+    last = time.monotonic()
+
+    def report(phase: str, done: int, total: int) -> None:
+        nonlocal last
+        if also is not None:
+            also(phase, done, total)
+        if time.monotonic() - last >= LOG_EVERY_S:
+            last = time.monotonic()
+            log(f"{phase}: {done} of {total}")
+
+    return report

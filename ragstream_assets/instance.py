@@ -5,9 +5,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.atomic import make_private_dir, replace_text
 from ragstream_core.config import set_dagster_home
-from ragstream_core.locks import FolderLock
+from ragstream_core.platform.files import make_private_dir, replace_text
+from ragstream_core.platform.locks import FolderLock
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:

@@ -14,18 +14,18 @@ from pathlib import Path
 import dagster as dg
 
 from ragstream_assets.failures import failure
-from ragstream_assets.recording.outcomes import outcome
-from ragstream_assets.recording.steps import outputs_before
-from ragstream_assets.retention import PARENT_TAG
-from ragstream_assets.stage_settings import FROM_RUN
-from ragstream_core.atomic import replace_bytes
-from ragstream_core.build.workspace import Workspace
+from ragstream_assets.launchpad import FROM_RUN
+from ragstream_assets.recorder.chain_run import outputs_before
+from ragstream_assets.recorder.outcomes import outcome
+from ragstream_assets.run_retention import PARENT_TAG
 from ragstream_core.errors import RagstreamError
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.prompt_store import PARENT_PREFIX, key_of
-from ragstream_core.orchestration.stage_files import SUFFIX, packed, unpacked
+from ragstream_core.platform.files import replace_bytes
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.recorded import SUFFIX, packed, unpacked
+from ragstream_core.prompts.store import PARENT_PREFIX, key_of
 from ragstream_core.records import SuperPrompt, from_json, to_json
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.wiring.workspace import Workspace
 
 STAGE_JSON = "stage_json"
 STAGE_JSON_VERSION = 1

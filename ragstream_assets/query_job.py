@@ -11,25 +11,24 @@ from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.example import resolve
 from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
-from ragstream_assets.previews import Metadata, prompt_metadata, stage_metadata
-from ragstream_assets.recording.outcomes import Passed, outcome
-from ragstream_assets.recording.steps import AFTER_AUDIT, AGAIN, AUDIT
-from ragstream_assets.recording.typed import by_reference, typed_request
+from ragstream_assets.launchpad import FROM_RUN, request_config, stage_config
+from ragstream_assets.previews.metadata import Metadata, prompt_metadata, stage_metadata
+from ragstream_assets.recorder.chain_run import AFTER_AUDIT, AGAIN, AUDIT
+from ragstream_assets.recorder.outcomes import Passed, outcome
+from ragstream_assets.recorder.requests import by_reference, resolve, typed_request
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.stage_settings import FROM_RUN, request_config, stage_config
-from ragstream_core.build.editing import with_edits
-from ragstream_core.build.keeping import persists, require_uncleared
-from ragstream_core.build.models import ranking_device
-from ragstream_core.build.recalling import recall
-from ragstream_core.build.workspace import Workspace
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
-from ragstream_core.orchestration.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
-from ragstream_core.orchestration.inputs import PromptInputs, begin, change_settings, inputs_of
+from ragstream_core.prompts.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
+from ragstream_core.prompts.inputs import PromptInputs, begin, change_settings, inputs_of
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.edit_prompt import with_edits
+from ragstream_core.wiring.models import ranking_device
+from ragstream_core.wiring.recall import recall
+from ragstream_core.wiring.saved_prompts import persists, require_uncleared
+from ragstream_core.wiring.workspace import Workspace
 
 JOB = "build_prompt"
 UNKEPT = "ragstream prompt … --no-persist runs it without a trace"

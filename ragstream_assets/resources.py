@@ -6,9 +6,9 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.upkeep import process_tags
-from ragstream_core.build.workspace import Workspace, open_workspace
+from ragstream_assets.reconcile import process_tags
 from ragstream_core.config import AppConfig, quiet_environment
+from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 KEPT_OUT = ("paths.data_dir", "provider.api_key")
 """Explicit settings that never go into run config: stated otherwise, or secret."""

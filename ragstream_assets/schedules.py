@@ -10,14 +10,14 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.documents import ingest_documents
+from ragstream_assets.document_assets import ingest_documents
 from ragstream_assets.failures import short_errors
-from ragstream_assets.previews import table
-from ragstream_assets.recorder import INGEST_OPS
+from ragstream_assets.previews.metadata import table
+from ragstream_assets.reconcile import PROJECT_TAG
+from ragstream_assets.recorder.recorder import INGEST_OPS
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.upkeep import PROJECT_TAG
-from ragstream_core.build.workspace import Workspace
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
+from ragstream_core.wiring.workspace import Workspace
 
 WEEKLY_VERIFY = "30 3 * * 0"
 WEEKLY_RETENTION = "30 4 * * 0"
@@ -61,13 +61,13 @@ def drop_unneeded(
     context: dg.OpExecutionContext, config: RetentionConfig, workspace: WorkspaceResource
 ) -> None:
     """Collect all garbage; a project that is locked or damaged is said and passed by."""
-    from ragstream_assets import retention
-    from ragstream_core.build.upkeep import expiring
+    from ragstream_assets import run_retention
+    from ragstream_core.services import prompt_retention
 
     space, dry_run = workspace.open(), config.dry_run
     with short_errors(context.run_id):
-        prompts = expiring.gc(space, dry_run=dry_run)
-        runs = retention.gc(space, instance=context.instance, dry_run=dry_run)
+        prompts = prompt_retention.gc(space, dry_run=dry_run)
+        runs = run_retention.gc(space, instance=context.instance, dry_run=dry_run)
         rows = [collected(space, name, dry_run=dry_run) for name in space.projects()]
     context.add_output_metadata(_figures(prompts, runs, rows) | {"dry_run": dry_run})
 
@@ -97,11 +97,11 @@ def _figures(
 
 def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
     """Drop what one project no longer needs; return the row that says what went."""
-    from ragstream_core.build.upkeep import care
+    from ragstream_core.services import verify
 
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0) | {"project": project, "note": ""}
     try:
-        went = care.gc(workspace, project, dry_run=dry_run)
+        went = verify.gc(workspace, project, dry_run=dry_run)
     except GenerationGone:
         return row | {"note": "never ingested"}
     except ProjectLocked:

@@ -1,21 +1,90 @@
-"""The folder sensor: looks at all projects, requests an ingest where a folder changed."""
+"""When the history is embedded: a sensor on the end of the journal, and a nightly reconciliation.
 
+The sensor only detects. What there is to do is decided by the catalog's mark, so a lost cursor
+costs one look, and no work is done twice.
+
+What the folder sensor remembers and decides; pure but for one pass over the folders.
+
+The memory is a hint: losing it costs one superfluous scan, because the ingest compares contents.
+
+The folder sensor: looks at all projects, requests an ingest where a folder changed.
+"""
+
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
-from ragstream_assets.documents import INGEST_JOB, ingest_documents, projects
-from ragstream_assets.folder_state import (
-    Attempts,
-    folder_digest,
-    read_cursor,
-    write_cursor,
-)
+from ragstream_assets.document_assets import INGEST_JOB, ingest_documents, projects
+from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history, reconcile_history
+from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.upkeep import PROJECT_TAG, mark_stale_runs
-from ragstream_core.build.workspace import Workspace
-from ragstream_core.errors import RagstreamError
+from ragstream_assets.schedules import REASON_TAG
+from ragstream_core.conversations.journal.records import HISTORY, Position
+from ragstream_core.errors import RagstreamError, UnknownProject
+from ragstream_core.ingestion.scan import ScanRules, scan
+from ragstream_core.records.identity import digest_of
+from ragstream_core.services import history_update
+from ragstream_core.wiring.projects import is_flat
+from ragstream_core.wiring.workspace import Workspace
+
+CURSOR_VERSION = 1
+DIGEST_DIGITS = 16
+FIRST_RETRY_S = 30.0
+LONGEST_RETRY_S = 3600.0
+
+
+def folder_digest(workspace: Workspace, project: str) -> str:
+    """Return the digest of a project's sorted (path, size, mtime_ns), 16 hex digits.
+
+    A folder that has just gone has the digest of an empty one.
+    """
+    try:
+        rules = ScanRules(flat=is_flat(workspace.data_dir, project))
+        files = scan(workspace.doc_dir(project), rules).files
+    except UnknownProject:
+        files = {}
+    rows: list[Any] = sorted((path, sig[0], sig[1]) for path, sig in files.items())
+    return digest_of(rows)[:DIGEST_DIGITS]
+
+
+def read_cursor(text: str | None) -> dict[str, str]:
+    """Return the digest last dealt with by project; nothing for another version or damage."""
+    try:
+        data = json.loads(text or "")
+        seen = data["projects"] if data["v"] == CURSOR_VERSION else {}
+        return {str(project): str(digest) for project, digest in seen.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def write_cursor(seen: Mapping[str, str]) -> str:
+    """Return the sensor's memory as text."""
+    return json.dumps({"v": CURSOR_VERSION, "projects": dict(sorted(seen.items()))})
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The finished runs for one state of a folder.
+
+    Attributes:
+        ended: How many there are.
+        failures: How many of them failed in a row, newest first.
+        last_end: When the newest ended, seconds since the epoch.
+    """
+
+    ended: int
+    failures: int
+    last_end: float
+
+    def due(self, now: float) -> bool:
+        """Whether a failed state is to be tried again: after 30 s, then twice as long each time."""
+        pause = min(FIRST_RETRY_S * 2 ** max(self.failures - 1, 0), LONGEST_RETRY_S)
+        return self.failures > 0 and now - self.last_end >= pause
+
 
 STATE_TAG = "ragstream/folder_state"
 INTERVAL_S = 30
@@ -113,3 +182,95 @@ def _new_partitions(
     known = set(instance.get_dynamic_partitions("project"))
     new = [name for name in names if name not in known]
     return [projects.build_add_request(new)] if new else []
+
+
+REST_S = 600
+"""A conversation does not have the whole collection copied and verified at every turn."""
+OTHER_MODEL = "the settings name another model: a backfill or the nightly run embeds for it"
+NIGHTLY = "15 2 * * *"
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+]
+
+
+@dg.sensor(
+    job=embed_history,
+    minimum_interval_seconds=INTERVAL_S,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Looks at the end of the journal and embeds the turns that were added.",
+)
+def journal_sensor(
+    context: dg.SensorEvaluationContext, workspace: WorkspaceResource
+) -> dg.SensorResult:
+    """Request a run where turns were added behind the mark."""
+    return history_tick(workspace.open(), context.instance, context.cursor)
+
+
+def history_tick(
+    workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None
+) -> dg.SensorResult:
+    """Look once; reads the end of the journal, and the catalog's mark where that moved."""
+    if reason := history_update.idle(workspace):
+        return dg.SensorResult(skip_reason=reason, cursor=cursor)
+    newest = history_update.newest(workspace)
+    seen = tail_cursor(workspace, newest)
+    state = f"{HISTORY}:{newest.chain}"
+    tried = attempts(instance, state)
+    wanted = tried.due(time.time()) if seen == cursor else history_update.behind(workspace)
+    if not wanted:
+        return dg.SensorResult(skip_reason=f"nothing new after record {newest.seq}", cursor=seen)
+    if under_way(instance):
+        return dg.SensorResult(skip_reason="a run is in progress: next time", cursor=cursor)
+    if history_update.waits_for_model(workspace):
+        return dg.SensorResult(skip_reason=OTHER_MODEL, cursor=cursor)
+    request = dg.RunRequest(
+        run_key=f"{state}:{tried.ended + 1}",
+        run_config={
+            "ops": {
+                PUBLISH_OP: {"config": {"upto": newest.seq}},
+                SEAL_OP: {"config": {"rest_s": REST_S}},
+            }
+        },
+        tags={PROJECT_TAG: HISTORY, STATE_TAG: state},
+    )
+    return dg.SensorResult(run_requests=[request], cursor=seen)
+
+
+def tail_cursor(workspace: Workspace, newest: Position) -> str:
+    """Return where the journal ends, as the sensor remembers it; a hint, never the truth."""
+    return json.dumps(
+        {
+            "v": CURSOR_VERSION,
+            "inode": history_update.inode(workspace, newest),
+            "offset": newest.offset,
+            "head": newest.chain,
+        }
+    )
+
+
+def under_way(instance: dg.DagsterInstance) -> bool:
+    """Say whether a run of the history waits or runs."""
+    mine = dg.RunsFilter(tags={PROJECT_TAG: HISTORY}, statuses=UNFINISHED)
+    return bool(instance.get_runs(mine, limit=1))
+
+
+@dg.schedule(
+    job=reconcile_history,
+    cron_schedule=NIGHTLY,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Embed what is pending, for another model too, and verify the history, at night.",
+)
+def nightly_history(
+    context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource
+) -> dg.RunRequest | dg.SkipReason:
+    """Request one run a night, wherever there is a journal."""
+    if reason := history_update.idle(workspace.open()):
+        return dg.SkipReason(reason)
+    return dg.RunRequest(
+        run_key=f"history:{context.scheduled_execution_time:%Y-%m-%d}",
+        run_config={"ops": {PUBLISH_OP: {"config": {"follow_model": True}}}},
+        tags={PROJECT_TAG: HISTORY, REASON_TAG: "nightly reconciliation"},
+    )

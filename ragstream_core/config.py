@@ -13,7 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragstream_core.config_layers import (
+from ragstream_core.errors import UnknownSetting
+from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
+from ragstream_core.settings.layers import (
     Layer,
     checked_tasks,
     file_layer,
@@ -23,16 +25,8 @@ from ragstream_core.config_layers import (
     task_layer,
     unknown,
 )
-from ragstream_core.errors import UnknownSetting
-from ragstream_core.setting_values import values_of
-from ragstream_core.settings import (
-    CHAIN_SECTIONS,
-    SECTIONS,
-    ChainSettings,
-    Settings,
-    known_keys,
-)
 from ragstream_core.settings.prompts import MemoryConfig, PromptConfig, RetrievalConfig
+from ragstream_core.settings.values import values_of
 
 CONFIG_NAME = "ragstream.yaml"
 PREFIX = "RAGSTREAM_"

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pydantic import BaseModel
 
-    from ragstream_core.lexical import LexicalArrays
     from ragstream_core.records import Chunk
     from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply
+    from ragstream_core.text.bm25 import LexicalArrays
 
     F32 = npt.NDArray[np.float32]
     F16 = npt.NDArray[np.float16]

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.chunking.profiles import chunk_profile
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.ingestion.chunker import Chunker
+from ragstream_core.index.catalog import store_opener
+from ragstream_core.index.derived import pending
+from ragstream_core.index.verify_structure import check
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.stores.catalog import store_opener
-from ragstream_core.stores.health import check
-from ragstream_core.stores.pending import pending
-from ragstream_core.stores.view import forget_views, open_view
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.text.chunk_profiles import chunk_profile
+from ragstream_core.text.chunker import Chunker
 from tests.lengths import FULL
 
 # Two child processes an ingest would double the time of the tests; those of the collection ask.
@@ -181,6 +181,6 @@ def models_dir() -> Path:
 @pytest.fixture(scope="session")
 def onnx_embedder(models_dir):
     """The default embedder over the verified weights (its one-time export takes some seconds)."""
-    from ragstream_core.embedders.onnx_minilm import OnnxEmbedder
+    from ragstream_core.models.embedders.onnx_minilm import OnnxEmbedder
 
     return OnnxEmbedder(models_dir, workers=2)

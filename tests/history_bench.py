@@ -7,13 +7,13 @@ import itertools
 import random
 from pathlib import Path
 
-from ragstream_core.history import embedding
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Asked, Cleared, TagEdit, Turn
-from ragstream_core.history.units import TurnChunker, turn_path, turn_sha
-from ragstream_core.history.worker import HistoryIngestionWorker
+from ragstream_core.conversations import history_run as embedding
+from ragstream_core.conversations.history_worker import HistoryIngestionWorker
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
+from ragstream_core.conversations.units import TurnChunker, turn_path, turn_sha
+from ragstream_core.index.history_catalog import open_history_catalog, selection_rows
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.stores.history_catalog import open_history_catalog, selection_rows
 from tests.conftest import CountingEmbedder
 
 START = dt.datetime(2026, 8, 30, 9, 0, tzinfo=dt.UTC)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.history.columns import Coded, HistoryColumns
-from ragstream_core.history.history_store import Mark
-from ragstream_core.history.records import Position
-from ragstream_core.history.selected import SelectedRow
+from ragstream_core.conversations.columns import Coded, HistoryColumns, SelectedRow
+from ragstream_core.conversations.history_store import Mark
+from ragstream_core.conversations.journal.records import Position
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.terms import term_blob
+from ragstream_core.text.terms import term_blob
 
 DAY_NS = 86_400_000_000_000
 START_NS = 1_790_000_000_000_000_000

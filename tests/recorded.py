@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragstream_assets import recorder
-from ragstream_assets.recording.writer import writer
+from ragstream_assets.recorder import recorder
+from ragstream_assets.recorder.writer import writer
 
 WAIT_S = 240.0
 

@@ -1,1 +1,1 @@
-"""The agents A0…A5, one module a stage; each takes a `SuperPrompt` and returns another."""
+"""The stages of the chain, A0 to A5, as pure functions."""

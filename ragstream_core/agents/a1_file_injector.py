@@ -15,11 +15,11 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ragstream_core.agents.shape import path_tokens
-from ragstream_core.agents.trail import advance, put_notes
 from ragstream_core.errors import UsageError
 from ragstream_core.ports import FileSource, TokenCounter
-from ragstream_core.prompting.pack import number_lines, pack
+from ragstream_core.prompts.classification import path_tokens
+from ragstream_core.prompts.render import number_lines, pack
+from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
 

@@ -7,39 +7,148 @@ artefacts, and the headers it proposed) and fills role, only where it is sure, a
 nobody has settled them; a proposed format stays in the shape, so that Prompt_MD, which the reranker
 reads, holds the person's words only. Never changes a word the person wrote, Hard Rules, Project
 Memory or the file lock. Switched off, it passes the prompt through with an event.
+
+A2's forms with a language model: it chooses from words that are there, and from files.
+
+Shaper: intent and deliverable by name, the domain by name or in words of the task and its anchors.
+Audit: a topic that the passages' own titles hold, eligible files, the intent whose role fits, the
+deliverable whose form fits. What
+it may not decide (a domain that Project Memory settles where the task does not, a file that is
+off, a header that is settled) stays, and the attempt is noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ragstream_core.agents.asking import Ask
-from ragstream_core.agents.past import words_of
-from ragstream_core.agents.shape import Shape, classify, propose_headers, role_is_sure, shape_row
-from ragstream_core.agents.shaping import shaped
-from ragstream_core.agents.subject import UNDETERMINED, settled_by
-from ragstream_core.agents.trail import advance, put_notes
-from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
+from pydantic import Field
+
+from ragstream_core.agents.a3_nli_gate import MAX_CHARS
+from ragstream_core.agents.context.selection import stemmed_terms
+from ragstream_core.agents.history_conflicts import words_of
+from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
+from ragstream_core.prompts.classification import (
+    DELIVERABLES,
+    DOMAINS,
+    INTENTS,
+    MAX_DOMAIN,
+    UNDETERMINED,
+    Shape,
+    classify,
+    free_keys,
+    propose_headers,
+    role_is_sure,
+    settled_by,
+    shape_row,
+)
+from ragstream_core.prompts.trail import advance, put_notes
+from ragstream_core.records import Chunk, SuperPrompt
+
+MAX_ANCHOR_CHARS = 4_000
+"""So much of Project Memory, of the newest turns and of older ones is shown."""
+MAX_DOMAIN_WORDS = 4
+MAX_FILES = 200
+"""So many eligible files are shown to the audit."""
+_SHAPE = (
+    "You classify what somebody asks for in the text named task, knowing Project Memory, the"
+    " newest turns of the conversation and older ones (memory, recent, older) where they are"
+    " given.\n"
+    f"intent: one of {', '.join(INTENTS)}. deliverable: one of {', '.join(DELIVERABLES)}.\n"
+    f"domain: what it is about in one to four words of these texts, or one of"
+    f" {', '.join(DOMAINS)}, or {UNDETERMINED}."
+)
+_AUDIT = (
+    "Passages were found for the task. Say whether they show that something else is meant.\n"
+    "topic: the one word from the passages' titles (the text named titles) that says what the task"
+    " is about, or an empty text. files: those of the text named files that must be looked at as"
+    " well and that no passage comes from; usually none. role: who is best asked, by what that"
+    f" person does, one of {', '.join(INTENTS)}; an empty text unless you are sure. form: what is"
+    f" best handed over, one of {', '.join(DELIVERABLES)}; an empty text unless you are sure."
+)
+
+
+class Shaped(Answer):
+    """What is asked for."""
+
+    intent: str = Field(max_length=40, json_schema_extra={"enum": list(INTENTS)})
+    domain: str = Field(max_length=MAX_DOMAIN)
+    deliverable: str = Field(max_length=40, json_schema_extra={"enum": list(DELIVERABLES)})
+
+
+class Audited(Answer):
+    """What the passages show."""
+
+    topic: str = Field(max_length=41)
+    files: list[str] = Field(max_length=10)
+    role: str = Field("", max_length=40)
+    form: str = Field("", max_length=40)
+
+
+def shaped(ask: Ask, task: str, anchors: Sequence[str], rules: Shape) -> tuple[Shape | None, str]:
+    """Ask what is asked for.
+
+    Args:
+        ask: Asks the model.
+        task: The person's words.
+        anchors: Project Memory, the newest turns, older turns.
+        rules: The shape by rules; its artefacts stay.
+
+    Returns:
+        The shape and an empty text, or None and why there is none.
+    """
+    parts = [own("task", task)]
+    named = zip(("memory", "recent", "older"), anchors, strict=True)
+    parts += [own(name, text[:MAX_ANCHOR_CHARS]) for name, text in named if text.strip()]
+    shown = frozenset(stemmed_terms("\n".join((task, *anchors))))
+    said, missed = ask(question(_SHAPE, parts), Shaped, lambda answer: _unknown_word(answer, shown))
+    if said is None:
+        return None, missed
+    return Shape(said.intent, said.domain, said.deliverable, rules.artefacts), ""
+
+
+def _unknown_word(said: Shaped, shown: frozenset[str]) -> str:
+    if said.intent not in INTENTS or said.deliverable not in DELIVERABLES:
+        return "it names what is not on the list"
+    own_words = stemmed_terms(said.domain)
+    grounded = own_words and len(said.domain.split()) <= MAX_DOMAIN_WORDS
+    if said.domain in (*DOMAINS, UNDETERMINED) or (grounded and shown >= frozenset(own_words)):
+        return ""
+    return "it names a domain that no text holds"
+
+
+def audited(
+    ask: Ask, task: str, chunks: Sequence[Chunk], *, words: Sequence[str], eligible: Sequence[str]
+) -> tuple[Audited | None, str]:
+    """Ask whether the evidence changes the scope.
+
+    Args:
+        ask: Asks the model.
+        task: The query pieces.
+        chunks: The selected chunks.
+        words: The words of their file names and headings.
+        eligible: Names of the project's files.
+
+    Returns:
+        The answer and an empty text, or None and why there is none.
+    """
+    parts = [own("task", task), own("titles", " ".join(words))]
+    parts.append(own("files", "\n".join(eligible[:MAX_FILES]) or "none"))
+    parts += [passage(number, chunk, MAX_CHARS) for number, chunk in enumerate(chunks, start=1)]
+    return ask(question(_AUDIT, parts), Audited, lambda said: _not_there(said, words, eligible))
+
+
+def _not_there(said: Audited, words: Collection[str], eligible: Collection[str]) -> str:
+    if said.role not in ("", *INTENTS):
+        return "it names a role that is not on the list"
+    if said.form not in ("", *DELIVERABLES):
+        return "it names a form that is not on the list"
+    if said.topic and said.topic.lower() not in words:
+        return "it names a topic that no title holds"
+    return "" if set(said.files) <= set(eligible) else "it names a file that is not there"
+
 
 OP = "a2_prompt_shaper"
-
-
-def free_keys(prompt: SuperPrompt) -> set[str]:
-    """Return the body keys the person left open, be they settled by the rules or not.
-
-    A key is free when it is empty, still has its default, or holds A2's own earlier proposal, and
-    neither a header of the prompt nor the settings set it; who says SYSTEM has said the role too.
-    """
-    explicit = {*prompt.extras.get("explicit", []), *prompt.extras.get("persona", [])}
-    explicit |= {"role"} if "system" in explicit else set()
-    own = prompt.extras.get("shape", {}).get("headers", {})
-    return {
-        key
-        for key in ("role", "format", "depth")
-        if key not in explicit
-        and prompt.body.get(key, "") in ("", BODY_DEFAULTS.get(key, ""), own.get(key, ""))
-    }
 
 
 def asked_of(prompt: SuperPrompt) -> str:

@@ -9,20 +9,31 @@ model's score) is ≥ θ, or by its rank likewise. Text that an injected file or
 already holds is dropped. Fragments of the conversation have no place of their own: they must pass
 by their numbers, and give way to ❖ FILES and to later turns; what differs is listed in
 ``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
+
+A3's form with a language model: how much each candidate helps to answer, from 0 to 100.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ragstream_core.agents.asking import Ask
+from pydantic import Field
+
+from ragstream_core.agents.context.selection import stemmed_terms
+from ragstream_core.agents.history_conflicts import (
+    ConflictVerdict,
+    against_files,
+    fold,
+    is_past,
+    superseded,
+)
 from ragstream_core.agents.hypotheses import hypothesis_of
-from ragstream_core.agents.judging import judged
-from ragstream_core.agents.past import Verdict, against_files, fold, is_past, superseded
-from ragstream_core.agents.reading import stemmed_terms
-from ragstream_core.agents.trail import (
+from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
+from ragstream_core.prompts.compose import is_locked
+from ragstream_core.prompts.render import shows
+from ragstream_core.prompts.trail import (
     advance,
     latest_view,
     pass_number,
@@ -30,9 +41,58 @@ from ragstream_core.agents.trail import (
     put_decisions,
     put_notes,
 )
-from ragstream_core.prompting.compose import is_locked
-from ragstream_core.prompting.pack import shows
 from ragstream_core.records import Chunk, Decision, SuperPrompt
+
+MAX_CHARS = 800
+"""So much of each candidate is shown."""
+_TASK = (
+    "You judge passages p1, p2, … for somebody who has the questions q1, q2, …. For every passage"
+    " give a score: 0 when it does not help to answer any of them, 50 when it may, 100 when it"
+    " answers one. verdicts: each passage exactly once."
+)
+
+
+class Verdict(Answer):
+    """The score of one passage."""
+
+    passage: str = Field(max_length=16)
+    score: int = Field(ge=0, le=100)
+
+
+class Judged(Answer):
+    """The scores of all passages."""
+
+    verdicts: list[Verdict] = Field(max_length=1000)
+
+
+def judged(
+    ask: Ask, pieces: Sequence[str], chunks: Sequence[Chunk]
+) -> tuple[dict[str, float], str]:
+    """Ask how much each candidate helps.
+
+    Args:
+        ask: Asks the model.
+        pieces: The query pieces.
+        chunks: The candidates, at least one.
+
+    Returns:
+        Chunk id → score in [0, 1], and an empty text; or no scores and why there are none.
+    """
+    names = {f"p{number}": chunk for number, chunk in enumerate(chunks, start=1)}
+    parts = [own(f"q{number}", text) for number, text in enumerate(pieces, start=1)]
+    parts += [passage(n, chunk, MAX_CHARS) for n, chunk in enumerate(chunks, start=1)]
+    said, missed = ask(question(_TASK, parts), Judged, lambda answer: _fault(answer, names))
+    if said is None:
+        return {}, missed
+    return {names[row.passage].id: row.score / 100 for row in said.verdicts}, ""
+
+
+def _fault(said: Judged, names: Collection[str]) -> str:
+    given = [row.passage for row in said.verdicts]
+    if any(name not in names for name in given):
+        return "it judges a passage that was not shown"
+    return "" if len(given) == len(set(given)) == len(names) else "not each passage exactly once"
+
 
 STAGE = "a3"
 OP = "a3_nli_gate"
@@ -44,7 +104,7 @@ Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
 """(statements, passages) → the best probability of entailment of each passage."""
 
 
-def held_by(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> Verdict | None:
+def held_by(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> ConflictVerdict | None:
     """Return why an injected file makes a chunk of its own superfluous, or None (C-55).
 
     Lines that a PACK leaves out are not in the prompt: their chunks stay.
@@ -59,7 +119,7 @@ def held_by(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> Verdict | None:
             name, packed = str(row["path"]), row.get("mode") == "PACK"
             why = "holds every line of it" if packed else "is injected as a whole"
             if not packed or shows(row["text"], chunk.snippet):
-                return Verdict("duplicates_files", f"{name} {why}", name, conflict=False)
+                return ConflictVerdict("duplicates_files", f"{name} {why}", name, conflict=False)
     return None
 
 
@@ -183,7 +243,9 @@ class NliGate:
         put_notes(result, OP, events=events, warnings=scored.warnings)
         return result
 
-    def _given_way(self, prompt: SuperPrompt, chunks: Sequence[Chunk]) -> dict[str, Verdict]:
+    def _given_way(
+        self, prompt: SuperPrompt, chunks: Sequence[Chunk]
+    ) -> dict[str, ConflictVerdict]:
         """Return what gives way to ❖ FILES or to a later turn, by id; ❖ FILES first."""
         files = prompt.extras.get("files", [])
         found = superseded(chunks, stemmed_terms, stemmed_terms(" ".join(pieces_of(prompt))))

@@ -16,9 +16,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ragstream_core.agents.aliases import CONTENT
-from ragstream_core.agents.segments import find_sections, guarantee_task
-from ragstream_core.history.records import moment_ns
+from ragstream_core.agents.segments import CONTENT, find_sections, guarantee_task
+from ragstream_core.conversations.journal.records import moment_ns
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.manifest import FileEntry

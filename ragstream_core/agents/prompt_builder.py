@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ragstream_core.agents.trail import advance
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompting import render
-from ragstream_core.prompting.compose import (
+from ragstream_core.prompts import render
+from ragstream_core.prompts.compose import (
     Layout,
     compose,
     file_texts,
     history_texts,
     selected_texts,
 )
-from ragstream_core.prompting.fences import total_dropped
-from ragstream_core.prompting.parser import verify
-from ragstream_core.prompting.reparse import text_tokens
+from ragstream_core.prompts.fences import total_dropped
+from ragstream_core.prompts.parser import verify
+from ragstream_core.prompts.reparse import text_tokens
+from ragstream_core.prompts.trail import advance
 from ragstream_core.records import SuperPrompt
 
 OP = "prompt_builder"

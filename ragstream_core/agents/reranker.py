@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragstream_core.agents.trail import advance, latest_view, pass_number, pieces_of, put_decisions
-from ragstream_core.agents.trail import put_notes as notes
-from ragstream_core.prompting.render import render_prompt_md
+from ragstream_core.prompts.render import render_prompt_md
+from ragstream_core.prompts.trail import advance, latest_view, pass_number, pieces_of, put_decisions
+from ragstream_core.prompts.trail import put_notes as notes
 from ragstream_core.records import Decision, SuperPrompt
 
 STAGE = "reranked"
@@ -44,7 +44,7 @@ def fused(retrieval: Sequence[float], closer: Sequence[float], weight: float) ->
     """
     import numpy as np
 
-    from ragstream_core.scoring import convex, min_max
+    from ragstream_core.retrieval.scoring import convex, min_max
 
     if len(retrieval) == 1:
         return [round(float(retrieval[0]), DIGITS)]

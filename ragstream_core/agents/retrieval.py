@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from ragstream_core.agents.trail import advance, pass_number, pieces_of, put_decisions, put_notes
+from ragstream_core.prompts.trail import advance, pass_number, pieces_of, put_decisions, put_notes
 from ragstream_core.records import Chunk, Decision, Hit, SuperPrompt
 
 STAGE = "retrieval"

@@ -1,6 +1,8 @@
 """Tasks 1 to 3 of seed 001 §7: format, headers and bodies with exact spans, the segment table.
 
 Nothing is classified while a section is found (Task 1); names get their meaning afterwards.
+
+The alias table: which header names mean which canonical header (R-103, C-10).
 """
 
 from __future__ import annotations
@@ -9,9 +11,59 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any
 
-from ragstream_core.agents.aliases import CONTENT, META, normalise_header
-from ragstream_core.agents.sentences import is_filler, trim
+from ragstream_core.errors import UnknownSetting
+from ragstream_core.text.sentences import is_filler, trim
+
+CONTENT = ("TASK", "CONTEXT", "PURPOSE", "USER_PROMPT")
+META = ("SYSTEM", "AUDIENCE", "FORMAT", "DEPTH", "ROLE", "TONE")
+CANONICAL = (*CONTENT, *META)
+_NUMBERING = re.compile(r"^\s*\d{1,3}(?:\.\d{1,3}){0,3}[.)]?\s")
+_NOT_WORD = re.compile(r"[\W_]+")
+_HINT = "compare with the table that ships: ragstream_core/agents/aliases.yaml"
+
+
+def normalise_header(name: str) -> str:
+    """Fold a header: no numbering, no punctuation, lower case, single spaces."""
+    return _NOT_WORD.sub(" ", _NUMBERING.sub("", name)).strip().casefold()
+
+
+def default_alias_text() -> str:
+    """Return the YAML text of the table that ships with the package."""
+    return resources.files(__package__).joinpath("aliases.yaml").read_text(encoding="utf-8")
+
+
+def parse_aliases(text: str) -> dict[str, str]:
+    """Read an alias table.
+
+    Args:
+        text: YAML: canonical header → list of names.
+
+    Returns:
+        Folded name → canonical header; every canonical header also stands for itself.
+
+    Raises:
+        UnknownSetting: Not such a table, an unknown canonical header, or a name given twice.
+    """
+    import yaml
+
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UnknownSetting(f"the alias table is not YAML: {error}", hint=_HINT) from None
+    if not isinstance(data, dict):
+        raise UnknownSetting("the alias table must map headers to lists of names", hint=_HINT)
+    table = {normalise_header(name): name for name in CANONICAL}
+    for canonical, names in data.items():
+        if canonical not in CANONICAL or not isinstance(names, list):
+            raise UnknownSetting(f"alias table: {canonical!r} is not a known header", hint=_HINT)
+        for name in map(normalise_header, map(str, names)):
+            if table.setdefault(name, canonical) != canonical:
+                raise UnknownSetting(f"alias table: {name!r} is given twice", hint=_HINT)
+    return table
+
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t])")
 MAX_NAME = 200

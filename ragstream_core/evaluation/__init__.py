@@ -1,1 +1,1 @@
-"""Measured retrieval quality."""
+"""Measures of retrieval, gates and answers."""

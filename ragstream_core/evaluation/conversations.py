@@ -11,8 +11,8 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
-from ragstream_core.history.records import Turn
 
 METRICS = ("R@10", "MRR", "nDCG@10", "MRR@10")
 ADVERSARIAL = 5

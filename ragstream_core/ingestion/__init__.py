@@ -1,1 +1,1 @@
-"""From files to index rows: scan, read, diff, stage, commit; storage stands behind a port."""
+"""From files to rows of an index."""

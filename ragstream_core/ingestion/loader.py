@@ -2,25 +2,198 @@
 
 Spans refer to the text of a document: the decoded text as it stands, the pages of a PDF joined by
 form feeds, or the Markdown an Office file was converted to; with secrets redacted if so set.
+
+How bytes become text (R-034): a byte order mark decides, else strict UTF-8, else a fallback.
+
+The fallback is what the user declared, never a guess; without one the file is skipped.
+
+The bytes of one file into the pages of one document, by type, with secrets looked for.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from ragstream_core.errors import FileChanging
-from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.ingestion.file_types import decode_name, file_type, kind_of
 from ragstream_core.ingestion.manifest import FileEntry
-from ragstream_core.ingestion.names import decode_name
-from ragstream_core.ingestion.parsers.engines import is_current
-from ragstream_core.ingestion.reading import DEFAULT_READING, Page, Reading, read_content
+from ragstream_core.ingestion.parsers import engines
+from ragstream_core.ingestion.parsers.engines import (
+    DEFAULT_LIMITS,
+    PAGE_BREAK,
+    Limits,
+    Parsed,
+    is_current,
+)
+from ragstream_core.ingestion.parsers.sandbox import parse
 from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, Signature, scan, signature_of
+from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
+
+_CONTROLS = bytes(c for c in [*range(32), 127] if c not in b"\t\n\v\f\r\x1b")
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def decode(data: bytes, *, fallback: str = "") -> tuple[str | None, str]:
+    """Decode the bytes of a text file.
+
+    Args:
+        data: The whole file.
+        fallback: Encoding of files that are neither marked nor UTF-8; empty: there is none.
+
+    Returns:
+        The text and how it was decoded, or None and the reason why it is no text.
+    """
+    mark, encoding = next(((m, e) for m, e in _BOMS if data.startswith(m)), (b"", "utf-8"))
+    if not mark and b"\0" in data:
+        return None, "binary: holds NUL"
+    note = encoding
+    try:
+        text = data[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        if mark or not fallback:
+            where = error.start + len(mark)
+            return None, f"not {encoding}: undecodable byte at offset {where}"
+        text, note = _declared(data, fallback)
+    plain = data if note == "utf-8" else text.encode("utf-8")
+    if b"\0" in plain:
+        return None, "binary: holds NUL"
+    if len(plain) - len(plain.translate(None, _CONTROLS)) > len(plain) * 0.10:
+        return None, "binary: more than 10 % control characters"
+    return text, note
+
+
+def _declared(data: bytes, encoding: str) -> tuple[str, str]:
+    text = data.decode(encoding, "replace")
+    try:
+        data.decode(encoding)
+        replaced = 0
+    except UnicodeDecodeError:
+        replaced = text.count("\N{REPLACEMENT CHARACTER}")
+    return text, f"{encoding} (declared fallback), {replaced} characters replaced"
+
+
+MAX_TEXT_BYTES = 20_000_000
+MAX_PARSED_BYTES = 100_000_000
+
+SecretsMode = Literal["warn", "skip", "redact", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read.
+
+    Attributes:
+        max_text_bytes: Larger text and code files are refused before they are read.
+        max_parsed_bytes: Likewise PDF and Office files.
+        fallback_encoding: Encoding of what is neither marked nor UTF-8; empty: skip it.
+        secrets: ``warn``: name the place; ``skip`` the file; ``redact`` the secret; ``off``.
+        limits: What the parsing of one PDF or Office file may cost.
+    """
+
+    max_text_bytes: int = MAX_TEXT_BYTES
+    max_parsed_bytes: int = MAX_PARSED_BYTES
+    fallback_encoding: str = ""
+    secrets: SecretsMode = "warn"
+    limits: Limits = DEFAULT_LIMITS
+
+    def max_bytes(self, file_type: str) -> int:
+        """Return the largest size of a file of a type."""
+        parsed = kind_of(file_type) in ("pdf", "office")
+        return self.max_parsed_bytes if parsed else self.max_text_bytes
+
+
+DEFAULT_READING = Reading()
+
+
+class Page(NamedTuple):
+    """One page of a document's text: ``text[start:end]``; number 0 where there are no pages."""
+
+    number: int
+    start: int
+    end: int
+
+
+class Content(NamedTuple):
+    """What a file holds.
+
+    Attributes:
+        text: All pages with `PAGE_BREAK` between them; None where the file is skipped.
+        pages: Where each page lies in the text.
+        syntax: File type whose rules the text follows: converted files are Markdown.
+        note: How it was read, or why it is skipped; ends in the tag of its engines.
+        secrets: KIND and line of what seems to be a secret.
+    """
+
+    text: str | None
+    pages: tuple[Page, ...] = ()
+    syntax: str = ""
+    note: str = ""
+    secrets: tuple[str, ...] = ()
+
+
+def read_content(data: bytes, *, file_type: str, reading: Reading) -> Content:
+    """Turn bytes into text.
+
+    Args:
+        data: The whole file.
+        file_type: Its type, e.g. ``md``.
+        reading: Settings.
+
+    Raises:
+        OSError: No child process or temporary file can be made.
+    """
+    parsed = _parsed(data, file_type, reading)
+    if parsed.pages is None:
+        return Content(None, note=engines.tagged(parsed.note, file_type))
+    pages, note, secrets = parsed.pages, parsed.note, list[str]()
+    if reading.secrets != "off":
+        pages, secrets = _without_secrets(pages, redacting=reading.secrets == "redact")
+    if secrets and reading.secrets == "skip":
+        reason = engines.tagged(f"may hold secrets: {phrase(secrets)}", file_type)
+        return Content(None, note=reason, secrets=tuple(secrets))
+    if secrets:
+        done = "redacted" if reading.secrets == "redact" else "may hold secrets"
+        note = f"{note}; {done}: {phrase(secrets)}"
+    places, at = [], 0
+    for number, text in pages:
+        places.append(Page(number, at, at + len(text)))
+        at += len(text) + len(PAGE_BREAK)
+    joined = PAGE_BREAK.join(text for _, text in pages)
+    syntax = "md" if kind_of(file_type) == "office" else file_type
+    return Content(joined, tuple(places), syntax, engines.tagged(note, file_type), tuple(secrets))
+
+
+def _parsed(data: bytes, file_type: str, reading: Reading) -> Parsed:
+    if kind_of(file_type) in ("pdf", "office"):
+        return parse(data, file_type=file_type, limits=reading.limits)
+    text, note = decode(data, fallback=reading.fallback_encoding)
+    return Parsed(None if text is None else ((0, text),), note)
+
+
+def _without_secrets(
+    pages: tuple[tuple[int, str], ...], *, redacting: bool
+) -> tuple[tuple[tuple[int, str], ...], list[str]]:
+    kept, described = [], list[str]()
+    for number, text in pages:
+        findings = find_secrets(text)
+        described += describe(findings, page=number)
+        kept.append((number, redact(text, findings) if redacting and findings else text))
+    return tuple(kept), described
+
 
 READ_ATTEMPTS = 3
 _TICK_NS = 50_000_000  # several file-system clock ticks: a write within one leaves the same mtime

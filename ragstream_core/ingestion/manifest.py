@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ragstream_core.atomic import replace_text
 from ragstream_core.ingestion.parsers.engines import untagged
+from ragstream_core.platform.files import replace_text
 
 MANIFEST_NAME = "file_manifest.json"
 MANIFEST_VERSION = 1

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragstream_core.atomic import replace_text
 from ragstream_core.errors import Refused, UsageError
+from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import sha256_hex
 
 FOLDER = "imported"

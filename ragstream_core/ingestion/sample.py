@@ -13,12 +13,11 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragstream_core.chunking.words import about_tokens
-from ragstream_core.ingestion.file_types import file_type
+from ragstream_core.ingestion.file_types import decode_name, file_type
 from ragstream_core.ingestion.loader import open_beneath
-from ragstream_core.ingestion.names import decode_name
 from ragstream_core.ingestion.parsers.html_peek import shown_text
 from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
+from ragstream_core.text.tokenizer import about_tokens
 
 FILES, BYTES = 24, 1_200_000
 """Most files of a type, and most bytes of all types together; of PDF below."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import UnknownProject
-from ragstream_core.ingestion.file_types import TYPES, denied, file_type
-from ragstream_core.ingestion.names import encode_name
+from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules

@@ -15,9 +15,9 @@ from ragstream_core.ingestion.index_store import ChunkRow, IndexStore, TextRow
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.chunker import ChunkPiece
     from ragstream_core.ingestion.loader import Document
     from ragstream_core.ports import Embedder
+    from ragstream_core.text.chunker import ChunkPiece
 
 BATCH_TEXTS = 256
 
@@ -26,7 +26,7 @@ PhaseProgress = Callable[[str, int, int], None]
 
 
 class DocumentChunker(Protocol):
-    """What cuts documents; `ragstream_core.ingestion.chunker.Chunker` is the real one."""
+    """What cuts documents; `ragstream_core.text.chunker.Chunker` is the real one."""
 
     @property
     def version(self) -> str:
@@ -157,7 +157,7 @@ class Stager:
         return len(broken)
 
     def _record(self, limit: int) -> None:
-        from ragstream_core.terms import term_blob
+        from ragstream_core.text.terms import term_blob
 
         batch = {h: self._waiting[h] for h in list(self._waiting)[:limit]}
         total = round((self.embedded + len(self._waiting)) / max(self._share, 1e-3))

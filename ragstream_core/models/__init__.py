@@ -1,1 +1,1 @@
-"""Adapters of optional models: language models behind endpoints, cross-encoders."""
+"""Models and where they come from: the hub, downloads and token counters."""

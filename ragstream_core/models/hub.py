@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from ragstream_core.endpoints.address import host_of
 from ragstream_core.errors import OperationFailed, RagstreamError, Refused, UsageError
+from ragstream_core.platform.endpoint import host_of
 
 STORES = (".huggingface.co", ".hf.co")
 """Where the hub itself sends downloads to: its own hosts, over https."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ragstream_core.records.chunk import Chunk
-from ragstream_core.records.decision import Decision, decision_from, decision_row
-from ragstream_core.records.retrieval import Citation, Hit
+from ragstream_core.records.chunk import Chunk, Citation, Hit
 from ragstream_core.records.super_prompt import (
     BODY_DEFAULTS,
     BODY_KEYS,
     STAGES,
+    Decision,
     SuperPrompt,
+    decision_from,
+    decision_row,
     evolve,
     from_json,
     to_json,

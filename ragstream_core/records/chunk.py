@@ -1,10 +1,14 @@
-"""`Chunk`: the immutable piece of a source text that a prompt can quote (R-123…R-126)."""
+"""`Hit` and `Citation`: what a search returns and what an answer points at.
+
+`Chunk`: the immutable piece of a source text that a prompt can quote (R-123…R-126).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +31,44 @@ class Chunk:
     snippet: str
     span: tuple[int, int]
     meta: Mapping[str, Any]
+
+
+class Hit(NamedTuple):
+    """A candidate with its scores.
+
+    Attributes:
+        chunk_id: Canonical chunk id.
+        score: The fused ranking score in [0, 1], rounded to 6 digits.
+        cosine: Absolute LogAvgExp cosine over the query pieces in [-1, 1]; never scaled.
+        best_cosine: Largest cosine over the query pieces in [-1, 1]; what the gate looks at.
+        bm25: Absolute BM25 score of the whole query, ≥ 0.
+        scores: Scaled parts, e.g. ``dense``, ``lexical``, ``a``, ``b``.
+        piece_cosines: Cosine with each query piece, in their order.
+    """
+
+    chunk_id: str
+    score: float
+    cosine: float
+    best_cosine: float
+    bm25: float
+    scores: Mapping[str, float] = MappingProxyType({})
+    piece_cosines: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where a quoted sentence comes from.
+
+    Attributes:
+        short_id: Citation id issued for one prompt, hex digits.
+        chunk_id: Canonical chunk id.
+        source: Path relative to the project.
+        snippet: First 200 characters of the chunk.
+        page_number: 1-based page, 0 for text files.
+    """
+
+    short_id: str
+    chunk_id: str
+    source: str
+    snippet: str
+    page_number: int

@@ -1,1 +1,1 @@
-"""From query pieces to ranked candidates: dense and lexical lists, fusion, late interaction."""
+"""Candidates for a prompt: dense and lexical lists over pinned generations."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragstream_core.scoring import propose, scale, top
+from ragstream_core.retrieval.scoring import propose, scale, top
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]

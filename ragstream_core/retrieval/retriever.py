@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ragstream_core.errors import ModelMismatch
-from ragstream_core.lexical import K3, Bm25
 from ragstream_core.ports import Embedder, IndexView
 from ragstream_core.records import Hit
 from ragstream_core.retrieval.lists import (
@@ -25,11 +24,9 @@ from ragstream_core.retrieval.lists import (
     proposal,
     signal_list,
 )
-from ragstream_core.retrieval.mixing import weight_of_whole
-from ragstream_core.retrieval.past import Past
 from ragstream_core.retrieval.proposers import Proposer, narrowed
-from ragstream_core.retrieval.rows import Rows, rows_of
-from ragstream_core.scoring import (
+from ragstream_core.retrieval.rows import Past, Rows, rows_of
+from ragstream_core.retrieval.scoring import (
     DIGITS,
     approximate_log_avg_exp,
     convex,
@@ -38,8 +35,10 @@ from ragstream_core.scoring import (
     reciprocal_rank,
     scale,
     top,
+    weight_of_whole,
 )
-from ragstream_core.terms import terms
+from ragstream_core.text.bm25 import K3, Bm25
+from ragstream_core.text.terms import terms
 
 F64 = npt.NDArray[np.float64]
 F32 = npt.NDArray[np.float32]

@@ -23,7 +23,6 @@ from ragstream_core.settings.prompts import (
     RerankConfig,
     RetrievalConfig,
 )
-from ragstream_core.settings.section import Section
 from ragstream_core.settings.services import (
     DagsterConfig,
     DebugConfig,
@@ -34,6 +33,7 @@ from ragstream_core.settings.services import (
     PageConfig,
     ProviderConfig,
 )
+from ragstream_core.settings.values import Section
 
 
 class Settings(Section):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ragstream_core.settings.section import Names, Section
+from ragstream_core.settings.values import Names, Section
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 

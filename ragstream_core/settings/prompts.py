@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ragstream_core.settings.persona import Template, Voice
-from ragstream_core.settings.section import Names, Section
-from ragstream_core.settings.wording import Wording
+from ragstream_core.settings.persona import Template, Voice, Wording
+from ragstream_core.settings.values import Names, Section
 
 MS_MARCO = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 NLI = "cross-encoder/nli-MiniLM2-L6-H768"

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from ragstream_core.settings.section import Names, Section
+from ragstream_core.settings.values import Names, Section
 
 
 class ProviderConfig(Section):

@@ -1,1 +1,1 @@
-"""The weather tool: two fixed hosts, checked answers, analytics; no stage of a prompt calls it."""
+"""The weather tool; no stage of a prompt knows it."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragstream_core.endpoints.address import Endpoint
-from ragstream_core.endpoints.attempts import Fault, Kind
 from ragstream_core.errors import RagstreamError
+from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.http import Fault, Kind
 from ragstream_core.ports import ChatModel
-from ragstream_core.weather import analytics, model_words, words
+from ragstream_core.weather import analytics, words
+from ragstream_core.weather import words as weather_words
 from ragstream_core.weather.open_meteo import OpenMeteo
 from ragstream_core.weather.records import (
     MAX_ALTERNATIVES,
@@ -107,7 +108,9 @@ class WeatherTool:
         if self._model is None or found.place is None or found.overall is None:
             return found
         try:
-            text, by = model_words.explain(self._model, found.place, found.daily, found.overall)
+            text, by = weather_words.explain_with_model(
+                self._model, found.place, found.daily, found.overall
+            )
         except RagstreamError as error:
             why = f"no explanation by the language model: {error.message}"
         except Exception as error:  # a provider is anybody's code

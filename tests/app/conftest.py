@@ -59,10 +59,10 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pat
     monkeypatch.setenv("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
     monkeypatch.setenv("COLUMNS", "100")
     # a click of a test is through when the page is drawn again
-    monkeypatch.setattr("ragstream_app.jobs.presses.PATIENCE_S", 60.0)
+    monkeypatch.setattr("ragstream_app.page.jobs.presses.PATIENCE_S", 60.0)
     monkeypatch.chdir(tmp_path)
     yield root
-    written = sys.modules.get("ragstream_assets.recording.writer")
+    written = sys.modules.get("ragstream_assets.recorder.writer")
     assert written is None or written.writer.flush(240)  # a run is written while nobody waits
 
 
@@ -93,7 +93,7 @@ def settled(indexed: Path, run) -> Path:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]):
     """Run a command in this process; return exit code, stdout, stderr."""
-    from ragstream_app.cli import main
+    from ragstream_app.cli.main import main
 
     def call(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -139,7 +139,7 @@ def spawn():
 
     def call(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, *(["-c", code] if code else ["-m", "ragstream_app.cli"]), *words],
+            [sys.executable, *(["-c", code] if code else ["-m", "ragstream_app.cli.main"]), *words],
             capture_output=True,
             text=True,
             timeout=120,

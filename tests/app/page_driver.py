@@ -7,10 +7,10 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from ragstream_app.desk import Desk
+from ragstream_app.page.prompt_session import Desk
 
 ROOT = Path(__file__).parents[2]
-PAGE = str(ROOT / "ragstream_app" / "page.py")
+PAGE = str(ROOT / "ragstream_app" / "page" / "main.py")
 QUESTION = "How does the exact file lock restrict a prompt?"
 
 

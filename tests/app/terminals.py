@@ -33,7 +33,7 @@ class Terminal:
         ours, theirs = pty.openpty()
         path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ragstream_app.cli", *words],
+            [sys.executable, "-m", "ragstream_app.cli.main", *words],
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
             preexec_fn=_heeds_interrupts,
             env={**os.environ, "PYTHONPATH": path, "TERM": "xterm-256color", "COLUMNS": "100",

@@ -225,7 +225,7 @@ def test_over_http_an_error_never_repeats_the_key_and_loses_no_question(
 def test_a_process_killed_while_the_answer_comes_loses_no_question(run, server, indexed):
     server.answers[:] = [events(event("To the files "), *[event("and ")] * 600, pause_s=0.1)]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    words = [sys.executable, "-m", "ragstream_app.cli", "ask", QUESTION, "-p", "manual"]
+    words = [sys.executable, "-m", "ragstream_app.cli.main", "ask", QUESTION, "-p", "manual"]
     slow = {"PYTHONPATH": path, "RAGSTREAM_PROVIDER__BUDGET_S": "120"}  # nothing else ends it
     with subprocess.Popen(
         words, env={**os.environ, **slow}, stdout=subprocess.PIPE, text=True

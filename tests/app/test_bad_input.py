@@ -166,7 +166,7 @@ def test_stale_refuse_leaves_with_3_and_warn_says_so(indexed, run):
 
 
 def test_unexpected_errors_are_one_line_unless_asked(data, run, monkeypatch):
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
     def explode(self, project):
         raise ZeroDivisionError("seven\nlines of it")
@@ -179,7 +179,7 @@ def test_unexpected_errors_are_one_line_unless_asked(data, run, monkeypatch):
 
 
 def test_interrupt_ends_with_130(data, run, monkeypatch):
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
     def interrupt(self, project):
         raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.terminals import LIMIT_S, Terminal
 from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
@@ -45,7 +45,7 @@ def endless(handler):
 def command():
     """The chat in a process of its own, and the environment it needs."""
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    words = [sys.executable, "-m", "ragstream_app.cli", "chat", "-p", "manual"]
+    words = [sys.executable, "-m", "ragstream_app.cli.main", "chat", "-p", "manual"]
     return words, {**os.environ, "PYTHONPATH": path}
 
 
@@ -345,7 +345,7 @@ def test_what_no_question_could_be_asked_with_is_refused_at_once(indexed, run, w
 
 def test_a_run_in_dagster_is_left_by_each_question(indexed, server, monkeypatch, piped):
     from ragstream_assets.instance import drop_instances, instance_of
-    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.wiring.workspace import open_workspace
 
     server.answers = [said("Yes, it is so.")]
     monkeypatch.setenv("DAGSTER_HOME", "")
@@ -395,7 +395,7 @@ def test_memory_is_off_unless_it_is_asked_for(indexed, server, piped):
 
 
 def test_a_chat_without_a_profile_has_the_settings_as_they_are(indexed, server, piped):
-    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.wiring.workspace import open_workspace
 
     server.answers = [cites]
     (answer,) = objects(piped([QUESTION], "-p", "manual", "--json", "--task", "none"))
@@ -404,7 +404,7 @@ def test_a_chat_without_a_profile_has_the_settings_as_they_are(indexed, server, 
 
 
 def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server, piped):
-    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.wiring.workspace import open_workspace
 
     server.answers = [cites]
     flags = ("--enable-memory", "--memory-max-tokens", "77", "--memory-max-chars", "900",

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ragstream_app.chatting.models import picked
-from ragstream_app.chatting.terminal import AnswerMarkdown, Coming
-from ragstream_app.explain_text import print_explained
+from ragstream_app.cli.chat.model_choice import picked
+from ragstream_app.cli.chat.screens import AnswerMarkdown, Coming
+from ragstream_app.output.explain import print_explained
 from tests.app.hostile_answers import PAYLOADS
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.stores.index_export import decode
+from ragstream_core.index.export import decode
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 
@@ -219,7 +219,7 @@ def test_doctor_names_the_command_for_a_better_reranker(data, run, monkeypatch):
 
 @pytest.mark.parametrize("text", ["\x1b[31mred", "bell\x07", "\u202ereversed"])
 def test_control_characters_do_not_reach_the_terminal(text):
-    from ragstream_app.rendering import printable
+    from ragstream_app.output.tables import printable
 
     shown = printable(text)
     assert shown.isprintable() and len(shown) == len(text)
@@ -308,7 +308,7 @@ def test_an_export_is_written_whole_and_replaces_nothing_unasked(indexed, run, m
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:
-        disk.setattr("ragstream_core.build.inspecting.exporting.replace_bytes", full)
+        disk.setattr("ragstream_core.services.inspect_index.replace_bytes", full)
         code, _, err = run("index", "export", "manual", "--force")
     assert code == 1 and "No space left" in err and Path("manual.arrow").read_text() == "mine"
     assert run("index", "export", "manual", "--force")[0] == 0

@@ -98,7 +98,7 @@ def test_a_link_to_nowhere_leads_to_a_new_private_file(indexed, run, tmp_path):
 
 
 def test_a_file_that_comes_up_meanwhile_stays(indexed, run, tmp_path, monkeypatch):
-    from ragstream_app import delivery
+    from ragstream_app.output import delivery
 
     out = tmp_path / "late.md"
     monkeypatch.setattr(delivery.Target, "check", lambda self: out.write_text("theirs"))

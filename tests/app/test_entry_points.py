@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from ragstream_app.cli import app
+from ragstream_app.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 TABLE = (ROOT / "data/doc_raw/handbook/command-line.md").read_text(encoding="utf-8")
@@ -68,4 +68,4 @@ def test_there_is_one_console():
         for path in sorted((ROOT / "ragstream_app").rglob("*.py"))
         if re.search(r"(?<!def )\bConsole\(", path.read_text(encoding="utf-8"))
     ]
-    assert making == ["console.py"]
+    assert making == ["session.py"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.build.history import erasing as history_erasing
+from ragstream_core.services import erase_turns
 
 CANARY = "The umbrella marzipan cathedral is what the vault is opened with, says Quatermain."
 
@@ -82,7 +82,7 @@ def test_a_clearing_that_was_killed_is_finished_by_the_next(spoken, run, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(history_erasing.Erasing, "_bury", killed)
+        patch.setattr(erase_turns.Erasing, "_bury", killed)
         assert run("history", "clear", "--session", "s1", "--yes")[0] != 0
     assert len(holders(spoken)) >= 4
     assert run(*by)[0] == 0

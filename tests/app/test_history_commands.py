@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.history.journal import Journal
+from ragstream_core.conversations.journal.journal import Journal
 
 SAID = ("--user", "Which port has the page?", "--assistant", "8503.")
 
@@ -94,7 +94,7 @@ def test_persist_off_is_a_refusal(environment, run, monkeypatch):
 
 def test_killed_after_its_word_the_turn_is_there(environment, tmp_path):
     """Exit 0 comes after the sync: whatever happens next, the turn is read."""
-    command = [sys.executable, "-m", "ragstream_app.cli", "history", "append", *SAID, "--json"]
+    command = [sys.executable, "-m", "ragstream_app.cli.main", "history", "append", *SAID, "--json"]
     root = str(Path(__file__).parents[2])
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path,
@@ -256,7 +256,7 @@ def test_check_names_damage(environment, run):
 
 def test_append_starts_without_heavy_imports(environment, tmp_path):
     code = (
-        "import sys; from ragstream_app.cli import main; "
+        "import sys; from ragstream_app.cli.main import main; "
         "assert main(['history', 'append', '--user', 'q', '--assistant', 'a']) == 0; "
         "assert main(['history', 'show', '--all']) == 0; "
         "heavy = {'torch', 'chromadb', 'dagster', 'pandas', 'pyarrow', 'numpy'}; "

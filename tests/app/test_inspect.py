@@ -10,15 +10,15 @@ import sqlite3
 
 import pytest
 
-from ragstream_app.inspect_text import print_neighbours
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn, journal
-from ragstream_core.build.inspecting import maps
-from ragstream_core.build.workspace import open_workspace
+from ragstream_app.output.inspect import print_neighbours
+from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.errors import GenerationGone
-from ragstream_core.history.records import Cleared, Turn
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.view import forget_views
+from ragstream_core.services import chunk_maps
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.journal import append_turn, journal
+from ragstream_core.wiring.workspace import open_workspace
 
 CANARY = "The umbrella of the cathedral is made of marzipan, says the sexton."
 
@@ -206,16 +206,16 @@ def test_conversations_are_on_the_map_until_they_are_cleared(indexed, run, tmp_p
     assert code == 0 and "cannot reach it" in err and "conversation" in said
     turns = [row for row in table(out) if row["project"] == "conversation"]
     assert len(turns) >= 3 and sum(CANARY in row["text"] for row in turns) == 3
-    request = maps.MapRequest(("manual",), history=True, method="pca")
-    found, state = maps.draw(space, request), maps.state(space, request)
+    request = chunk_maps.MapRequest(("manual",), history=True, method="pca")
+    found, state = chunk_maps.draw(space, request), chunk_maps.state(space, request)
     near = ("index", "neighbors", "manual", "--history", "--chunk", "guide/locks.md", "--k", "99")
     assert CANARY in json.loads(json.dumps(run(*near, "--json")[1]))
     clear(space, everything=True)
     forget_views()
     with pytest.raises(GenerationGone):
-        list(maps.texts(space, found))
+        list(chunk_maps.texts(space, found))
     with pytest.raises(GenerationGone):
-        maps.state(space, request)
+        chunk_maps.state(space, request)
     code, _, err = run("index", "neighbors", "manual", "--history")
     assert code == 1 and "no turn is embedded" in err
     assert state not in ("", None)
@@ -223,18 +223,18 @@ def test_conversations_are_on_the_map_until_they_are_cleared(indexed, run, tmp_p
 
 def test_turns_hidden_by_a_clearing_that_was_killed_are_shown_nowhere(indexed, run):
     space = talk()
-    request = maps.MapRequest(("manual",), history=True, method="pca")
-    found, state = maps.draw(space, request), maps.state(space, request)
+    request = chunk_maps.MapRequest(("manual",), history=True, method="pca")
+    found, state = chunk_maps.draw(space, request), chunk_maps.state(space, request)
     (first,) = [e for e in journal(space).entries() if e.seq == 1]
     gone = [p for p in found.places if p.path == "talks/1"]
     assert isinstance(first.record, Turn) and gone
     journal(space).append([Cleared("c", "2026-10-09T10:00:00+02:00", ((1, 1),), "range", turns=1)])
     forget_views()
-    assert maps.state(space, request) != state
-    shown = {place.chunk_id for place in maps.draw(space, request).places}
+    assert chunk_maps.state(space, request) != state
+    shown = {place.chunk_id for place in chunk_maps.draw(space, request).places}
     assert shown == {p.chunk_id for p in found.places} - {p.chunk_id for p in gone}
     with pytest.raises(GenerationGone):
-        list(maps.texts(space, found))
+        list(chunk_maps.texts(space, found))
     near = ("index", "neighbors", "--history", "--json", "--k", "99")
     assert json.loads(run(*near, "--chunk", gone[0].chunk_id)[1]) == []
     assert f"{CANARY} 0" not in run(*near)[1] and f"{CANARY} 1" in run(*near)[1]
@@ -242,12 +242,12 @@ def test_turns_hidden_by_a_clearing_that_was_killed_are_shown_nowhere(indexed, r
 
 def test_a_map_knows_when_its_project_changed(indexed, run):
     space = open_workspace()
-    request = maps.MapRequest(("manual",), method="pca")
-    before = maps.state(space, request)
-    assert before == maps.state(space, request)
+    request = chunk_maps.MapRequest(("manual",), method="pca")
+    before = chunk_maps.state(space, request)
+    assert before == chunk_maps.state(space, request)
     (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nA new file.\n")
     assert run("ingest", "manual")[0] == 0
-    assert maps.state(space, request) != before
+    assert chunk_maps.state(space, request) != before
 
 
 HEAD = re.compile(r"^\[source: (?P<path>\S+)#(?P<n>\d+) \| score: -?\d\.\d{3}\]$", re.MULTILINE)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.desk import Desk, press, press_all
-from ragstream_app.jobs import presses as jobs
-from ragstream_core.build.workspace import Workspace, open_workspace
+from ragstream_app.page.jobs import presses as jobs_presses
+from ragstream_app.page.prompt_session import Desk, press, press_all
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.orchestration import chain
-from ragstream_core.orchestration.chain import BUTTONS, OPS, RERUN, ops_of
-from ragstream_core.orchestration.inputs import PromptRequest, inputs_of
+from ragstream_core.prompts import chain
+from ragstream_core.prompts.chain import BUTTONS, OPS, RERUN, ops_of
+from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import evolve
+from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 REQUEST = PromptRequest(QUESTION, ("manual",))
@@ -60,9 +60,9 @@ def all_runs(space):
 
 def test_a_press_while_one_is_at_work_gives_that_one(space, held):
     desk = Desk()
-    job = jobs.start(desk, "Run all", REQUEST, space, fresh=True)
-    assert jobs.start(desk, "Run all", REQUEST, space, fresh=True) is job
-    assert jobs.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
+    job = jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True)
+    assert jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True) is job
+    assert jobs_presses.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
     with pytest.raises(TimeoutError):
         job.result(0.01)
     while job.stage != "retrieval":
@@ -73,13 +73,13 @@ def test_a_press_while_one_is_at_work_gives_that_one(space, held):
     job.result(WAIT_S)
     assert (job.done, job.fraction, job.stage, job.error) == (True, 1.0, "", None)
     assert list(desk.steps) == list(BUTTONS) and job.elapsed_s == job.elapsed_s > 0
-    assert jobs.start(desk, "Prompt Builder", REQUEST, space) is not job
+    assert jobs_presses.start(desk, "Prompt Builder", REQUEST, space) is not job
     desk.job.result(WAIT_S)
 
 
 def test_what_a_stage_raises_comes_out_of_the_result(space):
     desk = Desk()
-    job = jobs.start(desk, "Retrieval", REQUEST, space)
+    job = jobs_presses.start(desk, "Retrieval", REQUEST, space)
     with pytest.raises(UsageError, match="needs PreProcessing first"):
         job.result(WAIT_S)
     assert job.done and isinstance(job.error, UsageError) and desk.steps == {}
@@ -96,7 +96,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
     desk = Desk()
     with monkeypatch.context() as patch:
         patch.setattr(Workspace, "stage", stage)
-        job = jobs.start(desk, "Run all", REQUEST, space, fresh=True)
+        job = jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True)
         with pytest.raises(RagstreamError, match="no more of this"):
             job.result(WAIT_S)
     assert list(desk.steps) == list(BUTTONS[:5]) and desk.next_button == "A4 Condenser"
@@ -167,7 +167,7 @@ def test_from_where_nothing_is_kept_nothing_is_recorded(recording):
         press(mine, button, off, recording)
     from_the_start = Desk()
     press(from_the_start, BUTTONS[0], off, recording)
-    assert jobs.flush(WAIT_S) and from_the_start.last.run_id == ""
+    assert jobs_presses.flush(WAIT_S) and from_the_start.last.run_id == ""
     assert [bool(step.run_id) for step in mine.steps.values()] == [True, False, False]
     assert [run.run_id for run in all_runs(recording)] == [mine.steps[BUTTONS[0]].run_id]
 
@@ -188,7 +188,7 @@ def test_two_tabs_twenty_presses_each(recording):
 
     def work(desk):
         for button in presses:
-            jobs.start(desk, button, REQUEST, recording).result(WAIT_S)
+            jobs_presses.start(desk, button, REQUEST, recording).result(WAIT_S)
 
     threads = [threading.Thread(target=work, args=(desk,), daemon=True) for desk in desks]
     for thread in threads:
@@ -198,7 +198,7 @@ def test_two_tabs_twenty_presses_each(recording):
     assert not any(thread.is_alive() for thread in threads)
     texts = {desk.last.prompt.extras["super_prompt"] for desk in desks}
     assert len(texts) == 1 and len(presses) == 20
-    assert jobs.flush(240)
+    assert jobs_presses.flush(240)
     found = all_runs(recording)
     assert len(found) == 40 and {str(run.status.value) for run in found} == {"SUCCESS"}
     by_desk = [run.tags["ragstream/session"] for run in found]
@@ -210,21 +210,21 @@ def test_two_tabs_twenty_presses_each(recording):
 def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
     before = sorted(tmp_path.rglob("*"))
     desk, space = Desk(), open_workspace(explicit=off)
-    jobs.start(desk, "Run all", REQUEST, space, fresh=True).result(WAIT_S)
-    assert jobs.flush(WAIT_S) and desk.last.run_id == ""
-    jobs.close_stale_runs(space)
-    assert jobs.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
+    jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True).result(WAIT_S)
+    assert jobs_presses.flush(WAIT_S) and desk.last.run_id == ""
+    jobs_presses.close_stale_runs(space)
+    assert jobs_presses.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
     if "history.persist" in off:
         assert sorted(tmp_path.rglob("*")) == before and desk.last.prompt_key == ""
 
 
 KILLED = """
 import os, signal
-from ragstream_app.jobs import presses as jobs
-from ragstream_app.desk import Desk
-from ragstream_assets.recording import runs
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_app.page.jobs import presses as jobs
+from ragstream_app.page.prompt_session import Desk
+from ragstream_assets.recorder import runs
+from ragstream_core.wiring.workspace import open_workspace
+from ragstream_core.prompts.inputs import PromptRequest
 
 desk, space = Desk(), open_workspace()
 with runs.one_run:
@@ -251,7 +251,9 @@ def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
     assert all_runs(recording) == []
     desk = Desk()
     press_all(desk, REQUEST, recording, fresh=True)
-    assert jobs.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [desk.last.run_id]
+    assert jobs_presses.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [
+        desk.last.run_id
+    ]
 
 
 def test_every_button_has_its_ops():
@@ -262,7 +264,7 @@ def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_the
     made, again = Desk(), Desk()
     press_all(made, REQUEST, space, fresh=True)
     assert made.last.answered_at == ""
-    jobs.start(again, "Run all", REQUEST, space).result(WAIT_S)
+    jobs_presses.start(again, "Run all", REQUEST, space).result(WAIT_S)
     assert again.last.answered_at and again.last.prompt_key == made.last.prompt_key
     assert list(again.steps) == list(BUTTONS)
     for button in BUTTONS:

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from typer.core import TyperGroup
 
-from ragstream_app.cli import app
+from ragstream_app.cli.main import app
 from ragstream_core.records.identity import sha256_hex
 
 P = ("-p", "manual")

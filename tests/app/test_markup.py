@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ragstream_app.panels.markup import TAGS, answer_html, literal
+from ragstream_app.output.markup import TAGS, answer_html, literal
 from tests.app.hostile_answers import HOST, PAYLOADS
 
 VOID = {"br", "hr"}

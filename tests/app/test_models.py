@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ragstream_core.embedders import weights
+from ragstream_core.models.embedders import weights
 from tests.hub_server import HubServer
 from tests.unit.embedders.test_fastembed import SOURCE, tiny_export
 from tests.unit.embedders.test_prefixes import BGE

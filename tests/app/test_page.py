@@ -6,9 +6,10 @@ import tomllib
 
 import pytest
 
-from ragstream_app.desk import Desk, press
-from ragstream_app.panels import markup, transparency
-from ragstream_core.orchestration.chain import BUTTONS, ops_of
+from ragstream_app.output import markup
+from ragstream_app.page.panels import transparency
+from ragstream_app.page.prompt_session import Desk, press
+from ragstream_core.prompts.chain import BUTTONS, ops_of
 from tests.app.page_driver import QUESTION, ROOT, area, ask, click, desk, open_page
 
 SEED_ORDER = [
@@ -103,7 +104,7 @@ def test_no_project_is_a_message(page):
 
 
 def test_an_unexpected_error_is_a_message_without_traceback(page, monkeypatch):
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
     def explode(self, request, now=None):
         raise ZeroDivisionError("canary")
@@ -177,7 +178,7 @@ def test_file_names_are_shown_and_not_rendered(name):
 
 def test_documents_are_never_rendered():
     app = ROOT / "ragstream_app"
-    sources = [path.read_text() for path in (app / "page.py", *(app / "panels").rglob("*.py"))]
+    sources = [path.read_text() for path in (app / "page").rglob("*.py")]
     assert len(sources) > 5
     for source in sources:
         for call in ("st.markdown", "st.write", "unsafe_allow_html", "st.caption", "st.latex"):
@@ -185,9 +186,9 @@ def test_documents_are_never_rendered():
 
 
 def test_press_leaves_the_desk_alone_on_an_error(indexed):
-    from ragstream_core.build.workspace import open_workspace
     from ragstream_core.errors import UsageError
-    from ragstream_core.orchestration.inputs import PromptRequest
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.workspace import open_workspace
 
     mine, request = Desk(), PromptRequest(QUESTION, ("manual",))
     with pytest.raises(UsageError, match="needs PreProcessing first"):
@@ -196,8 +197,8 @@ def test_press_leaves_the_desk_alone_on_an_error(indexed):
 
 
 def test_the_page_s_settings_are_the_same_from_us_and_from_the_file(data):
-    from ragstream_app.serving.door import door_of
-    from ragstream_app.serving.page import options
+    from ragstream_app.server.access import door_of
+    from ragstream_app.server.page import options
     from ragstream_core.config import AppConfig
 
     settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
@@ -221,6 +222,6 @@ def test_a_page_open_to_the_network_is_refused(page, address):
 
 
 def test_css_hides_the_chrome_and_is_tight():
-    css = (ROOT / "ragstream_app" / "page.css").read_text()
+    css = (ROOT / "ragstream_app" / "page" / "page.css").read_text()
     assert "stHeader" in css and "display: none" in css and "stToolbar" in css
     assert "block-container" in css and "gap" in css

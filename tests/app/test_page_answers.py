@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ragstream_app.desk import Desk, press_all
-from ragstream_app.jobs.answers import AnswerJob
-from ragstream_app.jobs.streams import STOPPED, StoppableChat
-from ragstream_core.build import answering
-from ragstream_core.build.workspace import open_workspace
+from ragstream_app.answer_stream import STOPPED, StoppableChat
+from ragstream_app.page.jobs.answers import AnswerJob
+from ragstream_app.page.prompt_session import Desk, press_all
 from ragstream_core.errors import ChatBroken
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.chat import ChatDelta
+from ragstream_core.services import ask
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.test_markup import read
 from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
 
-PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page.py")
+PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page" / "main.py")
 QUESTION = "How does the exact file lock restrict a prompt?"
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 LIMIT_S = 30.0
@@ -394,7 +394,7 @@ def prepared(script, **given):
     desk = Desk()
     press_all(desk, PromptRequest(QUESTION, ("manual",), **given), workspace)
     model = ScriptedChat(entries=script)
-    return workspace, answering.prepare(
+    return workspace, ask.prepare(
         workspace, desk.last.prompt, prompt_key=desk.last.prompt_key, model=model
     )
 
@@ -403,7 +403,7 @@ def test_a_job_gives_what_core_gives(indexed):
     workspace, ready = prepared([{"say": "One [source: x, chunk: 00000000] **two**\n\n- three."}])
     mine = AnswerJob(workspace, ready)
     assert mine.wait(LIMIT_S) and mine.error is None
-    theirs = answering.answer(workspace, ready)
+    theirs = ask.answer(workspace, ready)
     assert (mine.answer.text, mine.answer.citations) == (theirs.text, theirs.citations)
     assert mine.text == theirs.text == "".join(mine._pieces)
 
@@ -449,16 +449,16 @@ def test_a_model_whose_answer_was_stopped_is_asked_for_one_more_word_at_most():
 def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, monkeypatch):
     from dagster import AssetKey
 
-    from ragstream_app.jobs import presses as jobs
+    from ragstream_app.page.jobs import presses
     from ragstream_assets.instance import instance_of
-    from ragstream_assets.recording.answer_record import ANSWERS
+    from ragstream_assets.recorder.recorder import ANSWERS
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("DAGSTER_HOME", "")
     server.answers = [said("Only the files.")]
     page = opened()
     finished(click(page, "Send"))
-    assert jobs.flush(60)
+    assert presses.flush(60)
     found = instance_of(open_workspace().data_dir).fetch_observations(AssetKey(ANSWERS), limit=9)
     (row,) = [record.asset_observation.metadata for record in found.records]
     assert row["prompt_run"].value == page.session_state["desk"].last.run_id != ""

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 
-from ragstream_app.jobs.streams import STOPPED
+from ragstream_app.answer_stream import STOPPED
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.page_driver import QUESTION, area, click, control, open_page, run, said
 from tests.app.test_markup import read

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ragstream_app.commands.history_ways import Way
-from ragstream_app.jobs import presses as jobs
-from ragstream_app.jobs.clearing import SAID, ClearingJob, start
-from ragstream_app.jobs.presses import Job
-from ragstream_app.panels.conversation import clearing
-from ragstream_app.panels.conversation import turns as listed
-from ragstream_app.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
-from ragstream_core.build.history import turns
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.erasing import PHASES
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.records import Asked, TagEdit, Turn
+from ragstream_app.output.history_ways import Way
+from ragstream_app.page.jobs import presses
+from ragstream_app.page.jobs.background import SAID, ClearingJob, start
+from ragstream_app.page.jobs.presses import Job
+from ragstream_app.page.panels.conversation import clearing
+from ragstream_app.page.panels.conversation import turns as conversation_turns
+from ragstream_app.page.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
+from ragstream_core.conversations.journal.records import Asked, TagEdit, Turn
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.erase_turns import PHASES
+from ragstream_core.wiring import journal
+from ragstream_core.wiring.workspace import open_workspace
 
-PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page.py")
+PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page" / "main.py")
 QUESTION = "How does the exact file lock restrict a prompt?"
 REPLY = "Only injected files are read.\n\nRetrieval is *skipped*."
 OUTSIDE = "streamlit.runtime.scriptrunner_utils.script_run_context"
@@ -93,7 +93,7 @@ def ask(page, text=QUESTION):
 
 
 def records():
-    return [entry.record for entry in turns.journal(open_workspace()).entries()]
+    return [entry.record for entry in journal.journal(open_workspace()).entries()]
 
 
 def kept():
@@ -190,7 +190,7 @@ def test_with_persist_off_a_whole_chain_and_a_reply_change_no_file(
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", record)
     page = open_page()
     ask(page)
-    assert jobs.flush(60)
+    assert presses.flush(60)
     assert (indexed / "dagster_home").exists() == (record == "dagster")
     reply(page, "Before.", "What was before?")
     widget(page.checkbox, "Persist history").uncheck().run()
@@ -233,7 +233,7 @@ def test_held_turns_are_forgotten_and_are_of_one_tab(open_page):
 
 
 def test_a_page_that_once_failed_forgets_no_choice(page, monkeypatch):
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
     def fail(self):
         raise OSError("no such disk")
@@ -274,17 +274,17 @@ def test_a_tag_edit_is_a_record_of_its_own(page, said):
     _tags_of(page).set_value(["mine"])
     click(page.run(), "Keep tags")
     assert records()[-1].remove == ("GOLD",) and len(records()) == 7
-    assert turns.show(open_workspace(), "first")[1]["tags"] == ["mine"]
+    assert journal.show(open_workspace(), "first")[1]["tags"] == ["mine"]
 
 
 def test_tags_of_an_old_box_overwrite_no_newer_ones(page, said, run):
     page.run()
     chosen_turn(page, 2)
     _tags_of(page).set_value(["mine"]).run()
-    number = next(row for row in turns.show(open_workspace(), "first"))["seq"] + 1
+    number = next(row for row in journal.show(open_workspace(), "first"))["seq"] + 1
     run("history", "tag", str(number), "--add", "SILVER", "--add", "theirs")  # meanwhile
     click(page, "Keep tags")
-    assert set(turns.show(open_workspace(), "first")[1]["tags"]) == {"SILVER", "theirs", "mine"}
+    assert set(journal.show(open_workspace(), "first")[1]["tags"]) == {"SILVER", "theirs", "mine"}
     assert records()[-1].remove == () and records()[-1].add == ("mine",)
     run("history", "tag", str(number), "--remove", "theirs", "--add", "BLUE")
     page.run()
@@ -295,7 +295,7 @@ def test_tags_of_an_old_box_overwrite_no_newer_ones(page, said, run):
     page.run()  # drawn again with a change that is not kept yet
     assert _tags_of(page).value == ["BLUE"]
     click(page, "Keep tags")
-    assert turns.show(open_workspace(), "first")[1]["tags"] == ["BLUE"]
+    assert journal.show(open_workspace(), "first")[1]["tags"] == ["BLUE"]
 
 
 def test_tags_are_not_edited_where_nothing_is_kept(page, said):
@@ -362,7 +362,7 @@ def test_nothing_of_the_decisions_enters_the_history(page):
     ask(page)
     reply(page)
     reasons = {row["reason"] for row in page.session_state.desk.last.prompt.extras["decisions"]}
-    said = json.dumps([turns.show(open_workspace())], ensure_ascii=False)
+    said = json.dumps([journal.show(open_workspace())], ensure_ascii=False)
     assert reasons and not any(reason in said for reason in reasons)
     ask(page, "And what else?")
     recent = page.session_state.desk.last.prompt.recentConversation["body"]
@@ -491,9 +491,9 @@ def test_turns_are_set_aside_and_brought_back(page, said):
     click(page, "Do it")
     page.run()
     assert any("no prompt uses them" in m for m in messages(page))
-    assert all("INACTIVE" in r["tags"] for r in turns.show(open_workspace(), "first"))
+    assert all("INACTIVE" in r["tags"] for r in journal.show(open_workspace(), "first"))
     click(page, "Use inactive turns again")
-    assert not any("INACTIVE" in r["tags"] for r in turns.show(open_workspace()))
+    assert not any("INACTIVE" in r["tags"] for r in journal.show(open_workspace()))
 
 
 def test_a_clearing_says_how_far_it_is(said):
@@ -546,23 +546,26 @@ def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):
     click(page, "Which turns?")
     assert records() == before and any("1 turns would be" in m for m in messages(page))
     click(page, "Bring in")
-    assert turns.show(open_workspace())[3]["tags"] == ["GOLD", "project:manual"]
+    assert journal.show(open_workspace())[3]["tags"] == ["GOLD", "project:manual"]
     click(page, "Undo")
-    assert turns.show(open_workspace())[3]["tags"] == ["GOLD"]
+    assert journal.show(open_workspace())[3]["tags"] == ["GOLD"]
     assert len(records()) == len(before) + 2
 
 
 def test_the_downloads_are_what_the_command_writes(page, said, run):
     for session in ("", "second"):
         options = ("--session", session) if session else ()
-        assert listed._jsonl(session) == run("history", "export", *options)[1]
-        assert listed._markdown(session) == run("history", "export", *options, "--format", "md")[1]
+        assert conversation_turns._jsonl(session) == run("history", "export", *options)[1]
+        assert (
+            conversation_turns._markdown(session)
+            == run("history", "export", *options, "--format", "md")[1]
+        )
     labels = {b.label for b in page.get("download_button")}
     assert {"JSONL", "Markdown"} <= labels
 
 
 def test_an_unanswered_question_has_no_tags(page):
-    turns.append_records(open_workspace(), [Asked("", "a", "", "Anybody there?")])
+    journal.append_records(open_workspace(), [Asked("", "a", "", "Anybody there?")])
     page.run()
     chosen_turn(page, 1)
     assert any("unanswered" in t.value for t in page.text)

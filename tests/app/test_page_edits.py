@@ -8,18 +8,26 @@ import os
 
 import pytest
 
-from ragstream_app.desk import Desk, press, press_all
-from ragstream_app.editing import button_of, edit, revert, values_of
-from ragstream_app.panels import preview, shaper, tokens
-from ragstream_core.build.answering import prepare
-from ragstream_core.build.workspace import open_workspace
+from ragstream_app.page.panels import preview, shaper
+from ragstream_app.page.panels import preview as panels_preview
+from ragstream_app.page.prompt_session import (
+    Desk,
+    button_of,
+    edit,
+    press,
+    press_all,
+    revert,
+    values_of,
+)
 from ragstream_core.errors import UsageError
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.chain import BUTTONS
-from ragstream_core.orchestration.edits import HEADERS, PLACES, SHAPE, value_of
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.reparse import SUPER_PROMPT
-from ragstream_core.prompting.tokens import ScriptTokenCounter
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.chain import BUTTONS
+from ragstream_core.prompts.edits import HEADERS, PLACES, SHAPE, value_of
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.services.ask import prepare
+from ragstream_core.text.tokens import ScriptTokenCounter
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.test_page import QUESTION, area, ask, click, desk, page  # noqa: F401 - a fixture
 
 SHAPER, BUILDER = BUTTONS[1], BUTTONS[-1]
@@ -85,7 +93,7 @@ def test_an_emptied_text_comes_back_with_a_message(finished):
 @pytest.fixture
 def full_disk(monkeypatch):
     """Lets nothing be kept while it is on."""
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
     real, on = Workspace.finish, []
 
@@ -123,14 +131,14 @@ def test_a_text_that_cannot_be_kept_can_be_given_up(finished, full_disk):
 
 
 def test_fields_that_cannot_be_applied_keep_what_was_typed(finished, monkeypatch):
-    from ragstream_core.build import editing
+    from ragstream_core.services import edit_prompt
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     field(finished, "tone").set_value("dry")
     with monkeypatch.context() as patch:
-        patch.setattr(editing, "edit", full)
+        patch.setattr(edit_prompt, "edit", full)
         click(finished, "Apply")
     assert any("No space left" in e.value for e in finished.error)
     assert field(finished, "tone").value == "dry" and list(desk(finished).steps) == list(BUTTONS)
@@ -203,7 +211,7 @@ def test_an_edit_of_the_shaper_says_that_the_edited_text_goes(finished):
 
 
 def test_a_press_that_fails_drops_no_edit(finished, monkeypatch):
-    from ragstream_core.build.workspace import Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
     def explode(self, op, prompt, **more):
         raise ZeroDivisionError("canary")
@@ -269,7 +277,7 @@ def test_every_target_belongs_to_one_button():
 
 @pytest.mark.parametrize("recording", ["none", "dagster"])
 def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
-    from ragstream_app.jobs import presses as jobs
+    from ragstream_app.page.jobs import presses
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", recording)
     space, mine, request = open_workspace(), Desk(), PromptRequest(QUESTION, ("manual",))
@@ -287,7 +295,7 @@ def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
     assert space.replay(record.parent).verdict == "identical"
     revert(mine, BUILDER)
     assert mine.last.prompt_key == record.parent
-    assert jobs.flush(60)
+    assert presses.flush(60)
 
 
 def test_explain_lists_the_edits(finished, run):
@@ -309,16 +317,16 @@ def test_the_tokens_are_those_of_the_edited_text(finished):
     prompt = desk(finished).last.prompt
     saved = before.extras["token_tree"]["total"] - prompt.extras["token_tree"]["total"]
     assert abs(saved - ScriptTokenCounter().count(text[at:end])) <= 10
-    assert len(tokens.by_file(prompt)) == len(tokens.by_file(before)) - 1
+    assert len(panels_preview.by_file(prompt)) == len(panels_preview.by_file(before)) - 1
 
 
 def test_nothing_is_taken_back_under_a_press_at_work(indexed):
-    from ragstream_app.jobs import presses as jobs
+    from ragstream_app.page.jobs import presses
 
     space, mine = open_workspace(), Desk()
     press_all(mine, PromptRequest(QUESTION, ("manual",)), space)
     edit(mine, SHAPER, {"tone": "dry"}, space)
-    steps, mine.job = mine.steps, jobs.Job(BUTTONS[2])
+    steps, mine.job = mine.steps, presses.Job(BUTTONS[2])
     for change in (lambda: revert(mine, SHAPER), lambda: edit(mine, SHAPER, {"tone": "x"}, space)):
         with pytest.raises(UsageError, match="is running"):
             change()

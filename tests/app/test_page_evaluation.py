@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ragstream_app.panels import evaluation as view
-from ragstream_app.panels.chat.asking import VIEW_KEY
+from ragstream_app.page.panels import evaluation
+from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from tests.app.page_driver import click, open_page, run, said
 
 
@@ -20,16 +20,16 @@ def gold(indexed):
 
 def opened():
     page = open_page()
-    page.session_state[VIEW_KEY] = view.NAME
+    page.session_state[VIEW_KEY] = evaluation.NAME
     return run(page)
 
 
 def measured(page, kind):
     """Choose an evaluation, press its button and wait for it."""
-    page.session_state[view.KIND_KEY] = kind
+    page.session_state[evaluation.KIND_KEY] = kind
     run(page)
-    click(page, view.KINDS[kind].press)
-    job = page.session_state[view.JOBS_KEY][kind, "manual"]
+    click(page, evaluation.KINDS[kind].press)
+    job = page.session_state[evaluation.JOBS_KEY][kind, "manual"]
     assert job.wait(60) and not job.problem
     return run(page)
 
@@ -41,7 +41,7 @@ def table(page):
 
 def test_each_evaluation_shows_its_table(gold):
     page = opened()
-    assert not page.dataframe and view.KINDS["Gold questions"].about in said(page)
+    assert not page.dataframe and evaluation.KINDS["Gold questions"].about in said(page)
     ranks = table(measured(page, "Gold questions"))
     assert ranks[["expected", "rank"]].to_numpy().tolist() == [["guide/locks.md", 1]]
     assert "recall@10 1.000" in said(page)
@@ -61,5 +61,5 @@ def test_a_damaged_line_is_named(gold):
     gold.write_text("{}")
     page = opened()
     click(page, "Ask")
-    assert page.session_state[view.JOBS_KEY]["Gold questions", "manual"].wait(60)
+    assert page.session_state[evaluation.JOBS_KEY]["Gold questions", "manual"].wait(60)
     assert any("gold.jsonl:1" in error.value for error in run(page).error)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_app.panels.hints import on_the_page
-from ragstream_core.build.querying import pin
-from ragstream_core.build.workspace import open_workspace
+from ragstream_app.page.panels.shared import on_the_page
 from ragstream_core.errors import RagstreamError
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.prompt_inputs import pin
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, click, control, open_page, run
 
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*\b|ragstream (prompt|ask|ingest)\b")

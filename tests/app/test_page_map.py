@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_app.jobs.maps import draw_in_background
-from ragstream_app.panels import map as view
-from ragstream_app.panels.chat.asking import VIEW_KEY
-from ragstream_core.build.inspecting import maps
-from ragstream_core.build.workspace import open_workspace
+from ragstream_app.page.jobs.background import draw_in_background
+from ragstream_app.page.panels import map
+from ragstream_app.page.panels.chat.ask import VIEW_KEY
+from ragstream_core.services import chunk_maps
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import click, open_page, run
 
 
 @pytest.fixture
 def page(indexed):
     found = open_page()
-    found.session_state[VIEW_KEY] = view.NAME
-    found.session_state[view.METHOD_KEY] = "pca"
+    found.session_state[VIEW_KEY] = map.NAME
+    found.session_state[map.METHOD_KEY] = "pca"
     return run(found)
 
 
 def drawn(page):
     """Press Draw and wait for the map."""
     click(page, "Draw")
-    assert page.session_state[view.JOB_KEY].wait(60)
+    assert page.session_state[map.JOB_KEY].wait(60)
     return run(page)
 
 
@@ -32,13 +32,13 @@ def charts(page):
 
 
 def test_nothing_is_drawn_without_a_click(page):
-    assert view.JOB_KEY not in page.session_state and not charts(page)
+    assert map.JOB_KEY not in page.session_state and not charts(page)
     assert any("each dot is a passage" in text.value for text in page.text)
 
 
 def test_a_press_draws_every_chunk(page):
     drawn(page)
-    job = page.session_state[view.JOB_KEY]
+    job = page.session_state[map.JOB_KEY]
     count = len(open_workspace().view("manual").chunk_ids)
     assert not job.problem
     assert len(job.result.chunks.places) == count == len(job.result.snippets)
@@ -52,7 +52,7 @@ def test_another_view_keeps_the_map_and_spends_nothing_on_it(page):
     page.session_state[VIEW_KEY] = "Prompt"
     run(page)
     assert not [b for b in page.get("download_button") if b.proto.label == "PNG"]
-    page.session_state[VIEW_KEY] = view.NAME
+    page.session_state[VIEW_KEY] = map.NAME
     run(page)
     assert [b for b in page.get("download_button") if b.proto.label == "PNG"]
 
@@ -62,14 +62,14 @@ def test_a_map_goes_with_its_generation(page, indexed):
     (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nA page that came later.\n")
     open_workspace().ingest("manual")
     run(page)
-    assert page.session_state[view.JOB_KEY] is None
+    assert page.session_state[map.JOB_KEY] is None
     assert any("Draw the map again" in info.value for info in page.info)
 
 
 def test_a_failure_is_said_where_the_map_would_be(page, indexed):
     import shutil
 
-    from ragstream_core.stores.view import forget_views
+    from ragstream_core.index.view import forget_views
 
     shutil.rmtree(indexed / "index" / "manual")
     forget_views()
@@ -79,7 +79,7 @@ def test_a_failure_is_said_where_the_map_would_be(page, indexed):
 
 
 def test_a_map_that_is_stopped_ends_and_says_so(indexed):
-    request = maps.MapRequest(("manual",), method="tsne")
+    request = chunk_maps.MapRequest(("manual",), method="tsne")
     job = draw_in_background(open_workspace(), request)
     job.stop()
     assert job.wait(120) and job.result is None and "stopped" in job.problem["message"]
@@ -90,9 +90,9 @@ def test_the_chart_holds_text_and_nothing_that_a_browser_would_fetch(indexed):
     (indexed / "doc_raw" / "manual" / hostile).write_text("# Odd\n\n![p](http://a.example/p.png)\n")
     space = open_workspace()
     space.ingest("manual")
-    found = maps.draw(space, maps.MapRequest(("manual",), method="pca"))
-    texts = [text[:200] for text in maps.texts(space, found)]
-    made = view.chart(found, texts, "file").to_dict()
+    found = chunk_maps.draw(space, chunk_maps.MapRequest(("manual",), method="pca"))
+    texts = [text[:200] for text in chunk_maps.texts(space, found)]
+    made = map.chart(found, texts, "file").to_dict()
     names = {channel["field"] for channel in made["encoding"]["tooltip"]}
     assert names == {"file", "chunk", "passage"}  # `image` and `title` would be more than text
     (rows,) = made["datasets"].values()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.memory.facts import FactMemory
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.records import Turn
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.wiring.facts import FactMemory
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import click, control, open_page, run
 
 SAID = "I'm a project finance analyst at Contoso. Every Friday we review the open incidents."

@@ -9,13 +9,13 @@ import re
 import pytest
 from PIL import Image
 
-from ragstream_core.build.explaining import tracing
-from ragstream_core.build.explaining.pages import has_pages, page_picture
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import InputUnavailable, UnknownProject
+from ragstream_core.ingestion.parsers.engines import Limits
 from ragstream_core.ingestion.parsers.page_image import page_png
-from ragstream_core.ingestion.parsers.port import Limits
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services import trace
+from ragstream_core.services.pages import has_pages, page_picture
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, click, control, desk, open_page, run
 from tests.unit.ingestion.test_documents import pdf_of
 from tests.unit.models.conftest import COUNTED, DONE, STOP, event
@@ -106,7 +106,7 @@ def test_the_trace_of_a_citation_leads_to_the_page(plant, run):
     space = open_workspace()
     pages = {}
     for identifier in made["selection"]:
-        found = tracing.trace(space, identifier, made["prompt_key"])
+        found = trace.trace(space, identifier, made["prompt_key"])
         place = (found["project"], found["path"])
         pages[found["page"]] = page_picture(
             space, *place, sha256=found["sha256"], page=found["page"]

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from ragstream_app.desk import Desk
-from ragstream_app.jobs import presses as jobs
-from ragstream_app.jobs.ingests import IngestJobs
-from ragstream_app.panels import prompt, tokens, transparency
-from ragstream_assets.recording.writer import Recording
-from ragstream_core.build.workspace import Workspace
-from ragstream_core.orchestration.chain import BUTTONS, OPS
-from ragstream_core.orchestration.spending import usage_of
+from ragstream_app.page.jobs import presses
+from ragstream_app.page.jobs.ingests import IngestJobs
+from ragstream_app.page.panels import preview, prompt, transparency
+from ragstream_app.page.prompt_session import Desk
+from ragstream_assets.recorder.writer import Recording
+from ragstream_core.prompts.chain import BUTTONS, OPS
+from ragstream_core.prompts.exchanges import usage_of
+from ragstream_core.wiring.workspace import Workspace
 from tests.app.page_driver import QUESTION, area, ask, click, control, desk, open_page, run, said
 
 
@@ -35,13 +35,13 @@ def slow(monkeypatch):
         return real(self, op, prompt, **more)
 
     monkeypatch.setattr(Workspace, "stage", stage)
-    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(presses, "PATIENCE_S", 0.0)
     yield go, entered
     go.set()
 
 
 def pressed(page):
-    return [b for b in page.button if b.label in (*BUTTONS, jobs.RUN_ALL)]
+    return [b for b in page.button if b.label in (*BUTTONS, presses.RUN_ALL)]
 
 
 def test_a_slow_press_shows_progress_and_a_rerun_attaches_to_it(page, slow):
@@ -52,7 +52,7 @@ def test_a_slow_press_shows_progress_and_a_rerun_attaches_to_it(page, slow):
     assert any(BUTTONS[0] in p.text for p in page.get("progress"))
     for _ in range(3):
         run(page)
-        assert jobs.start(desk(page), "Run all", None, None) is job
+        assert presses.start(desk(page), "Run all", None, None) is job
     assert desk(page).job is job and entered.count(OPS[0]) <= 1
     assert area(page, "Prompt").value == QUESTION
     go.set()
@@ -68,7 +68,7 @@ def test_what_a_slow_press_raises_becomes_a_message(page, monkeypatch):
         raise ZeroDivisionError("canary")
 
     monkeypatch.setattr(Workspace, "stage", explode)
-    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(presses, "PATIENCE_S", 0.0)
     click(ask(page), "PreProcessing")
     desk(page).job.wait(60)
     run(page)
@@ -191,7 +191,7 @@ def test_the_tokens_are_told_by_block_and_by_file(page):
     prompt = desk(page).last.prompt
     tree = prompt.extras["token_tree"]
     assert any(f"{tree['total']:,} of 6,000 tokens" in p.text for p in page.get("progress"))
-    files = dict(tokens.by_file(prompt))
+    files = dict(preview.by_file(prompt))
     chunks = [c for c in prompt.base_context_chunks if c.id in prompt.final_selection_ids]
     assert set(files) == {f"manual/{c.source}" for c in chunks}
     assert list(files.values()) == sorted(files.values(), reverse=True)
@@ -215,7 +215,7 @@ def test_every_recorded_run_leads_to_its_place_in_dagster(indexed, monkeypatch):
     page = open_page()
     for button in BUTTONS[:3]:
         click(ask(page), button)
-    assert jobs.flush(60)
+    assert presses.flush(60)
     steps = desk(page).steps
     rows = transparency.run_rows(steps)
     assert [row["stage"] for row in rows] == list(BUTTONS[:3])
@@ -305,7 +305,7 @@ def test_a_thread_that_cannot_start_leaves_no_press_behind(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refused)
         with pytest.raises(RuntimeError):
-            jobs.start(mine, BUTTONS[0], None, None)
+            presses.start(mine, BUTTONS[0], None, None)
         with pytest.raises(RuntimeError):
             ingests.start(None, "manual")
     assert mine.job is None and ingests.of("manual") is None

@@ -6,16 +6,16 @@ import threading
 
 import pytest
 
-from ragstream_app.desk import Desk, press, press_all
-from ragstream_app.jobs import presses as jobs
-from ragstream_app.jobs.ingests import IngestJobs
-from ragstream_app.panels import projects
-from ragstream_core.build.workspace import Workspace, open_workspace
-from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_app.page.jobs import presses
+from ragstream_app.page.jobs.ingests import IngestJobs
+from ragstream_app.page.panels import projects
+from ragstream_app.page.prompt_session import Desk, press, press_all
 from ragstream_core.errors import Stopped
 from ragstream_core.ingestion.staging import BATCH_TEXTS
-from ragstream_core.orchestration.chain import BUTTONS
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.prompts.chain import BUTTONS
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.workspace import Workspace, open_workspace
 from tests.app.page_driver import ask, click, desk, open_page, run, said
 
 REQUEST = PromptRequest("How does the exact file lock restrict a prompt?", ("manual",))
@@ -49,7 +49,7 @@ def held(monkeypatch):
         return real(self, op, prompt, **more)
 
     monkeypatch.setattr(Workspace, "stage", stage)
-    monkeypatch.setattr(jobs, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(presses, "PATIENCE_S", 0.0)
     yield gate
     gate.go.set()
 
@@ -115,7 +115,7 @@ def test_a_stopped_button_leaves_the_desk_as_it_was(indexed, monkeypatch):
         return real(self, op, prompt, **more)
 
     monkeypatch.setattr(Workspace, "stage", stage)
-    job = jobs.start(mine, "A4 Condenser", REQUEST, space)
+    job = presses.start(mine, "A4 Condenser", REQUEST, space)
     assert gate.reached.wait(WAIT_S)
     job.stop()
     gate.go.set()
@@ -128,7 +128,7 @@ def test_what_is_through_when_the_stop_comes_is_kept(indexed, held):
     space, mine = open_workspace(), Desk()
     for button in BUTTONS[:2]:
         press(mine, button, REQUEST, space)
-    job = jobs.start(mine, "Retrieval", REQUEST, space)  # of one op: there is nothing after it
+    job = presses.start(mine, "Retrieval", REQUEST, space)  # of one op: there is nothing after it
     assert held.reached.wait(WAIT_S)
     job.stop()
     held.go.set()
@@ -142,11 +142,11 @@ def test_the_run_of_a_stopped_press_is_closed(indexed, held, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("DAGSTER_HOME", "")
     mine = Desk()
-    job = jobs.start(mine, "Run all", REQUEST, open_workspace())
+    job = presses.start(mine, "Run all", REQUEST, open_workspace())
     assert held.reached.wait(WAIT_S)
     job.stop()
     held.go.set()
-    assert job.wait(WAIT_S) and jobs.flush(240)
+    assert job.wait(WAIT_S) and presses.flush(240)
     instance = instance_of(indexed)
     (found,) = instance.get_runs()
     assert found.is_finished and not found.is_success
@@ -196,7 +196,7 @@ def test_an_ingest_is_stopped_by_its_button(many, embedding):
 
 def test_what_is_committed_is_not_stopped(data, monkeypatch):
     """A stop that comes after the commit does not hide what the ingest did."""
-    from ragstream_app.jobs.ingests import IngestJob
+    from ragstream_app.page.jobs.ingests import IngestJob
 
     real, seen = IngestJob.report, []
 

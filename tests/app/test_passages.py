@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.build.explaining.passages import AROUND, WIDE, Line, as_text, passage
-from ragstream_core.build.explaining.tracing import citable, trace
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.records.identity import chunk_id, parse_chunk_id, sha256_hex
+from ragstream_core.services.passages import AROUND, WIDE, Line, as_text, passage
+from ragstream_core.services.trace import citable, trace
+from ragstream_core.wiring.workspace import open_workspace
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.desk import Desk, press, press_all
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.embedders.token_cache import TokenVectorCache
-from ragstream_core.orchestration.chain import BUTTONS, OPS
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_app.page.prompt_session import Desk, press, press_all
+from ragstream_core.models.embedders.token_cache import TokenVectorCache
+from ragstream_core.prompts.chain import BUTTONS, OPS
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 
 CANARY = "Zebulon Quatermain"

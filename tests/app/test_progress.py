@@ -4,8 +4,8 @@ import queue
 
 import pytest
 
-from ragstream_app import progress
-from ragstream_app.progress import Pace, duration, ingest_progress
+from ragstream_app.output import progress
+from ragstream_app.output.progress import Pace, duration, ingest_progress
 
 
 @pytest.mark.parametrize(

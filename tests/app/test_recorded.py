@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import pytest
 
-from ragstream_app import asking
-from ragstream_app.desk import Desk, press, press_all
-from ragstream_app.jobs import presses as jobs
-from ragstream_core.orchestration.chain import BUTTONS
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_app import prompt_runner
+from ragstream_app.page.jobs import presses
+from ragstream_app.page.prompt_session import Desk, press, press_all
+from ragstream_core.prompts.chain import BUTTONS
+from ragstream_core.prompts.inputs import PromptRequest
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 
@@ -47,14 +47,14 @@ def test_ingest_and_prompt_leave_runs_and_say_which(recording, run):
 
 
 def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
-    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.wiring.workspace import open_workspace
 
     assert run("ingest", "manual", "--no-record")[0] == 0
     workspace, desk = open_workspace(), Desk()
     request = PromptRequest(QUESTION, ("manual",))
     for button in BUTTONS:
         press(desk, button, request, workspace)
-    assert jobs.flush(60)
+    assert presses.flush(60)
     steps = [desk.steps[button] for button in BUTTONS]
     assert all(step.run_id and not step.notes for step in steps)
     parents = {r.run_id: r.parent_run_id for r in runs(recording)}
@@ -65,13 +65,13 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     press_all(again, request, workspace, fresh=True)
     assert again.last.prompt.extras["super_prompt"] == text
     assert again.last.prompt_key and len(again.steps) == len(BUTTONS)
-    assert jobs.flush(60)
+    assert presses.flush(60)
     (whole,) = {step.run_id for step in again.steps.values()}  # one run, all of its stages
     (recorded,) = [r for r in runs(recording) if r.run_id == whole]
     assert recorded.parent_run_id is None and recorded.tags["ragstream/mode"] == "run"
     assert recorded.tags["ragstream/session"] == again.id != desk.id
     press(again, "ReRanker", request, workspace)
-    assert jobs.flush(60) and list(again.steps) == list(BUTTONS[:4])
+    assert presses.flush(60) and list(again.steps) == list(BUTTONS[:4])
     assert {r.run_id: r.parent_run_id for r in runs(recording)}[again.last.run_id] == whole
     done = steps[BUTTONS.index("ReRanker")].prompt.extras["trail"]
     assert again.last.prompt.extras["trail"] == done
@@ -81,18 +81,18 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
 def test_a_command_answers_first_and_waits_for_its_run_a_while(
     recording, run, monkeypatch, interrupted
 ):
-    from ragstream_assets.recording import runs as running
-    from ragstream_assets.recording.writer import Writer
+    from ragstream_assets.recorder import runs
+    from ragstream_assets.recorder.writer import Writer
 
     assert run("ingest", "manual", "--no-record")[0] == 0
-    monkeypatch.setattr(asking, "QUIET_S", 0.05)
-    monkeypatch.setattr(asking, "PATIENCE_S", 30.0 if interrupted else 0.05)
-    monkeypatch.setattr("ragstream_assets.recording.writer.writer", writer := Writer())
-    monkeypatch.setattr("ragstream_assets.recording.walks.writer", writer)
+    monkeypatch.setattr(prompt_runner, "QUIET_S", 0.05)
+    monkeypatch.setattr(prompt_runner, "PATIENCE_S", 30.0 if interrupted else 0.05)
+    monkeypatch.setattr("ragstream_assets.recorder.writer.writer", writer := Writer())
+    monkeypatch.setattr("ragstream_assets.recorder.chain_run.writer", writer)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
     try:
-        with running.one_run:
+        with runs.one_run:
             if interrupted:
                 timer.start()
             code, out, err = run("prompt", QUESTION, "-p", "manual")

@@ -10,8 +10,8 @@ import io
 import os
 from pathlib import Path
 
-from ragstream_app.cli import main
-from ragstream_app.reference import settings_reference
+from ragstream_app.cli.main import main
+from ragstream_app.output.settings_reference import settings_reference
 from ragstream_core.settings import known_keys
 
 HERE = Path(__file__).parent

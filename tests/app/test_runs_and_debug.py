@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ragstream_core.build import debugging
+from ragstream_core.wiring import debug_log
 
 OLD = 31 * 86_400
 
@@ -21,9 +21,9 @@ def logs(indexed):
 @pytest.fixture(autouse=True)
 def no_command_before():
     """The session of a command lasts as long as its process, which here is that of the tests."""
-    token = debugging._session.set("")
+    token = debug_log._session.set("")
     yield
-    debugging._session.reset(token)
+    debug_log._session.reset(token)
 
 
 def test_a_command_leaves_a_trace_and_prints_the_same(indexed, run, logs, monkeypatch):

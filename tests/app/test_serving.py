@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_app.serving import passwords
-from ragstream_app.serving.door import door_of
-from ragstream_app.serving.ports import HOST, answers
+from ragstream_app.server import access
+from ragstream_app.server.access import door_of
+from ragstream_app.server.processes import HOST, answers
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting
 
@@ -64,8 +64,8 @@ def test_the_network_needs_a_setting_a_password_and_a_name(data, page):
         page["hosts"] = ["Notes.example:8503"]
     with pytest.raises(Refused, match="has no password"):
         door_of(load(**page))
-    path = passwords.password_file(AppConfig.load())
-    passwords.write_password(path, passwords.make_password(SECRET))
+    path = access.password_file(AppConfig.load())
+    access.write_password(path, access.make_password(SECRET))
     door = door_of(load(**page))
     assert door.password is not None and door.password.matches(SECRET)
     assert all(host == host.lower() for host in door.hosts)
@@ -94,10 +94,10 @@ def test_up_refuses_before_it_starts_anything(data, run, monkeypatch):
 @settings(max_examples=8, deadline=None)
 @given(st.text(min_size=12, max_size=40), st.text(max_size=40))
 def test_a_password_matches_itself_alone(text, other):
-    kept = passwords.make_password(text)
+    kept = access.make_password(text)
     assert kept.matches(text)
     assert kept.matches(other) == (other == text)
-    assert passwords.make_password(text).digest != kept.digest, "each has a salt of its own"
+    assert access.make_password(text).digest != kept.digest, "each has a salt of its own"
 
 
 @pytest.mark.parametrize("content", ["", "scrypt", "scrypt zz zz", "md5 00 00", "a b c d", "é"])
@@ -106,11 +106,11 @@ def test_a_damaged_password_file_opens_nothing(tmp_path, content):
     path.write_text(content)
     path.chmod(0o600)
     with pytest.raises(Refused, match="has been altered"):
-        passwords.read_password(path)
+        access.read_password(path)
 
 
 def test_the_command_keeps_a_hash_for_its_owner_alone(data):
-    command = [sys.executable, "-m", "ragstream_app.cli", "password"]
+    command = [sys.executable, "-m", "ragstream_app.cli.main", "password"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
 
     def give(text: str) -> subprocess.CompletedProcess[str]:
@@ -119,13 +119,13 @@ def test_the_command_keeps_a_hash_for_its_owner_alone(data):
         )
 
     assert give("short\n").returncode == 3
-    path = passwords.password_file(AppConfig.load())
+    path = access.password_file(AppConfig.load())
     assert not path.exists()
     done = give(f"{SECRET}\n")
     assert done.returncode == 0, done.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert SECRET not in path.read_text() + done.stdout + done.stderr
-    assert passwords.read_password(path).matches(SECRET)
+    assert access.read_password(path).matches(SECRET)
 
 
 # --- the page itself, as a process ---
@@ -137,7 +137,7 @@ def page_server(**settings_):
     given_ = {f"RAGSTREAM_PAGE__{key.upper()}": str(value) for key, value in settings_.items()}
     env = {**os.environ, "PYTHONPATH": str(ROOT), "RAGSTREAM_PAGE__PORT": str(port), **given_}
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragstream_app.serving.page"],
+        [sys.executable, "-m", "ragstream_app.server.page"],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -204,8 +204,8 @@ def test_foreign_pages_reach_nothing_of_the_page(data):
 
 def test_a_stranger_sees_a_form_and_nothing_else(data):
     data.mkdir(exist_ok=True)
-    path = passwords.password_file(AppConfig.load())
-    passwords.write_password(path, passwords.make_password(SECRET))
+    path = access.password_file(AppConfig.load())
+    access.write_password(path, access.make_password(SECRET))
     with page_server(allow_remote="true", hosts="notes.example") as port:
         own = {"Host": "notes.example", "Origin": "http://notes.example"}
         assert not opens(port, **own)
@@ -233,8 +233,8 @@ def test_guesses_come_one_at_a_time(data):
     from concurrent.futures import ThreadPoolExecutor
 
     data.mkdir(exist_ok=True)
-    path = passwords.password_file(AppConfig.load())
-    passwords.write_password(path, passwords.make_password(SECRET))
+    path = access.password_file(AppConfig.load())
+    access.write_password(path, access.make_password(SECRET))
     with page_server(allow_remote="true", hosts="notes.example") as port:
         own = {"Host": "notes.example", "Origin": "http://notes.example"}
         wrong = urlencode({"password": "not the password"})

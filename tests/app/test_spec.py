@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ragstream_core.documentation import cases, markdown
+from ragstream_core.testspecs import markdown, specification
 
 REQUIREMENTS = """# Vault
 
@@ -49,7 +49,7 @@ def test_json_holds_the_cases_and_the_coverage(vault, run):
         "changed",
     }  # fmt: skip
     for case in found["cases"]:
-        assert cases.case_from(json.dumps(case)).id == case["id"]
+        assert specification.case_from(json.dumps(case)).id == case["id"]
 
 
 def test_both_forms_of_the_file(vault, run, tmp_path):
@@ -57,7 +57,7 @@ def test_both_forms_of_the_file(vault, run, tmp_path):
     assert run("spec", "vault", "--out", str(plain))[0] == 0
     assert run("spec", "vault", "--out", str(raw), "--embed-json")[0] == 0
     assert markdown.embedded_json(plain.read_text()) == []
-    ids = [cases.case_from(one).id for one in markdown.embedded_json(raw.read_text())]
+    ids = [specification.case_from(one).id for one in markdown.embedded_json(raw.read_text())]
     assert ids == ["TC-001", "TC-002"]
     assert plain.stat().st_mode & 0o077 == 0
 

@@ -11,7 +11,7 @@ HEAVY = ("dagster", "chromadb", "numpy", "torch", "onnxruntime", "pyarrow", "str
          "huggingface_hub.file_download")  # fmt: skip
 RUN = f"""
 import json, sys
-from ragstream_app.cli import main
+from ragstream_app.cli.main import main
 code = main(sys.argv[1:])
 sys.stdout.flush()
 print(json.dumps([code, [m for m in {HEAVY!r} if m in sys.modules]]), file=sys.stderr)
@@ -56,12 +56,12 @@ def test_the_probe_itself_can_fail(data, imported):
 
 def test_importing_the_command_line_reads_no_environment(environment, spawn, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_NONSENSE__KEY", "1")
-    result = spawn(code="import ragstream_app.cli, sys; print('numpy' in sys.modules)")
+    result = spawn(code="import ragstream_app.cli.main, sys; print('numpy' in sys.modules)")
     assert result.stdout.strip() == "False", result.stderr
 
 
 def test_a_closed_pipe_is_no_traceback(environment, spawn):
-    pipe = f"{sys.executable} -m ragstream_app.cli config reference | head -1"
+    pipe = f"{sys.executable} -m ragstream_app.cli.main config reference | head -1"
     result = spawn(pipe, code="import subprocess, sys; subprocess.run(['sh', '-c', sys.argv[1]])")
     assert "Settings reference" in result.stdout
     assert result.stderr == ""

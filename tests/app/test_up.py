@@ -14,14 +14,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragstream_app.commands import up
-from ragstream_app.serving import supervisor
-from ragstream_app.serving.door import door_of
-from ragstream_app.serving.ports import HOST, answers, is_free
-from ragstream_app.serving.servers import Server, start, stop_all
-from ragstream_app.serving.supervisor import Supervisor, pause_before
-from ragstream_app.serving.triggers import Triggers, triggers_at
-from ragstream_assets.serving.web import HOST as DAGSTER_HOST
+from ragstream_app.cli.commands import up
+from ragstream_app.server import supervisor
+from ragstream_app.server.access import door_of
+from ragstream_app.server.processes import HOST, Server, answers, is_free, start, stop_all
+from ragstream_app.server.supervisor import Supervisor, Triggers, pause_before, triggers_at
+from ragstream_assets.servers.web import HOST as DAGSTER_HOST
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed
 
@@ -191,8 +189,8 @@ def test_what_a_dead_server_left_behind_ends_with_everything(watched):
 KILLED = """
 import os, sys, time
 from pathlib import Path
-from ragstream_app.serving.servers import Server
-from ragstream_app.serving.supervisor import Supervisor
+from ragstream_app.server.processes import Server
+from ragstream_app.server.supervisor import Supervisor
 
 servers = [Server(name, [sys.executable, "-c", sys.argv[1]]) for name in ("one", "two")]
 keeper = Supervisor(servers, dict(os.environ), Path(sys.argv[2]), print)
@@ -246,8 +244,8 @@ MANY = """
 import os, sys
 from pathlib import Path
 from types import SimpleNamespace
-from ragstream_app.commands import up
-from ragstream_app.serving.servers import Server
+from ragstream_app.cli.commands import up
+from ragstream_app.server.processes import Server
 
 words = [sys.executable, "-S", "-c", sys.argv[2]]
 servers = [Server(f"number {n}", words) for n in range(int(sys.argv[3]))]
@@ -342,7 +340,7 @@ def test_nothing_is_named_where_nobody_answers():
 @pytest.mark.slow
 def test_up_starts_all_three_and_a_signal_stops_all_three(data, tmp_path):
     ports = free_port(), free_port()
-    command = [sys.executable, "-m", "ragstream_app.cli", "up", "--port", str(ports[0])]
+    command = [sys.executable, "-m", "ragstream_app.cli.main", "up", "--port", str(ports[0])]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with (tmp_path / "out").open("wb") as out:
         process = subprocess.Popen(

@@ -9,10 +9,9 @@ import time
 import pytest
 import yaml
 
-from ragstream_app.weather_text import range_bar
+from ragstream_app.output.weather import range_bar
 from ragstream_core.weather.analytics import daily
-from ragstream_core.weather.answers import hours_in, places_in
-from ragstream_core.weather.open_meteo import OpenMeteo
+from ragstream_core.weather.open_meteo import OpenMeteo, hours_in, places_in
 from tests.app.hostile_answers import HOST, PAYLOADS
 from tests.app.page_driver import control, open_page, said
 from tests.app.page_driver import run as draw

@@ -14,17 +14,18 @@ from tests.architecture.test_imports import ROOT, SOURCES, calls
 
 TOOL = sorted((ROOT / "ragstream_core" / "weather").glob("*.py"))
 FACES = {
-    "ragstream_app/cli.py", "ragstream_app/commands/weather.py", "ragstream_app/jobs/weather.py",
-    "ragstream_app/panels/sidebar.py", "ragstream_app/panels/weather.py",
-    "ragstream_app/panels/weather_view.py", "ragstream_app/weather_text.py",
-    "ragstream_assets/definitions.py", "ragstream_assets/weather.py",
-    "ragstream_core/build/weather.py",
+    "ragstream_app/cli/main.py", "ragstream_app/cli/commands/weather.py",
+    "ragstream_app/page/jobs/background.py",
+    "ragstream_app/page/panels/sidebar.py", "ragstream_app/page/panels/weather.py",
+    "ragstream_app/output/weather.py",
+    "ragstream_assets/definitions.py", "ragstream_assets/weather_job.py",
+    "ragstream_core/services/weather.py",
 }  # fmt: skip
 STANDARD = {
     "__future__", "collections.abc", "dataclasses", "datetime", "itertools", "json", "math", "time",
     "typing",
 }  # fmt: skip
-OURS = ("pydantic", "ragstream_core.endpoints", "ragstream_core.errors", "ragstream_core.ports",
+OURS = ("pydantic", "ragstream_core.platform", "ragstream_core.errors", "ragstream_core.ports",
         "ragstream_core.records.chat", "ragstream_core.weather")  # fmt: skip
 MAKES_CODE = {
     "exec", "eval", "compile", "__import__", "import_module", "getattr", "setattr", "globals",
@@ -49,7 +50,7 @@ def test_only_its_faces_know_the_tool():
         if path not in TOOL and any("weather" in name.split(".") for name in imports(path))
     }
     assert users <= FACES
-    assert "ragstream_core/build/weather.py" in users, "the search finds what there is"
+    assert "ragstream_core/services/weather.py" in users, "the search finds what there is"
 
 
 def test_a_whole_prompt_loads_nothing_of_it(tmp_path):
@@ -60,8 +61,8 @@ def test_a_whole_prompt_loads_nothing_of_it(tmp_path):
     code = """
 import json, sys
 from ragstream_core.config import quiet_environment; quiet_environment()
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.wiring.workspace import open_workspace
+from ragstream_core.prompts.inputs import PromptRequest
 space = open_workspace(sys.argv[1], explicit={"embeddings.backend": "hashed",
                                               "rerank.backend": "none"})
 space.ingest("demo")
@@ -100,7 +101,7 @@ def test_the_arithmetic_is_plain_python_and_math():
 def test_two_hosts_are_named_and_no_third():
     written = {
         node.value
-        for path in [*TOOL, ROOT / "ragstream_core" / "build" / "weather.py"]
+        for path in [*TOOL, ROOT / "ragstream_core" / "services" / "weather.py"]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "://" in node.value
     }

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_assets import instance, recorder
-from ragstream_assets.recording.writer import writer
-from ragstream_core.build.history.turns import append_records
-from ragstream_core.build.workspace import Workspace, open_workspace
-from ragstream_core.history.records import Turn
+from ragstream_assets import instance
+from ragstream_assets.recorder import recorder
+from ragstream_assets.recorder.writer import writer
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.ingestion import scan
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.journal import append_records
+from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 DOCS = {
     "lock.md": "# Locks\n\nAn ingest holds the lock of its project. A second ingest stops at once "

@@ -11,7 +11,7 @@ import sqlite3
 
 import dagster as dg
 
-from ragstream_core.build.upkeep.expiring import DAY_S
+from ragstream_core.services.prompt_retention import DAY_S
 
 NOW = 2_000_000_000.0
 

@@ -8,10 +8,10 @@ import yaml
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.build.history.turns import journal
-from ragstream_core.history.records import Asked, Turn
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.conversations.journal.records import Asked, Turn
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.journal import journal
 from tests.unit.models.conftest import Server
 from tests.unit.models.test_keys import CANARIES, PATHS
 

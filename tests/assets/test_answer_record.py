@@ -7,8 +7,8 @@ import pytest
 
 from ragstream_assets import instance
 from ragstream_assets.definitions import defs
-from ragstream_assets.recording.answer_record import ANSWERS, record_answer
-from ragstream_core.answering.answer import Answer
+from ragstream_assets.recorder.recorder import ANSWERS, record_answer
+from ragstream_core.answers.answer import Answer
 from ragstream_core.records.chat import ChatUsage
 from tests.copies import said
 

@@ -11,10 +11,10 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.test.utils import execute_dagster_graphql
 
-from ragstream_assets.evaluation import thresholds
-from ragstream_core.build.history.embedding import history_status
-from ragstream_core.build.quality import gold_path
+from ragstream_assets.evaluation_assets import thresholds
 from ragstream_core.evaluation.sweep import RELATIVES
+from ragstream_core.services.history_embedding import history_status
+from ragstream_core.wiring.quality_gate import gold_path
 
 WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")
 ASSETS = ("file_manifest", "chunks", "embeddings", "index", "chroma_collection")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ragstream_assets import recorder
-from ragstream_assets.chroma import EQUAL, KEY
 from ragstream_assets.definitions import defs
+from ragstream_assets.document_assets import EQUAL, KEY
+from ragstream_assets.recorder import recorder
 from ragstream_assets.resources import adopt
-from ragstream_core.stores import chroma_making, chroma_seal
+from ragstream_core.vector_stores.chroma import publisher, seal
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def test_the_job_makes_the_collection_and_the_check_compares_it(kept, home):
 def test_a_damaged_collection_fails_the_check_and_the_next_run_heals_it(kept, home):
     materialise(kept, home)
     chroma_dir = kept.data_dir / "chroma_db" / "demo"
-    database = chroma_seal.current(chroma_dir) / chroma_seal.DATABASE
+    database = seal.current(chroma_dir) / seal.DATABASE
     database.write_bytes(database.read_bytes()[:-5000])
-    from ragstream_core.build.collections import compare
+    from ragstream_core.wiring.chroma_collections import compare
 
     (fault,) = compare(kept, "demo")
     assert "not what was sealed" in fault
@@ -76,7 +76,7 @@ def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again
     def refuse(*_, **__):
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr(chroma_making, "publish_dir", refuse)
+    monkeypatch.setattr(publisher, "publish_dir", refuse)
     phases = []
     stats, run_id = recorder.record_ingest(kept, "demo", progress=lambda *at: phases.append(at[0]))
     assert list(dict.fromkeys(phases))[-4:] == ["publish", "suspicion", "collection", "checks"]
@@ -85,7 +85,7 @@ def test_a_collection_that_cannot_be_made_fails_no_ingest_and_is_not_tried_again
     (warning,) = stats.warnings
     assert "no space left" in warning and "next: " in warning
     assert stats.generation == 1
-    monkeypatch.setattr(chroma_making, "ChromaProcess", None)
+    monkeypatch.setattr(publisher, "ChromaProcess", None)
     again = materialise(kept, home)
     assert again.success and not checked(again)[EQUAL]
     assert "left as it was" in collection_event(again)[0]["made"]
@@ -98,7 +98,7 @@ def test_launched_alone_it_is_tried_again_and_fails_with_its_cause(kept, home, m
         raise OSError(28, "no space left on device")
 
     kept.ingest("demo", collection=False)
-    monkeypatch.setattr(chroma_making, "publish_dir", refuse)
+    monkeypatch.setattr(publisher, "publish_dir", refuse)
     alone = materialise(kept, home, KEY)
     assert not alone.success
     (event,) = [e for e in alone.all_events if e.is_step_failure]

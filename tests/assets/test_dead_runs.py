@@ -4,15 +4,15 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus as Status
 
-from ragstream_assets import sensors, upkeep
+from ragstream_assets import reconcile, sensors
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 
-DEAD = {**upkeep.process_tags(), upkeep.START_TAG: "1"}
+DEAD = {**reconcile.process_tags(), reconcile.START_TAG: "1"}
 NAMES = {
-    upkeep.PID_TAG: "ragstream/pid",
-    upkeep.START_TAG: "ragstream/pid_start",
-    upkeep.HOST_TAG: "ragstream/host",
+    reconcile.PID_TAG: "ragstream/pid",
+    reconcile.START_TAG: "ragstream/pid_start",
+    reconcile.HOST_TAG: "ragstream/host",
 }
 VISIBLE = """query($id: ID!) { runOrError(runId: $id) { ... on Run { tags { key } } } }"""
 
@@ -31,13 +31,13 @@ def test_a_run_names_the_process_that_runs_it(space, home, inherited):
         tags=inherited,
         run_config={"resources": {"workspace": {"config": adopt(space)}}},
     )
-    assert upkeep.process_tags().items() <= home.get_run_by_id(result.run_id).tags.items()
+    assert reconcile.process_tags().items() <= home.get_run_by_id(result.run_id).tags.items()
 
 
 def test_the_sensor_closes_runs_of_dead_processes_alone(space, home):
     dead = _open_run(home, DEAD, Status.STARTED)
     ending = _open_run(home, DEAD, Status.CANCELING)
-    mine = _open_run(home, upkeep.process_tags(), Status.STARTED)
+    mine = _open_run(home, reconcile.process_tags(), Status.STARTED)
     launching = _open_run(home, DEAD, Status.STARTING)  # names of the run that it repeats
     nameless = _open_run(home, {}, Status.STARTED)
     sensors.tick(space, home, None)
@@ -52,10 +52,12 @@ def test_the_sensor_closes_runs_of_dead_processes_alone(space, home):
 
 
 def test_runs_with_the_names_of_before_are_still_known(space, home):
-    mine, dead = ({NAMES[k]: v for k, v in tags.items()} for tags in (upkeep.process_tags(), DEAD))
+    mine, dead = (
+        {NAMES[k]: v for k, v in tags.items()} for tags in (reconcile.process_tags(), DEAD)
+    )
     ids = [_open_run(home, tags, Status.STARTED) for tags in (mine, dead)]
-    repeated = _open_run(home, {**dead, **upkeep.process_tags()}, Status.STARTED)
-    assert upkeep.mark_stale_runs(home) == [ids[1]]
+    repeated = _open_run(home, {**dead, **reconcile.process_tags()}, Status.STARTED)
+    assert reconcile.mark_stale_runs(home) == [ids[1]]
     assert home.get_run_by_id(repeated).status is Status.STARTED
 
 
@@ -64,7 +66,7 @@ def test_the_names_of_a_process_are_not_among_the_tags_that_people_see(space, ho
     from dagster._core.workspace.load_target import EmptyWorkspaceTarget
     from dagster_graphql.test.utils import execute_dagster_graphql
 
-    run = _open_run(home, {**upkeep.process_tags(), "ragstream/stage": "a2"}, Status.STARTED)
+    run = _open_run(home, {**reconcile.process_tags(), "ragstream/stage": "a2"}, Status.STARTED)
     with WorkspaceProcessContext(home, EmptyWorkspaceTarget()) as process:
         context = process.create_request_context()
         answer = execute_dagster_graphql(context, VISIBLE, variables={"id": run})

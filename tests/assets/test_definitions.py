@@ -12,7 +12,7 @@ import yaml
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.orchestration.chain import CHAIN, RERUN
+from ragstream_core.prompts.chain import CHAIN, RERUN
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "chromadb", "onnxruntime", "sentence_transformers", "numpy", "pandas", "pyarrow")
@@ -32,7 +32,7 @@ def test_loading_imports_no_engine():
 
 
 def test_the_recorder_imports_dagster_only_when_it_records():
-    assert "dagster" not in _loaded("import ragstream_assets.recorder")
+    assert "dagster" not in _loaded("import ragstream_assets.recorder.recorder")
 
 
 def test_asset_graph():

@@ -7,12 +7,12 @@ import dagster as dg
 import pytest
 
 from ragstream_assets.definitions import defs
-from ragstream_core.build.editing import put_edits, with_edits
 from ragstream_core.errors import InputUnavailable, IntegrityError
-from ragstream_core.orchestration.chain import BUTTONS, OPS, ops_of
-from ragstream_core.orchestration.edits import edited
+from ragstream_core.prompts.chain import BUTTONS, OPS, ops_of
+from ragstream_core.prompts.edits import edited
 from ragstream_core.records import to_json
 from ragstream_core.records.identity import canonical_json
+from ragstream_core.services.edit_prompt import put_edits, with_edits
 from tests.recorded import record_prompt, record_stage
 
 VALUES = {"audience": "auditors of banks", "intent": "compare"}

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.evaluation import HEAT_MAP, SWEEP, pair_of, thresholds
+from ragstream_assets.evaluation_assets import HEAT_MAP, SWEEP, pair_of, thresholds
 from ragstream_assets.resources import adopt
-from ragstream_core.build.evaluating.sweeping import points_dir, sweep_fingerprint
-from ragstream_core.build.quality import gold_path
 from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
+from ragstream_core.services.eval_sweep import points_dir, sweep_fingerprint
+from ragstream_core.wiring.quality_gate import gold_path
 
 GOLD = {"question": "What does a killed ingest leave behind?", "file": "crash.md"}
 KEYS = thresholds.get_partition_keys()

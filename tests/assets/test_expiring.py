@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.build.upkeep import expiring, keeping
-from ragstream_core.orchestration import chain
-from ragstream_core.orchestration.chain import OPS, ops_of
+from ragstream_core.prompts import chain
+from ragstream_core.prompts.chain import OPS, ops_of
+from ragstream_core.services import prompt_retention
+from ragstream_core.wiring import saved_prompts
 from tests.recorded import record_prompt, record_stage
 
-YEAR = 365 * expiring.DAY_S
+YEAR = 365 * prompt_retention.DAY_S
 
 
 def _stage_by_stage(space, request):
@@ -25,8 +26,8 @@ def _stage_by_stage(space, request):
 def test_a_kept_prompt_keeps_every_run_it_was_made_from(ingested, home, request_):
     steps = _stage_by_stage(ingested, request_)
     runs = {step.run_id for step in steps}
-    keeping.keep(ingested, steps[-1].record.prompt_key)
-    done = expiring.gc(ingested, now=time.time() + YEAR)
+    saved_prompts.keep(ingested, steps[-1].record.prompt_key)
+    done = prompt_retention.gc(ingested, now=time.time() + YEAR)
     assert (done["prompts"], done["runs"]) == ([], 0)
     assert {path.name for path in (ingested.store.root / "runs").iterdir()} == runs
     again = record_stage(ingested, steps[-1], OPS[OPS.index("reranker") :])
@@ -35,7 +36,7 @@ def test_a_kept_prompt_keeps_every_run_it_was_made_from(ingested, home, request_
 
 def test_without_keeping_all_of_it_goes(ingested, home, request_):
     steps = _stage_by_stage(ingested, request_)
-    done = expiring.gc(ingested, now=time.time() + YEAR)
+    done = prompt_retention.gc(ingested, now=time.time() + YEAR)
     assert done["prompts"] == [steps[-1].record.prompt_key] and done["runs"] == len(steps)
     assert not [path for path in ingested.store.root.rglob("*") if path.is_file()]
     resumed = record_stage(ingested, steps[-2], ops_of(chain.BUTTONS[-1]))
@@ -47,7 +48,7 @@ def test_retention_drops_expired_prompts(ingested, home, request_):
     old = record_prompt(ingested, request_).record.prompt_key
     another = replace(request_, text="What does a second ingest do?")
     new = record_prompt(ingested, another).record.prompt_key
-    past = time.time() - 31 * expiring.DAY_S
+    past = time.time() - 31 * prompt_retention.DAY_S
     os.utime(ingested.store.root / old / "record.json", (past, past))
     result = defs.resolve_job_def("retention").execute_in_process(
         instance=home, run_config={"resources": {"workspace": {"config": adopt(ingested)}}}

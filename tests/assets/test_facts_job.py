@@ -10,9 +10,9 @@ import pytest
 from ragstream_assets import facts_job
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.memory.facts import FactMemory
-from ragstream_core.history.records import Turn
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.wiring.facts import FactMemory
+from ragstream_core.wiring.journal import append_turn
 
 ROLE = "I'm a project finance analyst at Contoso."
 

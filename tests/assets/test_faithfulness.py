@@ -4,17 +4,16 @@ import json
 
 import pytest
 
-from ragstream_assets.charts import line
 from ragstream_assets.definitions import defs
-from ragstream_assets.faithfulness import CHECK, FAITHFULNESS, report_metadata, verdict
+from ragstream_assets.evaluation_assets import CHECK, FAITHFULNESS, faithfulness_metadata, verdict
+from ragstream_assets.previews.charts import line
 from ragstream_assets.resources import adopt
-from ragstream_core.answering.grounding import REFUSAL
-from ragstream_core.build.evaluating.faithfulness import figures_dir
-from ragstream_core.build.quality import gold_path
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.evaluation.faithfulness import Answered, judged
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.evaluation.faithfulness import Answered, Report, judged, kept
 from ragstream_core.evaluation.judges import QuoteJudge
-from ragstream_core.evaluation.report import Report, kept
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.services.eval_faithfulness import figures_dir
+from ragstream_core.wiring.quality_gate import gold_path
 
 QUESTION = "What does a killed ingest leave behind?"
 GOLD = {"question": QUESTION, "file": "crash.md", "answer": "the last committed generation"}
@@ -94,7 +93,7 @@ def test_the_least_faithful_comes_first_and_what_claims_nothing_last():
         for line, text in enumerate((REFUSAL, "It is red.", "It is blue."), 1)
     ]
     judge = QuoteJudge(HashedEmbedder().embed_documents)
-    found = report_metadata(Report("demo", "quote", [judged(a, judge) for a in answers]), [])
+    found = faithfulness_metadata(Report("demo", "quote", [judged(a, judge) for a in answers]), [])
     rows = [(row.data["line"], row.data["score"]) for row in found["questions"].value.records]
     assert rows == [(2, 0.0), (3, 0.0), (1, None)]
 

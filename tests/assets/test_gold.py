@@ -3,9 +3,9 @@
 import json
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.gold import GOLD_QUESTIONS
+from ragstream_assets.evaluation_assets import GOLD_QUESTIONS
 from ragstream_assets.resources import adopt
-from ragstream_core.build.quality import gold_path
+from ragstream_core.wiring.quality_gate import gold_path
 
 ROWS = [
     {"question": "What does a killed ingest leave behind?", "file": "crash.md"},

@@ -24,11 +24,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_app.commands.up import WORKSPACE
+from ragstream_app.cli.commands.up import WORKSPACE
 from ragstream_assets.instance import dagster_home, instance_of
 from ragstream_assets.schedules import retention_job
-from ragstream_assets.serving.code_servers import revive
-from ragstream_assets.serving.guard import Guard, own_hosts, refusal
+from ragstream_assets.servers.code_servers import revive
+from ragstream_assets.servers.guard import Guard, own_hosts, refusal
 
 PORT = 3000
 OWN = own_hosts(PORT)

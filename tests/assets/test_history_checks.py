@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from ragstream_assets import history_checks as checks
-from ragstream_core.build.history import upkeep as history_upkeep
-from ragstream_core.build.history.embedding import index_dir
-from ragstream_core.build.history.review import review
-from ragstream_core.build.history.turns import journal, snapshot_path
-from ragstream_core.stores.history_snapshot import forget_snapshots
-from ragstream_core.stores.view import forget_views
+from ragstream_assets import asset_checks
+from ragstream_core.index.snapshot import forget_snapshots
+from ragstream_core.index.view import forget_views
+from ragstream_core.services import history_update
+from ragstream_core.services.history_embedding import index_dir
+from ragstream_core.services.history_verify import review
+from ragstream_core.wiring.journal import journal, snapshot_path
 
 NOW = dt.datetime(2026, 10, 5, 18, 0, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=2)
@@ -22,14 +22,14 @@ def kept(space, say):
     """Three embedded turns, published."""
     for n in range(3):
         say(space, n)
-    history_upkeep.catch_up(space)
+    history_update.catch_up(space)
     return space
 
 
 def failing(space, now=NOW):
     forget_snapshots()
     forget_views()
-    found = {r.check_name: r for r in checks.results(review(space, now))}
+    found = {r.check_name: r for r in asset_checks.results(review(space, now))}
     assert len(found) == 7
     return {name: result for name, result in found.items() if not result.passed}
 
@@ -42,10 +42,10 @@ def flip(path, at):
 
 def test_a_sound_history_passes_and_shows_figures(kept):
     assert not failing(kept)
-    figures = {r.check_name: r.metadata for r in checks.results(review(kept, NOW))}
-    assert figures[checks.WHOLE]["records"].value == 3
-    assert figures[checks.SOUND]["turns"].value == 3
-    assert figures[checks.FRESH]["age_hours"].value >= 0
+    figures = {r.check_name: r.metadata for r in asset_checks.results(review(kept, NOW))}
+    assert figures[asset_checks.HISTORY_WHOLE]["records"].value == 3
+    assert figures[asset_checks.SOUND]["turns"].value == 3
+    assert figures[asset_checks.FRESH]["age_hours"].value >= 0
 
 
 def test_an_empty_history_passes(space):
@@ -56,8 +56,8 @@ def test_damage_inside_the_journal_is_named(kept):
     log = journal(kept).folder / "conversation.log"
     flip(log, log.read_bytes().index(b"number 1"))
     found = failing(kept)
-    assert set(found) == {checks.WHOLE}
-    row, *_ = found[checks.WHOLE].metadata["what"].records
+    assert set(found) == {asset_checks.HISTORY_WHOLE}
+    row, *_ = found[asset_checks.HISTORY_WHOLE].metadata["what"].records
     assert "conversation.log" in row.data["message"]
 
 
@@ -65,7 +65,7 @@ def test_an_older_journal_put_back_is_noticed(kept):
     log = journal(kept).folder / "conversation.log"
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-1]))
-    assert checks.HIGH_WATER in failing(kept)
+    assert asset_checks.HIGH_WATER in failing(kept)
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped"])
@@ -75,31 +75,31 @@ def test_a_damaged_snapshot_is_noticed_and_published_again(kept, harm):
         path.write_bytes(path.read_bytes()[:-100])
     else:
         flip(path, path.read_bytes().index(b"It is 7"))
-    assert set(failing(kept)) == {checks.READABLE}
-    history_upkeep.catch_up(kept)
+    assert set(failing(kept)) == {asset_checks.READABLE}
+    history_update.catch_up(kept)
     assert not failing(kept)
 
 
 def test_a_damaged_vector_is_noticed(kept):
     (vectors,) = index_dir(kept).glob("vectors-*.f32")
     flip(vectors, 2)
-    assert checks.SOUND in failing(kept)
+    assert asset_checks.SOUND in failing(kept)
 
 
 def test_a_turn_that_waits_for_more_than_a_day_is_a_warning(kept, say):
     say(kept, 3)
     assert not failing(kept)
-    assert set(failing(kept, LATER)) == {checks.PROMPT}
+    assert set(failing(kept, LATER)) == {asset_checks.PROMPT}
     old = snapshot_path(kept).stat().st_mtime - 2 * 86_400
     os.utime(snapshot_path(kept), (old, old))
-    assert set(failing(kept, LATER)) == {checks.PROMPT, checks.FRESH}
-    history_upkeep.catch_up(kept)
+    assert set(failing(kept, LATER)) == {asset_checks.PROMPT, asset_checks.FRESH}
+    history_update.catch_up(kept)
     assert not failing(kept, LATER)
 
 
 def test_a_snapshot_behind_its_catalog_is_noticed(kept, say):
-    from ragstream_core.build.history.embedding import embed
+    from ragstream_core.services.history_embedding import embed
 
     say(kept, 3)
     embed(kept, publish=False)
-    assert set(failing(kept)) == {checks.READABLE}
+    assert set(failing(kept)) == {asset_checks.READABLE}

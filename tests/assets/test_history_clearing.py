@@ -2,15 +2,15 @@
 
 import pytest
 
-from ragstream_core.build.history import collection as history_collection
-from ragstream_core.build.history.check import check_history
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores.deep_check import Part
+from ragstream_core.index.verify import Part
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.clear_history import clear
+from ragstream_core.wiring import history_collection
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import append_turn
 from tests.copies import said
 from tests.recorded import record_prompt, record_stage
 

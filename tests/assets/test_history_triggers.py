@@ -6,17 +6,17 @@ import random
 import dagster as dg
 import pytest
 
-from ragstream_assets import history, history_triggers
+from ragstream_assets import history_assets, sensors
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
-from ragstream_core.build.history import upkeep as history_upkeep
-from ragstream_core.build.history.embedding import history_status
-from ragstream_core.build.history.turns import append_records, snapshot_path
-from ragstream_core.embedders.registry import (
+from ragstream_core.conversations.journal.records import Asked, TagEdit
+from ragstream_core.models.embedders.registry import (
     register_embedding_backend,
     unregister_embedding_backend,
 )
-from ragstream_core.history.records import Asked, TagEdit
+from ragstream_core.services import history_update
+from ragstream_core.services.history_embedding import history_status
+from ragstream_core.wiring.journal import append_records, snapshot_path
 
 NIGHT = dt.datetime(2026, 11, 20, 2, 15, tzinfo=dt.UTC)
 
@@ -30,13 +30,13 @@ def other_backend(counting_embedder):
 
 
 def tick(space, home, cursor=None):
-    return history_triggers.tick(space, home, cursor)
+    return sensors.history_tick(space, home, cursor)
 
 
 def obey(space, home, request, embed):
     """Run what was requested, as the daemon does, tags included."""
     result = embed(
-        space, home, config=request.run_config["ops"][history.PUBLISH_OP]["config"],
+        space, home, config=request.run_config["ops"][history_assets.PUBLISH_OP]["config"],
         tags={**request.tags, "dagster/run_key": request.run_key},
     )  # fmt: skip
     assert result.success
@@ -46,7 +46,7 @@ def obey(space, home, request, embed):
 def leave(home, request, status):
     """Put a run for a request into the instance."""
     made = home.create_run_for_job(
-        defs.resolve_job_def(history.EMBED_JOB), tags=request.tags, status=status
+        defs.resolve_job_def(history_assets.EMBED_JOB), tags=request.tags, status=status
     )
     if status is dg.DagsterRunStatus.FAILURE:
         home.report_run_failed(made)
@@ -127,7 +127,7 @@ def test_another_model_is_left_to_the_night(space, home, embedded, say, open_roo
     result = tick(other, home, embedded)
     assert not result.run_requests and result.cursor == embedded
     assert "another model" in result.skip_reason.skip_message
-    history_upkeep.catch_up(other, follow_model=True)
+    history_update.catch_up(other, follow_model=True)
     assert not tick(other, home, embedded).run_requests
     say(other, 4)
     assert tick(other, home, embedded).run_requests
@@ -138,8 +138,8 @@ def test_a_failed_run_is_tried_again_under_another_key(space, home, monkeypatch,
     first = tick(space, home)
     leave(home, first.run_requests[0], dg.DagsterRunStatus.FAILURE)
     assert not tick(space, home, first.cursor).run_requests  # not at once
-    now = history_triggers.time.time()
-    monkeypatch.setattr(history_triggers.time, "time", lambda: now + 31)
+    now = sensors.time.time()
+    monkeypatch.setattr(sensors.time, "time", lambda: now + 31)
     (again,) = tick(space, home, first.cursor).run_requests
     assert again.run_key == first.run_requests[0].run_key[:-1] + "2"
 
@@ -158,7 +158,7 @@ def test_reasons_to_skip_are_said(space, home, open_root, turns, say):
 
 def nightly(space, home):
     context = dg.build_schedule_context(instance=home, scheduled_execution_time=NIGHT)
-    return history_triggers.nightly_history(context, workspace=WorkspaceResource(**adopt(space)))
+    return sensors.nightly_history(context, workspace=WorkspaceResource(**adopt(space)))
 
 
 def test_every_night_what_is_pending_is_embedded_and_all_is_verified(space, home, embed, say):
@@ -167,7 +167,7 @@ def test_every_night_what_is_pending_is_embedded_and_all_is_verified(space, home
     assert request.run_key == "history:2026-11-20"
     config = request.run_config["ops"]["publish_snapshot"]["config"]
     assert config == {"follow_model": True}
-    result = embed(space, home, job=history.RECONCILE_JOB, config=config)
+    result = embed(space, home, job=history_assets.RECONCILE_JOB, config=config)
     assert result.success and history_status(space)["pending"] == 0
     found = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
     assert len(found) == 7 and all(found.values())
@@ -181,4 +181,4 @@ def test_both_run_by_default(space, home, say):
     say(space, 1)
     context = dg.build_sensor_context(instance=home, definitions=defs)
     resource = WorkspaceResource(**adopt(space))
-    assert history_triggers.journal_sensor(context, workspace=resource).run_requests
+    assert sensors.journal_sensor(context, workspace=resource).run_requests

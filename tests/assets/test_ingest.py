@@ -3,8 +3,9 @@
 import dagster as dg
 import pytest
 
-from ragstream_assets import recorder, upkeep
+from ragstream_assets import reconcile
 from ragstream_assets.definitions import defs
+from ragstream_assets.recorder import recorder
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import UnknownProject
 
@@ -73,7 +74,7 @@ def test_checks_pass_and_belong_to_their_project(space, home):
 
 
 def test_a_torn_vector_file_and_a_waiting_document_fail_their_checks(ingested):
-    from ragstream_assets.checks import checked
+    from ragstream_assets.asset_checks import checked
 
     (ingested.doc_dir("demo") / "late.md").write_text("# Late\n\nNobody has ingested this.\n")
     vectors = next(ingested.index_dir("demo").glob("vectors-*.f32"))
@@ -130,14 +131,14 @@ def test_all_missed_generations_are_reported_by_the_next_ingest(ingested, home):
         known.metadata["documents"],
         known.metadata["chunks"],
     )
-    assert upkeep.report_missed_generations(home, ingested, "demo") == []
+    assert reconcile.report_missed_generations(home, ingested, "demo") == []
 
 
 def test_after_the_loss_of_dagsters_home_the_kept_ones_are_reported(ingested, home, open_root):
     for n in range(4):
         _grow(ingested, str(n))
         open_root(ingested.data_dir, **{"ingestion.retain_generations": "3"}).ingest("demo")
-    assert upkeep.report_missed_generations(home, ingested, "demo") == [3, 4, 5]
+    assert reconcile.report_missed_generations(home, ingested, "demo") == [3, 4, 5]
     assert _numbers(home) == [5, 4, 3]
 
 
@@ -149,15 +150,15 @@ def test_a_store_made_anew_is_reported_from_its_start(ingested, home):
     shutil.rmtree(ingested.index_dir("demo"))
     _grow(ingested, "other")
     ingested.ingest("demo")
-    assert upkeep.report_missed_generations(home, ingested, "demo") == [1]
+    assert reconcile.report_missed_generations(home, ingested, "demo") == [1]
     assert _numbers(home) == [1, 2, 1]
 
 
 def test_nothing_is_reported_of_a_project_without_a_readable_index(space, home):
-    assert upkeep.report_missed_generations(home, space, "demo") == []
+    assert reconcile.report_missed_generations(home, space, "demo") == []
     space.ingest("demo")
     (space.index_dir("demo") / "catalog.sqlite").write_bytes(b"damaged")
-    assert upkeep.report_missed_generations(home, space, "demo") == []
+    assert reconcile.report_missed_generations(home, space, "demo") == []
 
 
 def test_an_unknown_project_is_said_as_such(space):
@@ -167,7 +168,7 @@ def test_an_unknown_project_is_said_as_such(space):
 
 def test_a_refused_ingest_is_raised_as_itself_and_recorded_as_failed(space, home):
     from ragstream_core.errors import ProjectLocked
-    from ragstream_core.stores.lock import project_lock
+    from ragstream_core.index.lock import project_lock
 
     with project_lock(space.index_dir("demo")), pytest.raises(ProjectLocked) as caught:
         recorder.record_ingest(space, "demo")
@@ -178,14 +179,14 @@ def test_a_refused_ingest_is_raised_as_itself_and_recorded_as_failed(space, home
 
 def test_runs_of_dead_processes_are_failed(space, home):
     job = defs.resolve_job_def("build_prompt")
-    tags = upkeep.process_tags()
+    tags = reconcile.process_tags()
     mine = home.create_run_for_job(job, tags=tags)
-    dead = home.create_run_for_job(job, tags={**tags, upkeep.PID_TAG: "4194305"})
-    reborn = home.create_run_for_job(job, tags={**tags, upkeep.START_TAG: "1"})
+    dead = home.create_run_for_job(job, tags={**tags, reconcile.PID_TAG: "4194305"})
+    reborn = home.create_run_for_job(job, tags={**tags, reconcile.START_TAG: "1"})
     elsewhere = home.create_run_for_job(
-        job, tags={**tags, upkeep.HOST_TAG: "x", upkeep.START_TAG: "1"}
+        job, tags={**tags, reconcile.HOST_TAG: "x", reconcile.START_TAG: "1"}
     )
-    assert set(upkeep.mark_stale_runs(home)) == {dead.run_id, reborn.run_id}
+    assert set(reconcile.mark_stale_runs(home)) == {dead.run_id, reborn.run_id}
     assert home.get_run_by_id(mine.run_id).status is dg.DagsterRunStatus.NOT_STARTED
     assert home.get_run_by_id(elsewhere.run_id).status is dg.DagsterRunStatus.NOT_STARTED
     assert home.get_run_by_id(dead.run_id).status is dg.DagsterRunStatus.FAILURE

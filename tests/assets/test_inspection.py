@@ -4,9 +4,9 @@ import base64
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.history.records import Turn
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.journal import append_turn
 from tests.copies import said
 
 CANARY = "The umbrella of the cathedral is made of marzipan."

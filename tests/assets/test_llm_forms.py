@@ -3,8 +3,8 @@
 import datetime as dt
 from dataclasses import replace
 
-from ragstream_core.build import models
-from ragstream_core.orchestration.exchanges import EXCHANGES
+from ragstream_core.prompts.exchanges import EXCHANGES
+from ragstream_core.wiring import models
 from tests.recorded import record_prompt, record_stage
 from tests.unit.build.test_llm_forms import ALL, Thinking
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
-from ragstream_assets.previews import last_words, prompt_metadata, stage_metadata
-from ragstream_core.build import models
-from ragstream_core.orchestration.chain import BUTTONS, OPS, ops_of
-from ragstream_core.orchestration.edits import edited
-from ragstream_core.orchestration.spending import usage_of
+from ragstream_assets.previews.metadata import last_words, prompt_metadata, stage_metadata
+from ragstream_core.prompts.chain import BUTTONS, OPS, ops_of
+from ragstream_core.prompts.edits import edited
+from ragstream_core.prompts.exchanges import usage_of
+from ragstream_core.wiring import models
 from tests.recorded import record_prompt, record_stage
 from tests.unit.build.test_llm_forms import ALL, Thinking
 

@@ -10,13 +10,13 @@ import dagster as dg
 import pytest
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.recording import runs, steps
-from ragstream_assets.recording.outcomes import Outcome
+from ragstream_assets.recorder import chain_run, runs
+from ragstream_assets.recorder.outcomes import Outcome
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import RagstreamError, UnknownProject
-from ragstream_core.orchestration import chain
-from ragstream_core.orchestration.chain import OPS, RERUN, ops_of, run_chain
-from ragstream_core.orchestration.inputs import change_settings
+from ragstream_core.prompts import chain
+from ragstream_core.prompts.chain import OPS, RERUN, ops_of, run_chain
+from ragstream_core.prompts.inputs import change_settings
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.identity import canonical_json
 from tests.recorded import record_prompt, record_stage
@@ -243,8 +243,8 @@ def test_missing_stage_json_says_where_to_start(ingested, request_, home):
 
 
 def test_steps_of_the_audit_bring_its_re_run_along():
-    assert steps.steps_of(("retrieval",)) == ["retrieval"]
-    assert steps.steps_of(ops_of("A4 Condenser")) == [
+    assert chain_run.steps_of(("retrieval",)) == ["retrieval"]
+    assert chain_run.steps_of(ops_of("A4 Condenser")) == [
         "a4_condenser", "a2_audit", *(f"rerun.{op}" for op in RERUN)
     ]  # fmt: skip
 

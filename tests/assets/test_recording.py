@@ -10,15 +10,15 @@ import time
 import dagster as dg
 import pytest
 
-from ragstream_assets import instance, recorder, upkeep
-from ragstream_assets.recording import outcomes, runs
-from ragstream_assets.recording.writer import writer
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.chain import OPS, ops_of
+from ragstream_assets import instance, reconcile
+from ragstream_assets.recorder import outcomes, recorder, runs
+from ragstream_assets.recorder.writer import writer
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.records import to_json
 from ragstream_core.records.identity import canonical_json
+from ragstream_core.services.clear_history import clear
+from ragstream_core.wiring.journal import append_turn
 from tests.recorded import record_prompt, record_stage
 
 STARTED = dg.DagsterRunStatus.STARTED
@@ -147,7 +147,7 @@ def test_where_the_run_before_is_lost_the_next_one_is_recorded_from_the_start(
 
 
 def test_nothing_more_is_queued_while_the_storage_is_stuck(ingested, request_, monkeypatch):
-    monkeypatch.setattr("ragstream_assets.recording.writer.MOST_WAITING", 1)
+    monkeypatch.setattr("ragstream_assets.recorder.writer.MOST_WAITING", 1)
     with runs.one_run:
         found = [recorder.record_prompt(ingested, request_, through="a2") for _ in range(3)]
     assert writer.flush(60) and found[0].run_id
@@ -180,7 +180,7 @@ def test_nothing_of_a_written_run_stays_in_memory(ingested, request_):
 def test_runs_of_a_dead_process_are_closed_at_the_start(ingested, home, request_, monkeypatch):
     found = record_prompt(ingested, request_, through="a2")
     run = home.get_run_by_id(found.run_id)
-    ours = {**run.tags, upkeep.PID_TAG: str(2**22 + 1), upkeep.START_TAG: "0"}
+    ours = {**run.tags, reconcile.PID_TAG: str(2**22 + 1), reconcile.START_TAG: "0"}
     dead = home.create_run_for_job(runs._job("build_prompt"), tags=ours, status=STARTED)
     alive = home.create_run_for_job(runs._job("build_prompt"), tags=run.tags, status=STARTED)
     recorder.close_stale_runs(ingested)

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.io_managers import STAGE_JSON_VERSION, read_stage
-from ragstream_assets.recording.resuming import first_op, resume
-from ragstream_assets.recording.steps import outputs_before
-from ragstream_assets.recording.writer import writer
+from ragstream_assets.recorder.chain_run import outputs_before
+from ragstream_assets.recorder.resuming import first_op, resume
+from ragstream_assets.recorder.writer import writer
 from ragstream_assets.resources import adopt
-from ragstream_core.build.explaining.lines import line_of
 from ragstream_core.errors import UnknownSetting, UsageError
-from ragstream_core.orchestration.chain import OPS, RERUN
-from ragstream_core.orchestration.inputs import inputs_from
-from ragstream_core.orchestration.stage_files import SUFFIX, packed, unpacked
+from ragstream_core.prompts.chain import OPS, RERUN
+from ragstream_core.prompts.inputs import inputs_from
+from ragstream_core.prompts.recorded import SUFFIX, packed, unpacked
+from ragstream_core.services.explain import line_of
 from tests.assets.test_prompts import NOW
 from tests.assets.test_stage_settings import job
 from tests.recorded import record_prompt, record_stage

@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_assets import recorder, retention
+from ragstream_assets import run_retention
 from ragstream_assets.definitions import defs
 from ragstream_assets.instance import drop_instances, instance_of
-from ragstream_assets.recording.writer import writer
+from ragstream_assets.recorder import recorder
+from ragstream_assets.recorder.writer import writer
 from ragstream_assets.resources import adopt
-from ragstream_core.build.upkeep import keeping
-from ragstream_core.build.upkeep.expiring import DAY_S
-from ragstream_core.build.upkeep.usage import size_of
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.orchestration import chain
-from ragstream_core.orchestration.chain import OPS, ops_of
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts import chain
+from ragstream_core.prompts.chain import OPS, ops_of
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.disk_usage import size_of
+from ragstream_core.services.prompt_retention import DAY_S
+from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.workspace import open_workspace
 from tests.assets.retained import NOW, Archive, name, wanted
 
 YEAR = 365 * DAY_S
@@ -61,15 +62,15 @@ def test_laws(archive, rows, days, count):
     archive.fill(rows)
     every = {name(n) for n in range(len(rows))}
     space = with_rules(archive, days, count)
-    said = retention.gc(space, instance=archive.home, now=NOW + 1e-3, dry_run=True)
+    said = run_retention.gc(space, instance=archive.home, now=NOW + 1e-3, dry_run=True)
     assert archive.runs() == every and archive.files() == (every, every, every)
-    done = retention.gc(space, instance=archive.home, now=NOW + 1e-3)
+    done = run_retention.gc(space, instance=archive.home, now=NOW + 1e-3)
     stays = {name(n) for n in wanted([(age + 1e-9, *rest) for age, *rest in rows], days, count)}
     assert archive.runs() == stays and archive.files() == (stays, stays, stays)
     assert archive.tags() <= stays
     assert said["runs"] == done["runs"] == sorted(every - stays)
     assert done["bytes"] >= 5_000 * len(done["runs"]) and said["bytes"] <= done["bytes"]
-    again = retention.gc(space, instance=archive.home, now=NOW + 1e-3)
+    again = run_retention.gc(space, instance=archive.home, now=NOW + 1e-3)
     assert (again["runs"], again["bytes"]) == ([], 0)
 
 
@@ -89,13 +90,13 @@ def test_stopped_anywhere_the_next_call_completes_it(archive, rows, stop):
 
     with pytest.MonkeyPatch.context() as patch:
         storage = archive.home.run_storage
-        patch.setattr(retention, "remove", limited(retention.remove))
+        patch.setattr(run_retention, "remove", limited(run_retention.remove))
         patch.setattr(storage, "delete_run", limited(storage.delete_run))
         with contextlib.suppress(StopIteration):
-            retention.gc(space, instance=archive.home, now=NOW)
+            run_retention.gc(space, instance=archive.home, now=NOW)
     stays = {name(n) for n in wanted(rows, 20, 3)}
     assert stays <= archive.runs()
-    retention.gc(space, instance=archive.home, now=NOW)
+    run_retention.gc(space, instance=archive.home, now=NOW)
     assert archive.runs() == stays and archive.files() == (stays, stays, stays)
 
 
@@ -103,8 +104,8 @@ def test_with_a_damaged_record_of_a_kept_prompt_all_runs_stay(archive):
     archive.fill([(50, -1, True, True), (40, -1, True, False), (2, -1, True, False)])
     (record,) = archive.space.store.root.glob("*/record.json")
     record.write_text("{")
-    done = retention.gc(with_rules(archive, 1, 1), instance=archive.home, now=NOW)
-    assert done["runs"] == [] and done["note"] == retention.DAMAGED
+    done = run_retention.gc(with_rules(archive, 1, 1), instance=archive.home, now=NOW)
+    assert done["runs"] == [] and done["note"] == run_retention.DAMAGED
     assert len(archive.runs()) == 3
 
 
@@ -113,7 +114,7 @@ def test_event_files_without_a_run_go_after_a_day_and_others_are_not_ours(archiv
     shards = archive.root / "history" / "runs"
     for number, age in ((70, 2), (71, 0.5)):
         archive.write(shards / f"{name(number)}.db", "x", age)
-    done = retention.gc(with_rules(archive, 9, 9), instance=archive.home, now=NOW)
+    done = run_retention.gc(with_rules(archive, 9, 9), instance=archive.home, now=NOW)
     assert done["orphans"] == 1
     assert archive.files()[0] == {name(0), name(71)}
     assert (shards / "index.db").exists()
@@ -121,16 +122,16 @@ def test_event_files_without_a_run_go_after_a_day_and_others_are_not_ours(archiv
 
 def test_a_run_that_somebody_re_executes_just_now_stays(archive, monkeypatch):
     archive.fill([(50, -1, True, False), (2, -1, True, False)])
-    real = retention._drop
+    real = run_retention._drop
 
     def later(instance, place, run_ids, *, dry_run):
         archive.home.run_storage.add_run(
-            dg.DagsterRun("build_prompt", name(9), tags={retention.PARENT_TAG: name(0)})
+            dg.DagsterRun("build_prompt", name(9), tags={run_retention.PARENT_TAG: name(0)})
         )
         return real(instance, place, run_ids, dry_run=dry_run)
 
-    monkeypatch.setattr(retention, "_drop", later)
-    retention.gc(with_rules(archive, 9, 9), instance=archive.home, now=NOW)
+    monkeypatch.setattr(run_retention, "_drop", later)
+    run_retention.gc(with_rules(archive, 9, 9), instance=archive.home, now=NOW)
     assert archive.runs() == {name(0), name(1), name(9)} and name(0) in archive.files()[0]
 
 
@@ -142,8 +143,8 @@ def test_old_debug_logs_go(tmp_path):
         path = tmp_path / "logs" / file
         path.write_text("x" * 9)
         os.utime(path, (NOW - age * DAY_S,) * 2)
-    assert retention.gc(space, now=NOW, dry_run=True)["bytes"] == 18
-    done = retention.gc(space, now=NOW)
+    assert run_retention.gc(space, now=NOW, dry_run=True)["bytes"] == 18
+    done = run_retention.gc(space, now=NOW)
     assert (done["logs"], done["bytes"]) == (2, 18)
     assert {p.name for p in (tmp_path / "logs").iterdir()} == {"debug_trace_2.log", "page.log"}
     assert not (tmp_path / "dagster_home").exists()  # nothing is made in order to clean it
@@ -169,10 +170,10 @@ def test_real_runs_after_a_year(space, home, request_):
     assert stats.committed and ingest_run
     forgotten = _recorded(space, request_, 2)
     steps = _stage_by_stage(space, PromptRequest("Who holds the lock of a project?", ("demo",)))
-    keeping.keep(space, steps[-1].record.prompt_key)
+    saved_prompts.keep(space, steps[-1].record.prompt_key)
     newest = _recorded(space, request_)[0]
     before = size_of(space.data_dir)
-    done = retention.gc(space, instance=home, now=time.time() + YEAR)
+    done = run_retention.gc(space, instance=home, now=time.time() + YEAR)
     assert set(done["runs"]) == {each.run_id for each in forgotten}
     assert done["bytes"] >= 0.9 * (before - size_of(space.data_dir)) > 100_000
     left = {run.run_id for run in home.get_runs()}
@@ -183,7 +184,7 @@ def test_real_runs_after_a_year(space, home, request_):
     again = recorder.record_stage(space, steps[-1], OPS[OPS.index("reranker") :])
     assert writer.flush(60) and again.warnings == ()
     assert not [run_id for run_id in done["runs"] if home.get_run_by_id(run_id)]
-    with retention._index(home) as db:
+    with run_retention._index(home) as db:
         rows = db.exec_driver_sql("SELECT DISTINCT run_id FROM event_logs").fetchall()
     assert not set(done["runs"]) & {run_id for (run_id,) in rows}
 
@@ -232,6 +233,6 @@ def test_recorded_prompts_take_what_the_handbook_says(ingested, home, request_, 
     print(f"\n{grown / COUNT:,.0f} bytes a recorded prompt")
     assert grown < COUNT * PER_PROMPT
     space = open_root(ingested.data_dir, **{"retention.run_count": "1"})
-    done = retention.gc(space, instance=home)
+    done = run_retention.gc(space, instance=home)
     assert len(done["runs"]) == COUNT
     assert size_of(ingested.data_dir) - before < grown - 0.9 * done["bytes"]

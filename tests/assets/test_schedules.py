@@ -7,8 +7,8 @@ import dagster as dg
 from ragstream_assets import schedules
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
-from ragstream_core.build import quality
-from ragstream_core.stores.lock import project_lock
+from ragstream_core.index.lock import project_lock
+from ragstream_core.wiring import quality_gate
 
 SUNDAY = dt.datetime(2026, 3, 1, 3, 30, tzinfo=dt.UTC)
 
@@ -76,10 +76,10 @@ def test_a_locked_project_is_left_for_the_next_time(ingested):
 
 
 def test_the_quality_check_shows_figures_and_fails_after_a_refusal(space, home, open_root):
-    from ragstream_assets.checks import QUALITY, checked
+    from ragstream_assets.asset_checks import QUALITY, checked
 
     space = open_root(space.data_dir, **{"ingestion.gold_k": "1"})
-    path = quality.gold_path(space, "demo")
+    path = quality_gate.gold_path(space, "demo")
     path.parent.mkdir(parents=True)
     path.write_text('{"question": "Who holds the lock of a project?", "file": "lock.md"}\n')
 

@@ -4,9 +4,10 @@ import json
 
 import dagster as dg
 
-from ragstream_assets import folder_state, sensors
+from ragstream_assets import sensors
+from ragstream_assets import sensors as ragstream_assets_sensors
 from ragstream_assets.definitions import defs
-from ragstream_assets.folder_state import Attempts
+from ragstream_assets.sensors import Attempts
 
 
 def _run(home, request, status):
@@ -29,7 +30,7 @@ def _tick(space, home, cursor=None):
 def test_a_new_folder_is_a_partition_and_a_request(space, home):
     result = _tick(space, home)
     (request,) = result.run_requests
-    digest = folder_state.folder_digest(space, "demo")
+    digest = ragstream_assets_sensors.folder_digest(space, "demo")
     assert request.partition_key == "demo"
     assert request.run_key == f"demo:{digest}:1"
     assert request.tags["ragstream/project"] == "demo"

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.recording.steps import OWN
-from ragstream_assets.recording.typed import TYPED
+from ragstream_assets.recorder.chain_run import OWN
+from ragstream_assets.recorder.requests import TYPED
 from ragstream_assets.resources import adopt
 from ragstream_core.config import overlay, typed
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.inputs import inputs_of
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.settings import SECTIONS, ChainSettings, chain_keys
 from tests.recorded import record_prompt, record_stage
 

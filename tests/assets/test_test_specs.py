@@ -4,7 +4,7 @@ import pytest
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
-from ragstream_assets.test_specs import EXIST, JOB, KEY
+from ragstream_assets.test_spec_assets import EXIST, JOB, KEY
 
 REQUIREMENTS = (
     "# Doors\n\n- DO-1: The door must open. ![x](http://127.0.0.1/x.png)\n- DO-2: Nice things.\n"

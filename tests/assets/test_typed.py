@@ -10,11 +10,11 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.recording.typed import TYPED, typed_request
+from ragstream_assets.recorder.requests import TYPED, typed_request
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import EmptyPrompt, UsageError
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import PromptRequest
 
 WORDS = "What does a killed ingest of the zebrafinch leave behind?"
 TRACE = b"zebrafinch"

@@ -10,7 +10,7 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_graphql.test.utils import execute_dagster_graphql
 
-from ragstream_core.orchestration.chain import OPS, ops_of
+from ragstream_core.prompts.chain import OPS, ops_of
 from tests.recorded import record_prompt, record_stage
 
 WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")

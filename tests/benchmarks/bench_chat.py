@@ -50,10 +50,10 @@ class AtOnce:
 
 def turns(data: Path) -> list[list[object]]:
     """Ask ten questions with memory off and on, then all of them again."""
-    from ragstream_core.build.chatting import ChatOptions, ChatSession
-    from ragstream_core.build.history.turns import append_records
-    from ragstream_core.build.workspace import open_workspace
-    from ragstream_core.history.records import Turn
+    from ragstream_core.conversations.journal.records import Turn
+    from ragstream_core.services.chat import ChatOptions, ChatSession
+    from ragstream_core.wiring.journal import append_records
+    from ragstream_core.wiring.workspace import open_workspace
 
     space = open_workspace(data, explicit={"dagster.record": "none"})
     append_records(

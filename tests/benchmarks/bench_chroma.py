@@ -83,7 +83,7 @@ def sync(data: Path, project: str) -> tuple[float, object]:
     """Bring a collection up to its index; return CPU seconds, children included, and the report."""
     script = (
         "import json, sys\n"
-        "from ragstream_core.build.workspace import open_workspace\n"
+        "from ragstream_core.wiring.workspace import open_workspace\n"
         "space = open_workspace(sys.argv[1])\n"
         "report = space.sync_collection(sys.argv[2])\n"
         "print(json.dumps([report.added, report.deleted, report.verified]))\n"
@@ -105,8 +105,8 @@ def bare(folder: Path, given: Path, verb: str, step: int = 1) -> float:
 
 def report(files: int = 500) -> str:
     """Measure; return the Markdown section."""
-    from ragstream_core.build.workspace import open_workspace
-    from ragstream_core.embedders.registry import register_embedding_backend
+    from ragstream_core.models.embedders.registry import register_embedding_backend
+    from ragstream_core.wiring.workspace import open_workspace
 
     register_embedding_backend("scattered", Scattered)
     with tempfile.TemporaryDirectory() as folder:

@@ -24,13 +24,13 @@ INGEST = """
 import json, resource, sys, time, zlib
 from pathlib import Path
 import numpy as np
-from ragstream_core.chunking.profiles import chunk_profile
-from ragstream_core.chunking.words import word_offsets
+from ragstream_core.text.chunk_profiles import chunk_profile
+from ragstream_core.text.tokenizer import word_offsets
 from ragstream_core.errors import RagstreamError
-from ragstream_core.ingestion.chunker import Chunker
+from ragstream_core.text.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.stores.catalog import store_opener
+from ragstream_core.index.catalog import store_opener
 
 class Fixed:
     name, fingerprint, dimension, window = "fixed", "f" * 64, 384, 256
@@ -44,7 +44,7 @@ class Fixed:
         return rows
 
 try:
-    from ragstream_core.embedders.registry import create_embeddings
+    from ragstream_core.models.embedders.registry import create_embeddings
     offsets = create_embeddings("onnx", models_dir=Path(sys.argv[3])).token_offsets
 except RagstreamError:
     offsets = word_offsets

@@ -23,7 +23,7 @@ TURNS = 400
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ragstream_core.stores.lock import project_lock
+from ragstream_core.index.lock import project_lock
 with project_lock(Path(sys.argv[1])):
     print("held", flush=True)
     while True:
@@ -33,10 +33,10 @@ with project_lock(Path(sys.argv[1])):
 
 def talk(data: Path) -> None:
     """Say `TURNS` pairs about the handbook and embed them."""
-    from ragstream_core.build.history.embedding import embed
-    from ragstream_core.build.history.turns import append_records
-    from ragstream_core.build.workspace import open_workspace
-    from ragstream_core.history.records import Turn
+    from ragstream_core.conversations.journal.records import Turn
+    from ragstream_core.services.history_embedding import embed
+    from ragstream_core.wiring.journal import append_records
+    from ragstream_core.wiring.workspace import open_workspace
 
     space = open_workspace(data)
     words = sorted(Path(data / "doc_raw" / "handbook").glob("*.md"))
@@ -52,9 +52,9 @@ def talk(data: Path) -> None:
 
 def asked(data: Path, rounds: int = 2) -> list[float]:
     """Return the CPU seconds of every question, warm, the token cache filled."""
-    from ragstream_core.build.workspace import open_workspace
     from ragstream_core.config import quiet_environment
-    from ragstream_core.orchestration.inputs import PromptRequest
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.workspace import open_workspace
 
     quiet_environment()
     space = open_workspace(data)

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 def chunks(embedder, limit: int = 60) -> list[str]:
     """Return chunk texts of the handbook."""
-    from ragstream_core.chunking.profiles import chunk_profile
-    from ragstream_core.ingestion.chunker import Chunker
+    from ragstream_core.text.chunk_profiles import chunk_profile
+    from ragstream_core.text.chunker import Chunker
 
     chunker = Chunker(chunk_profile("default"), token_offsets=embedder.token_offsets)
     texts: list[str] = []
@@ -32,7 +32,7 @@ def chunks(embedder, limit: int = 60) -> list[str]:
 def report() -> str:
     """Measure; return the Markdown section."""
     from ragstream_core.config import quiet_environment
-    from ragstream_core.embedders.registry import create_embeddings
+    from ragstream_core.models.embedders.registry import create_embeddings
 
     quiet_environment()
     with tempfile.TemporaryDirectory() as folder:

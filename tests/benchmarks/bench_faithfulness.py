@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ragstream_core.embedders.onnx_minilm import OnnxEmbedder
 from ragstream_core.evaluation.agreement import THRESHOLD, Support, support
-from ragstream_core.prompting.suspicion import suspicions, tally
+from ragstream_core.models.embedders.onnx_minilm import OnnxEmbedder
+from ragstream_core.prompts.suspicion import suspicions, tally
 from tests.benchmarks.claim_pairs import Pair, pairs
 from tests.benchmarks.claims_by_hand import CLAIMS
 from tests.benchmarks.injections import INJECTIONS

@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ragstream_core.atomic import pwrite_durable
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Turn
-from ragstream_core.history.units import TurnChunker
-from ragstream_core.history.worker import HistoryIngestionWorker
-from ragstream_core.stores.history_catalog import HistoryCatalog, open_history_catalog
+from ragstream_core.conversations.history_worker import HistoryIngestionWorker
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.units import TurnChunker
+from ragstream_core.index.history_catalog import HistoryCatalog, open_history_catalog
+from ragstream_core.platform.files import pwrite_durable
 from tests.benchmarks.measure import table
 
 DELTA = 10

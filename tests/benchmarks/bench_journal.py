@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ragstream_core.history.framing import NO_CHAIN, chain_of, frame_line
-from ragstream_core.history.journal import SEGMENT_BYTES, Journal
-from ragstream_core.history.recent import layer_g
-from ragstream_core.history.records import Turn, record_json
+from ragstream_core.conversations.journal.journal import SEGMENT_BYTES, Journal
+from ragstream_core.conversations.journal.records import Turn, record_json
+from ragstream_core.conversations.journal.segments import NO_CHAIN, chain_of, frame_line
+from ragstream_core.conversations.recent_history import layer_g
 from tests.benchmarks.measure import table
 
 PAIRS = 5

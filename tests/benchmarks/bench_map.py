@@ -14,9 +14,9 @@ import time
 
 import numpy as np
 
-from ragstream_core.inspection.drawing import draw
-from ragstream_core.inspection.places import ChunkMap, Place
-from ragstream_core.inspection.projection import project
+from ragstream_core.maps.chunk_map import ChunkMap, Place
+from ragstream_core.maps.drawing import draw
+from ragstream_core.maps.projection import project_vectors
 from tests.benchmarks.measure import table
 
 FILES = 120
@@ -42,7 +42,7 @@ def measured(rows: np.ndarray, method: str) -> tuple[object, ...]:
     """Return what one map took."""
     reports: list[int] = []
     began, before = time.monotonic(), cpu()
-    points = project(
+    points = project_vectors(
         rows, method=method, seed=0, perplexity=30.0, told=lambda done, _: reports.append(done)
     )
     laid, spent, count = time.monotonic(), cpu() - before, len(rows)

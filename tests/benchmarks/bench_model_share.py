@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 def report() -> str:
     """Ingest the handbook; return the Markdown section."""
-    from ragstream_core.build import models
-    from ragstream_core.build.workspace import open_workspace
     from ragstream_core.config import quiet_environment
+    from ragstream_core.wiring import models
+    from ragstream_core.wiring.workspace import open_workspace
 
     quiet_environment()
     with tempfile.TemporaryDirectory() as folder:

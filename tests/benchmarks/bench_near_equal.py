@@ -39,7 +39,7 @@ def report(notes: int = 3_000, repeat: int = 5) -> str:
         for n in range(notes):
             (docs / f"{n:05}.md").write_text(f"# Note {n}\n\n{SAME}Item {n}.\n", encoding="utf-8")
         time.sleep(RACY_S)
-        base = [sys.executable, "-m", "ragstream_app.cli", "--data", str(data)]
+        base = [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data)]
         ingest = [*base, "ingest", "notes", "--no-record"]
         first = child_cpu(ingest, env=KEPT)
         kept, none = [], []

@@ -35,7 +35,7 @@ TICK = """
 import sys, time
 from pathlib import Path
 from ragstream_assets import sensors
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.wiring.workspace import open_workspace
 class Instance:
     def get_runs(self, *args, **kwargs):
         return []
@@ -74,7 +74,7 @@ walk(sys.argv[1])
 """
 
 IMPORTS = """
-import ragstream_core.stores.pending
+import ragstream_core.index.derived
 import ragstream_core.ingestion.ingestion_config
 """
 
@@ -82,7 +82,7 @@ NO_OP = """
 import sys
 from pathlib import Path
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.stores.pending import pending
+from ragstream_core.index.derived import pending
 due = pending(Path(sys.argv[2]), Path(sys.argv[1]), scan_fp=IngestionConfig().scan_fp)
 if due is not None:
     sys.exit(f"not a no-op: {due.reason}")
@@ -92,10 +92,10 @@ INGEST = """
 import json, resource, sys, time, zlib
 from pathlib import Path
 import numpy as np
-from ragstream_core.ingestion.chunker import ChunkPiece
+from ragstream_core.text.chunker import ChunkPiece
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.stores.catalog import store_opener
+from ragstream_core.index.catalog import store_opener
 
 class Fixed:
     name, fingerprint, dimension, window = "fixed", "f" * 64, 384, 256
@@ -115,7 +115,7 @@ class Simple:
                 for i, at in enumerate(range(0, len(text), 1000))]
 
 if len(sys.argv) > 4:  # the model in memory, as in the program; its vectors are not waited for
-    from ragstream_core.embedders.registry import create_embeddings
+    from ragstream_core.models.embedders.registry import create_embeddings
     create_embeddings("onnx", models_dir=Path(sys.argv[4])).embed_documents(["a " * 200] * 16)
 docs = Path(sys.argv[1])
 late = int(sys.argv[3])  # far from any mtime: nothing is racy afterwards
@@ -131,8 +131,8 @@ print(json.dumps({"cpu": time.process_time() - began, "peak_mib": use.ru_maxrss 
 OPEN = """
 import sys, time
 from pathlib import Path
-import numpy, ragstream_core.lexical
-from ragstream_core.stores.view import forget_views, open_view
+import numpy, ragstream_core.text.bm25
+from ragstream_core.index.view import forget_views, open_view
 times, keep = [], sys.argv[3] == "keep"
 for _ in range(5):
     forget_views()
@@ -197,7 +197,7 @@ def peaks(small: Path, docs: Path, data: Path) -> list[object]:
 def command_line(data: Path, repeat: int) -> float:
     """Return the CPU seconds of a no-op `ragstream ingest` over the same files."""
     env = {"RAGSTREAM_EMBEDDINGS__BACKEND": "hashed"}
-    base = [sys.executable, "-m", "ragstream_app.cli", "--data", str(data), "ingest", "bench"]
+    base = [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data), "ingest", "bench"]
     child_cpu([*base, "--no-record"], env=env)
     time.sleep(RACY_S)
     child_cpu([*base, "--no-record"], env=env)

@@ -33,7 +33,7 @@ CONVERTER = """
 import sys
 from pathlib import Path
 from ragstream_core.ingestion.parsers import child
-from ragstream_core.ingestion.parsers.port import DEFAULT_LIMITS
+from ragstream_core.ingestion.parsers.engines import DEFAULT_LIMITS
 child.leave_out()
 for path in sorted(Path(sys.argv[1]).iterdir()):
     child.answer("office", path.read_bytes(), file_type="html", limits=DEFAULT_LIMITS)
@@ -42,8 +42,8 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 CHILDREN = """
 import contextlib, sys
 from pathlib import Path
-from ragstream_core.ingestion.parsers.limited import kept_engines, parse
-from ragstream_core.ingestion.parsers.port import DEFAULT_LIMITS
+from ragstream_core.ingestion.parsers.sandbox import kept_engines, parse
+from ragstream_core.ingestion.parsers.engines import DEFAULT_LIMITS
 with kept_engines() if sys.argv[2] == "kept" else contextlib.nullcontext():
     for path in sorted(Path(sys.argv[1]).iterdir()):
         found = parse(path.read_bytes(), file_type="html", limits=DEFAULT_LIMITS)

@@ -30,13 +30,21 @@ QUESTIONS = [
 def prepare(data: Path) -> None:
     """Copy the handbook and ingest it once."""
     shutil.copytree(ROOT / "data" / "doc_raw" / "handbook", data / "doc_raw" / "handbook")
-    command = [sys.executable, "-m", "ragstream_app.cli", "--data", str(data), "ingest", "handbook"]
+    command = [
+        sys.executable,
+        "-m",
+        "ragstream_app.cli.main",
+        "--data",
+        str(data),
+        "ingest",
+        "handbook",
+    ]
     child_cpu([*command, "--no-record"])
 
 
 def cold(data: Path) -> list[list[object]]:
     """Run the command in fresh processes: help, prompt without and with recording."""
-    base = [sys.executable, "-m", "ragstream_app.cli", "--data", str(data)]
+    base = [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data)]
     ask = [*base, "prompt", QUESTIONS[0], "-p", "handbook", "--json"]
     child_cpu(ask)
     plain = median_of(3, lambda: child_cpu([*ask, "--no-record", "--fresh"]))
@@ -44,8 +52,8 @@ def cold(data: Path) -> list[list[object]]:
     again = median_of(3, lambda: child_cpu(ask))
     load = (
         "from ragstream_core.config import quiet_environment; quiet_environment();"
-        "from ragstream_core.build.workspace import open_workspace;"
-        "from ragstream_core.build.models import embedder;"
+        "from ragstream_core.wiring.workspace import open_workspace;"
+        "from ragstream_core.wiring.models import embedder;"
         f"embedder(open_workspace({str(data)!r}).config)"
     )
     model = median_of(3, lambda: child_cpu([sys.executable, "-c", load]))

@@ -21,27 +21,27 @@ and the CPU seconds of that."""
 
 def press(space, desk, button: str, question: str) -> Row:
     """Press a button as the page does; wait for the result, then for the run."""
-    from ragstream_app.jobs import presses as jobs
-    from ragstream_core.orchestration.inputs import PromptRequest
+    from ragstream_app.page.jobs import presses
+    from ragstream_core.prompts.inputs import PromptRequest
 
     started = time.perf_counter()
-    job = jobs.start(desk, button, PromptRequest(question, ("handbook",)), space, fresh=True)
+    job = presses.start(desk, button, PromptRequest(question, ("handbook",)), space, fresh=True)
     job.result()
     delivered, cpu = time.perf_counter() - started, time.process_time()
-    steps = desk.steps.values() if button == jobs.RUN_ALL else [desk.last]
+    steps = desk.steps.values() if button == presses.RUN_ALL else [desk.last]
     own = sum(sum(step.timings_ms.values()) for step in steps) / 1000
-    jobs.flush(600)
+    presses.flush(600)
     written = time.perf_counter() - started
     return delivered - own, written - delivered, time.process_time() - cpu
 
 
 def ways(data: Path) -> list[list[object]]:
     """Press single buttons and "Run all" with recording on and off, in turn."""
-    from ragstream_app.desk import Desk
-    from ragstream_app.jobs.presses import RUN_ALL
-    from ragstream_core.build.workspace import open_workspace
+    from ragstream_app.page.jobs.presses import RUN_ALL
+    from ragstream_app.page.prompt_session import Desk
     from ragstream_core.config import quiet_environment
-    from ragstream_core.orchestration.chain import BUTTONS
+    from ragstream_core.prompts.chain import BUTTONS
+    from ragstream_core.wiring.workspace import open_workspace
 
     quiet_environment()
     os.environ["DAGSTER_HOME"] = ""

@@ -49,9 +49,9 @@ def gated(corpus: Path, queries: Path, data: Path) -> Iterator[tuple[str, float,
 
     The documents are those of a project and the queries its gold questions, a sample of each kind.
     """
-    from ragstream_core.build.evaluating.sweeping import sweep
-    from ragstream_core.build.quality import gold_path
     from ragstream_core.evaluation.retrieval import read_jsonl, read_qrels
+    from ragstream_core.services.eval_sweep import sweep
+    from ragstream_core.wiring.quality_gate import gold_path
 
     workspace = prepared(corpus / "corpus.jsonl", data, corpus.name)
     gold, gate = gold_path(workspace, corpus.name), workspace.config.chain().gate
@@ -73,9 +73,9 @@ def gated(corpus: Path, queries: Path, data: Path) -> Iterator[tuple[str, float,
 
 def report(folder: Path, data: Path) -> str:
     """Evaluate every set that the folder holds; return the Markdown section."""
-    from ragstream_core.build.evaluating.retrieval import evaluate_retrieval
-    from ragstream_core.build.workspace import open_workspace
     from ragstream_core.config import quiet_environment
+    from ragstream_core.services.eval_retrieval import evaluate_retrieval
+    from ragstream_core.wiring.workspace import open_workspace
 
     quiet_environment()
     rows, made = [], data / "made"

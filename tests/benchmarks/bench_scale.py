@@ -85,8 +85,8 @@ def lexical_rows(words: np.ndarray, names: list[str], n: int) -> tuple[list[list
     """Measure building and asking the term arrays beside bm25s; return rows and the arrays."""
     import bm25s
 
-    from ragstream_core.lexical import Bm25, build_lexical
-    from ragstream_core.terms import term_id
+    from ragstream_core.text.bm25 import Bm25, build_lexical
+    from ragstream_core.text.terms import term_id
 
     stored = blobs(words, np.array([term_id(name) for name in names]))
     tokens = [[names[i] for i in row] for row in words]
@@ -112,7 +112,7 @@ def lexical_rows(words: np.ndarray, names: list[str], n: int) -> tuple[list[list
 def at(n: int) -> list[list[object]]:
     """Measure one size; return the rows of the table."""
     from ragstream_core.retrieval.retriever import Fusion, Retriever
-    from ragstream_core.scoring import approximate_log_avg_exp, exact_cosines
+    from ragstream_core.retrieval.scoring import approximate_log_avg_exp, exact_cosines
 
     rng = np.random.default_rng(0)
     names = [f"w{i}" for i in range(VOCABULARY)]

@@ -28,9 +28,9 @@ DIMENSION = 384
 READ = """
 import json, sys, time
 import numpy as np
-from ragstream_core.stores.history_snapshot import open_snapshot
-from ragstream_core.scoring import exact_cosines, propose, top
-from ragstream_core.history.selection import Filters, bias, eligible
+from ragstream_core.index.snapshot import open_snapshot
+from ragstream_core.retrieval.scoring import exact_cosines, propose, top
+from ragstream_core.conversations.selection import Filters, bias, eligible
 from ragstream_core.settings.prompts import HistoryConfig
 from pathlib import Path
 path, query = Path(sys.argv[1]), np.load(sys.argv[2])
@@ -64,9 +64,9 @@ print(json.dumps([time.perf_counter() - began]))
 
 def history(count: int):
     """Return rows and vectors of a synthetic history."""
-    from ragstream_core.history.selected import SelectedRow
+    from ragstream_core.conversations.columns import SelectedRow
     from ragstream_core.records.identity import sha256_hex
-    from ragstream_core.terms import term_blob
+    from ragstream_core.text.terms import term_blob
 
     rng = np.random.default_rng(7)
     vectors = rng.standard_normal((count, DIMENSION), dtype=np.float32)
@@ -94,9 +94,9 @@ def _run(code: str, *args: str) -> list[float]:
 
 def report(count: int = 100_000, repeat: int = 9) -> str:
     """Measure; return the Markdown section."""
-    from ragstream_core.history.history_store import Mark
-    from ragstream_core.history.records import Position
-    from ragstream_core.stores.history_snapshot import publish
+    from ragstream_core.conversations.history_store import Mark
+    from ragstream_core.conversations.journal.records import Position
+    from ragstream_core.index.snapshot import publish
 
     with tempfile.TemporaryDirectory() as folder:
         path, bare, query = (Path(folder, n) for n in ("history_store.arrow", "bare", "query.npy"))

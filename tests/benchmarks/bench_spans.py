@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks.measure import table
 
 if TYPE_CHECKING:
-    from ragstream_core.build.workspace import Workspace
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.wiring.workspace import Workspace
 
 PROJECT = "spans"
 SAMPLE = 300
@@ -67,7 +67,7 @@ def lost_at(prompt: SuperPrompt, paragraph: str, answer: str) -> str:
 
 
 def _plain(text: str) -> str:
-    from ragstream_core.agents.quotable import readable
+    from ragstream_core.agents.context.quotable import readable
 
     return readable(text)
 
@@ -76,7 +76,7 @@ def measured(
     workspace: Workspace, questions: Sequence[Mapping[str, Any]], qrels: Mapping[str, Any]
 ) -> list[tuple[str, str, int]]:
     """Ask the questions; return (question, where its answer was lost, tokens) of each."""
-    from ragstream_core.orchestration.inputs import PromptRequest
+    from ragstream_core.prompts.inputs import PromptRequest
 
     found = []
     for number, question in enumerate(questions, 1):
@@ -92,9 +92,9 @@ def measured(
 
 def prepared(corpus: Path, data: Path, project: str = PROJECT) -> Workspace:
     """Write a judged set's documents as those of a project and ingest them."""
-    from ragstream_core.build.workspace import open_workspace
     from ragstream_core.config import quiet_environment
     from ragstream_core.evaluation.retrieval import read_jsonl
+    from ragstream_core.wiring.workspace import open_workspace
 
     quiet_environment()
     documents = data / "doc_raw" / project

@@ -52,14 +52,14 @@ def report(folder: Path) -> str:
     """Ingest release after release; return the Markdown section, empty without the pages."""
     if not all((folder / name).is_file() for _, name in RELEASES):
         return ""
-    from ragstream_core.chunking.profiles import chunk_profile
     from ragstream_core.config import quiet_environment
-    from ragstream_core.embedders.hashed import HashedEmbedder
-    from ragstream_core.embedders.registry import create_embeddings
-    from ragstream_core.ingestion.chunker import Chunker
+    from ragstream_core.index.catalog import store_opener
     from ragstream_core.ingestion.ingestion_config import IngestionConfig
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
-    from ragstream_core.stores.catalog import store_opener
+    from ragstream_core.models.embedders.hashed import HashedEmbedder
+    from ragstream_core.models.embedders.registry import create_embeddings
+    from ragstream_core.text.chunk_profiles import chunk_profile
+    from ragstream_core.text.chunker import Chunker
 
     quiet_environment()
     rows: list[list[object]] = []

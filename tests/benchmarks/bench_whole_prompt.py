@@ -42,8 +42,8 @@ def enlarge(data: Path) -> int:
     """Add mixed pages to the handbook and ingest them; return the number of chunks."""
     import numpy as np
 
-    from ragstream_core.build import models
-    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.wiring import models
+    from ragstream_core.wiring.workspace import open_workspace
 
     space, docs = open_workspace(data), data / "doc_raw" / "handbook"
     embedder, known = models.embedder(space.config), sentences(docs)
@@ -91,12 +91,12 @@ class Parts:
 
 def asked(data: Path) -> dict[str, list[tuple[float, float, float]]]:
     """Return (all, models, search) in CPU seconds of every warm prompt, by the number of pieces."""
-    from ragstream_core.build import models
-    from ragstream_core.build.workspace import open_workspace
-    from ragstream_core.embedders.onnx_minilm import RECENT
-    from ragstream_core.orchestration.inputs import PromptRequest
-    from ragstream_core.retrieval.maxsim import MaxSimScorer
+    from ragstream_core.models.embedders.onnx_minilm import RECENT
+    from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.retrieval.retriever import Retriever
+    from ragstream_core.retrieval.scoring import MaxSimScorer
+    from ragstream_core.wiring import models
+    from ragstream_core.wiring.workspace import open_workspace
 
     space, parts = open_workspace(data), Parts()
     embedder = models.embedder(space.config)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Page
 
-from ragstream_app.serving.ports import answers
+from ragstream_app.server.processes import answers
 
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build" / "screenshots"
@@ -42,7 +42,7 @@ class Site:
 
     def ragstream(self, *words: str) -> str:
         """Run a command on the same data root; return what it printed."""
-        command = [sys.executable, "-m", "ragstream_app.cli", *words]
+        command = [sys.executable, "-m", "ragstream_app.cli.main", *words]
         done = subprocess.run(
             command, env=self.environment, capture_output=True, text=True, cwd=self.data.parent
         )
@@ -103,10 +103,10 @@ def running(
     everything = {**outside, **settings, **(environment or {})}
     site = Site(data, *(f"http://127.0.0.1:{port}" for port in reversed(ports)), everything)
     flags = ["--port", str(ports[0]), "--page-port", str(ports[1])]
-    command = [sys.executable, "-m", "ragstream_app.cli", "up", *flags, *words]
+    command = [sys.executable, "-m", "ragstream_app.cli.main", "up", *flags, *words]
     if page_alone:
         everything |= {"RAGSTREAM_PAGE__PORT": str(ports[1]), "RAGSTREAM_DAGSTER__RECORD": "none"}
-        command = [sys.executable, "-m", "ragstream_app.serving.page"]
+        command = [sys.executable, "-m", "ragstream_app.server.page"]
     for project in ingest:
         site.ragstream("ingest", project)
     log, health = data.parent / "up.log", f"{site.page}/_stcore/health"

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from ragstream_core.orchestration.chain import BUTTONS
+from ragstream_core.prompts.chain import BUTTONS
 from tests.browser.dagster_api import parent_of
 from tests.browser.sites import shot
 from tests.browser.walk import BUILT, RUN_ALL, SLOW_MS, STAGES, Walk

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ragstream_app.panels.markup import TAGS, answer_html
+from ragstream_app.output.markup import TAGS, answer_html
 from tests.app.hostile_answers import EVIL, HOST, PAYLOADS
 from tests.browser.sites import LOCKS, Seen, Site, running, shot
 from tests.unit.models.conftest import COUNTED, DONE, STOP, Server, event

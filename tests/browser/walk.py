@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
-from ragstream_core.orchestration.chain import BUTTONS
+from ragstream_core.prompts.chain import BUTTONS
 from tests.browser.sites import Site
 
 RUN_ALL = "Run all"

@@ -7,20 +7,20 @@ import re
 import numpy as np
 import pytest
 
+from ragstream_core.conversations.history_store import TurnRow
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import DuplicateId, UsageError
-from ragstream_core.history.history_store import TurnRow
-from ragstream_core.history.records import Turn
-from ragstream_core.history.units import history_chunk_id
 from ragstream_core.records import Chunk
-from ragstream_core.stores.chroma_names import same_row
-from ragstream_core.stores.chroma_vector_store_base import ChromaVectorStoreBase
-from ragstream_core.stores.history_store_chroma import (
+from ragstream_core.vector_stores.chroma.history_store_chroma import (
     COLLECTION,
     REQUIRED,
     HistoryStoreChroma,
     turn_metadata,
 )
-from ragstream_core.stores.vector_store_chroma import VectorStoreChroma
+from ragstream_core.vector_stores.chroma.names import same_row
+from ragstream_core.vector_stores.chroma.store import ChromaVectorStoreBase
+from ragstream_core.vector_stores.chroma.vector_store_chroma import VectorStoreChroma
 
 SECOND = 1_000_000_000
 TAGS = [("GOLD", "physics"), (), ("BLUE",), ("GOLD",)]

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import registry, weights
-from ragstream_core.embedders.base import EmbeddingBackend
+from ragstream_core.models.embedders import registry, weights
+from ragstream_core.models.embedders.base import EmbeddingBackend
 
 TEXTS = [
     "Hybrid retrieval mixes BM25 with dense vectors.",

@@ -43,7 +43,7 @@ def demo(data: Path) -> str:
     output = ""
     for words in (["ingest", "handbook"], ["prompt", "-p", "handbook", question[1]]):
         done = subprocess.run(
-            [sys.executable, "-m", "ragstream_app.cli", "--data", str(data), *words],
+            [sys.executable, "-m", "ragstream_app.cli.main", "--data", str(data), *words],
             env=environment, capture_output=True, text=True, cwd=data.parent,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -10,9 +10,9 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from ragstream_app.cli import app
-from ragstream_app.jobs.presses import RUN_ALL
-from ragstream_core.orchestration.chain import BUTTONS
+from ragstream_app.cli.main import app
+from ragstream_app.page.jobs.presses import RUN_ALL
+from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.settings import SECTIONS, known_keys
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def test_every_picture_is_shown_somewhere():
 
 
 def test_pictures_leave_only_their_description_in_the_index():
-    from ragstream_core.chunking.markup import Markup
+    from ragstream_core.text.blocks import Markup
 
     text = "![The page at its start](../../../docs/images/page-first.png)"
     assert Markup(text).without(0, len(text)) == "The page at its start"
@@ -110,9 +110,9 @@ def test_every_page_and_decision_is_listed():
 
 
 def test_the_page_has_what_its_walk_names():
-    panels = ROOT / "ragstream_app" / "panels"
+    panels = ROOT / "ragstream_app" / "page" / "panels"
     code = "".join(
-        p.read_text(encoding="utf-8") for p in [*panels.glob("*.py"), panels / "../page.py"]
+        p.read_text(encoding="utf-8") for p in [*panels.glob("*.py"), panels / "../main.py"]
     )
     labels = {*re.findall(r'"([^"\n]+)"', code), *BUTTONS, RUN_ALL}
     for name in re.findall(r"\*\*([^*\n]+)\*\*", (HANDBOOK / "the-page.md").read_text("utf-8")):
@@ -152,7 +152,7 @@ def test_links_resolve_and_settings_exist(path):
 def test_the_code_and_the_tests_that_requirements_name_exist(path):
     named = re.findall(r"`([\w./]*(?:/|\.py))`", path.read_text(encoding="utf-8"))
     tests = {test.name for test in (ROOT / "tests").rglob("*.py")}
-    bases = [ROOT, ROOT / "ragstream_core", ROOT / "ragstream_app"]
+    bases = [ROOT, ROOT / "ragstream_core", ROOT / "ragstream_app", ROOT / "ragstream_app" / "page"]
     lost = [
         name for name in named if name not in tests and not any((b / name).exists() for b in bases)
     ]
@@ -180,7 +180,7 @@ def test_the_example_files_are_what_they_say(tmp_path, monkeypatch):
     import json
 
     from ragstream_core.config import AppConfig
-    from ragstream_core.orchestration.inputs import request_from
+    from ragstream_core.prompts.inputs import request_from
 
     monkeypatch.chdir(tmp_path)
     AppConfig.load(HANDBOOK / "settings-example.yaml")

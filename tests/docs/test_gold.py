@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.build.quality import gold_path
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.ingestion.quality_gate import read_gold
+from ragstream_core.wiring.quality_gate import gold_path
+from ragstream_core.wiring.workspace import open_workspace
 
 DATA = Path(__file__).parents[2] / "data"
 

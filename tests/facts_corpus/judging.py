@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from ragstream_core.build.memory.facts import is_secret
-from ragstream_core.memory.facts.candidate import Candidate, Limits, Said, objection, repetition
-from ragstream_core.memory.facts.rules import candidates
+from ragstream_core.conversations.facts.candidate import (
+    Candidate,
+    Limits,
+    Said,
+    objection,
+    repetition,
+)
+from ragstream_core.conversations.facts.rules import candidates
+from ragstream_core.wiring.facts import is_secret
 
 HOME = Path(__file__).parent
 WANTED = ("role", "preference", "company", "workflow")
@@ -96,7 +102,7 @@ def judged(name: str) -> Score:
 
 
 def _says(fact: Candidate, wanted: tuple[str, frozenset[str]]) -> bool:
-    from ragstream_core.terms import terms
+    from ragstream_core.text.terms import terms
 
     target, words = wanted
     return fact.target == target and set(terms(" ".join(words))) <= set(terms(fact.text))

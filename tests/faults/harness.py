@@ -22,14 +22,13 @@ from pathlib import Path
 
 import pytest
 
-import ragstream_core.lexical
-import ragstream_core.stores.salvage
-import ragstream_core.stores.vector_check  # noqa: F401  # imported before the fork
+import ragstream_core.index.repair
+import ragstream_core.index.vectors  # noqa: F401  # imported before the fork
 from ragstream_core.errors import ProjectLocked, RagstreamError
-from ragstream_core.stores.catalog import open_catalog
-from ragstream_core.stores.deep_check import Part, read_data
-from ragstream_core.stores.retention import leftovers
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.retention import leftovers
+from ragstream_core.index.verify import Part, read_data
+from ragstream_core.index.view import forget_views
 from tests.conftest import IngestBench
 from tests.lengths import FULL
 

@@ -6,15 +6,15 @@ import shutil
 
 import pytest
 
-from ragstream_core.build.upkeep import care
-from ragstream_core.build.upkeep.backup import backup
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.upkeep.restoring import restore
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
-from ragstream_core.orchestration.stage_files import packed
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.prompts.recorded import packed
+from ragstream_core.services import verify
+from ragstream_core.services.backup import backup
+from ragstream_core.services.forget import forget
+from ragstream_core.services.restore import restore
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.faults.harness import CRASH, Child, Killer, need_strace
 from tests.lengths import by_length
@@ -73,12 +73,12 @@ def copies(template, tmp_path):
 
 def require_sound(space):
     forget_views()
-    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def finish_forget(space):
     forget_views()
-    still = care.check(space, "demo")["findings"]
+    still = verify.check(space, "demo")["findings"]
     if still or grep(space.data_dir):
         forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
@@ -90,16 +90,16 @@ def finish_gc(space):
     forget_views()
     digest = space.view("demo").digest
     require_sound(space)
-    care.gc(space, "demo")
-    assert [row["n"] for row in care.generations(space, "demo")] == [5]
+    verify.gc(space, "demo")
+    assert [row["n"] for row in verify.generations(space, "demo")] == [5]
     require_sound(space)
     assert space.view("demo").digest == digest
-    assert care.gc(space, "demo")["texts"] == 0
+    assert verify.gc(space, "demo")["texts"] == 0
 
 
 TASKS = {
     "forget": (lambda space: forget(space, "demo", "secret.md"), finish_forget),
-    "gc": (lambda space: care.gc(space, "demo"), finish_gc),
+    "gc": (lambda space: verify.gc(space, "demo"), finish_gc),
 }
 
 

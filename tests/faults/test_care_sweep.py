@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core import atomic
-from ragstream_core.build.upkeep import care
-from ragstream_core.build.upkeep.backup import backup, replace_folder
-from ragstream_core.build.upkeep.restoring import restore
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import RagstreamError
-from ragstream_core.stores.catalog import open_catalog
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.platform import files
+from ragstream_core.services import verify
+from ragstream_core.services.backup import backup, replace_folder
+from ragstream_core.services.restore import restore
+from ragstream_core.wiring.workspace import open_workspace
 from tests.faults.harness import CRASH, DONE, EFFECTS, Child, need_strace
 from tests.lengths import by_length, spread
 from tests.unit.stores.test_migrations import make_old, version
@@ -65,7 +65,7 @@ def origin(tmp_path_factory):
 
 def digest(space):
     forget_views()
-    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
     return space.view("demo").digest
 
 
@@ -234,9 +234,9 @@ def test_two_folders_swap_names_and_a_swap_in_three_steps_is_undone(tmp_path, mo
     pair()
     replace_folder(tmp_path / "new", tmp_path / "old")
     assert there() == {"old": "new"}
-    monkeypatch.setattr(atomic, "_exchanged", lambda *_: False)
+    monkeypatch.setattr(files, "_exchanged", lambda *_: False)
     pair()
-    atomic.exchange_dirs(tmp_path / "new", tmp_path / "old")
+    files.exchange_dirs(tmp_path / "new", tmp_path / "old")
     assert there() == {"old": "new", "new": "old"}
     pair()
     replace_folder(tmp_path / "new", tmp_path / "old")
@@ -246,7 +246,7 @@ def test_two_folders_swap_names_and_a_swap_in_three_steps_is_undone(tmp_path, mo
 def test_a_backup_whose_replacement_was_killed_half_way_is_put_back(origin, tmp_path):
     """Where two names cannot be swapped in one step."""
     scene = Backup(origin, tmp_path / "n")
-    beside = atomic.aside_of(scene.copy)
+    beside = files.aside_of(scene.copy)
     scene.copy.rename(beside)
     with pytest.raises(RagstreamError):  # it is there, so it is not replaced unasked
         backup(scene.space, scene.copy)

@@ -21,14 +21,14 @@ from ragstream_core.errors import (
     ProjectLocked,
     StoreFailed,
 )
+from ragstream_core.index.lock import project_lock
 from ragstream_core.ingestion import scan
-from ragstream_core.stores import chroma_jobs, chroma_making, chroma_note, chroma_seal
-from ragstream_core.stores.chroma_copies import copy_of, sweep
-from ragstream_core.stores.chroma_names import collection_name, kept
-from ragstream_core.stores.chroma_reader import CollectionReader
-from ragstream_core.stores.chroma_sync import Collection
-from ragstream_core.stores.lock import project_lock
-from ragstream_core.stores.vector_store_chroma import VectorStoreChroma
+from ragstream_core.vector_stores.chroma import child, publisher, seal
+from ragstream_core.vector_stores.chroma.names import collection_name, kept
+from ragstream_core.vector_stores.chroma.reader import CollectionReader
+from ragstream_core.vector_stores.chroma.seal import copy_of, sweep
+from ragstream_core.vector_stores.chroma.sync import Collection
+from ragstream_core.vector_stores.chroma.vector_store_chroma import VectorStoreChroma
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def collection_in(bench):
 
 
 def sealed(collection):
-    return chroma_seal.current(collection.chroma_dir)
+    return seal.current(collection.chroma_dir)
 
 
 def plain(folder, code):
@@ -78,7 +78,7 @@ def drop(folder, name):
 
 def test_it_opens_in_plain_chromadb_and_holds_the_manifest(collection, bench):
     folder = sealed(collection)
-    name = chroma_seal.receipt_of(folder).collection
+    name = seal.receipt_of(folder).collection
     found = plain(
         folder,
         f"rows = client.get_collection({name!r}, embedding_function=None)\n"
@@ -107,7 +107,7 @@ def test_it_opens_in_plain_chromadb_and_holds_the_manifest(collection, bench):
 
 def test_looking_at_it_with_plain_chromadb_does_not_break_the_seal(collection):
     folder = sealed(collection)
-    name = chroma_seal.receipt_of(folder).collection
+    name = seal.receipt_of(folder).collection
     plain(
         folder,
         f"c = client.get_collection({name!r}, embedding_function=None)\n"
@@ -154,16 +154,16 @@ def test_an_id_whose_text_changed_with_the_chunker_is_replaced(collection, bench
 
 
 def rewrite(folder, **changes):
-    receipt = json.loads((folder / chroma_seal.RECEIPT).read_text())
-    (folder / chroma_seal.RECEIPT).write_text(json.dumps(receipt | changes))
+    receipt = json.loads((folder / seal.RECEIPT).read_text())
+    (folder / seal.RECEIPT).write_text(json.dumps(receipt | changes))
 
 
 def test_what_leads_to_a_new_collection(collection, monkeypatch):
     folder = sealed(collection)
     rewrite(folder, embed_fp="f" * 64)
     assert "made by model" in collection.behind()
-    rewrite(folder, embed_fp=chroma_seal.receipt_of(folder).embed_fp, chromadb="99.1.0")
-    receipt = chroma_seal.receipt_of(folder)
+    rewrite(folder, embed_fp=seal.receipt_of(folder).embed_fp, chromadb="99.1.0")
+    receipt = seal.receipt_of(folder)
     assert receipt.chromadb == "99.1.0"
     assert collection.behind()
     report = collection.sync()
@@ -194,7 +194,7 @@ def test_damage_is_noticed_before_chroma_opens_it(collection, kind):
     """R6: no process of ours opens a torn store; flips in unused pages are no damage."""
     rng = np.random.default_rng(5)
     folder = sealed(collection)
-    receipt = chroma_seal.receipt_of(folder)
+    receipt = seal.receipt_of(folder)
     names = [name for name, digest in receipt.files.items() if digest]
     assert len(names) >= 3
     for name in names:
@@ -203,8 +203,8 @@ def test_damage_is_noticed_before_chroma_opens_it(collection, kind):
             damaged(folder / name, kind, rng)
             try:
                 with copy_of(folder) as copy:
-                    same = chroma_seal.answers_digest(copy / chroma_seal.DATABASE)
-                    assert name == chroma_seal.DATABASE
+                    same = seal.answers_digest(copy / seal.DATABASE)
+                    assert name == seal.DATABASE
                     assert same == receipt.answers
             except IntegrityError as error:
                 assert name in error.message
@@ -215,7 +215,7 @@ def test_damage_is_noticed_before_chroma_opens_it(collection, kind):
 
 def test_damage_is_healed_from_the_catalog(collection, bench):
     seen = len(bench.embedder.seen)
-    database = sealed(collection) / chroma_seal.DATABASE
+    database = sealed(collection) / seal.DATABASE
     database.write_bytes(database.read_bytes()[:-5000])
     assert "not what was sealed" in collection.faults()[0]
     report = collection.sync()
@@ -234,7 +234,7 @@ def test_lost_parts_are_made_again(collection):
         assert collection.behind()
     pointer.write_text(f"{folder.name}\n")
     assert collection.behind() == ""
-    (folder / chroma_seal.RECEIPT).write_text("{}")
+    (folder / seal.RECEIPT).write_text("{}")
     assert collection.behind()
     shutil.rmtree(collection.chroma_dir)
     assert collection.sync().made == "rebuilt"
@@ -246,16 +246,16 @@ def test_a_killed_builder_leaves_the_old_collection(collection, bench, monkeypat
     bench.write("new.md", "# New\n\nFresh words.\n")
     bench.run()
 
-    class Killed(chroma_making.ChromaProcess):
+    class Killed(publisher.ChromaProcess):
         def ask(self, verb, header, **given):
             if verb == "build":
                 os.kill(self.pid, signal.SIGKILL)
             return super().ask(verb, header, **given)
 
-    monkeypatch.setattr(chroma_making, "ChromaProcess", Killed)
+    monkeypatch.setattr(publisher, "ChromaProcess", Killed)
     with pytest.raises(Exception, match="signal 9"):
         collection.sync()
-    assert chroma_seal.current(collection.chroma_dir) == old
+    assert seal.current(collection.chroma_dir) == old
     monkeypatch.undo()
     assert collection.sync().made == "updated"
     left = {p.name for p in collection.chroma_dir.iterdir()}
@@ -263,7 +263,7 @@ def test_a_killed_builder_leaves_the_old_collection(collection, bench, monkeypat
         ".lock",
         ".lock-holder",
         "CURRENT",
-        chroma_seal.current(collection.chroma_dir).name,
+        seal.current(collection.chroma_dir).name,
     }
 
 
@@ -271,22 +271,22 @@ def test_rows_that_a_graph_hides_are_a_figure_and_no_fault(collection, bench, mo
     """Near-equal rows may not find themselves; ids, texts and vectors are all there."""
     newest = bench.view()
     with copy_of(sealed(collection)) as copy:
-        job = chroma_making.Making(collection, collection._newest())._job(copy, "standard")
-        assert chroma_jobs.verify(job) == {"faults": [], "vectors": 6, "self_recall": 1.0}
+        job = publisher.Making(collection, collection._newest())._job(copy, "standard")
+        assert child.verify(job) == {"faults": [], "vectors": 6, "self_recall": 1.0}
 
         def blind(store, queries, n):
             return [[newest.chunk_ids[0]] for _ in queries]
 
         with monkeypatch.context() as hidden:
             hidden.setattr(VectorStoreChroma, "nearest", blind)
-            assert chroma_jobs.verify(job) == {"faults": [], "vectors": 6, "self_recall": 1 / 6}
+            assert child.verify(job) == {"faults": [], "vectors": 6, "self_recall": 1 / 6}
         real = VectorStoreChroma.vectors
 
         def off(store, ids):
             return real(store, ids) + np.eye(len(ids), 384, dtype=np.float32) * 1e-6
 
         monkeypatch.setattr(VectorStoreChroma, "vectors", off)
-        (fault,) = chroma_jobs.verify(job)["faults"]
+        (fault,) = child.verify(job)["faults"]
         assert "6 rows have another vector" in fault
 
 
@@ -294,21 +294,21 @@ def test_too_sparse_a_graph_is_built_once_more_denser_and_then_sealed(
     collection, bench, monkeypatch
 ):
     builds = []
-    build = chroma_making.Making._build
-    monkeypatch.setattr(chroma_making, "ENOUGH", 1.01)  # whatever is found is not enough
+    build = publisher.Making._build
+    monkeypatch.setattr(publisher, "ENOUGH", 1.01)  # whatever is found is not enough
 
     def counted(making, staging, graph):
         builds.append(graph)
         return build(making, staging, graph)
 
-    monkeypatch.setattr(chroma_making.Making, "_build", counted)
+    monkeypatch.setattr(publisher.Making, "_build", counted)
     bench.write("new.md", "# New\n\nFresh words.\n")
     bench.run()
     report = collection.sync()
     assert builds == ["standard", "dense"]  # the update, then one build
-    assert (report.made, report.reason) == ("rebuilt", chroma_making.SPARSE)
+    assert (report.made, report.reason) == ("rebuilt", publisher.SPARSE)
     assert (report.receipt.graph, report.receipt.self_recall) == ("dense", 1.0)
-    assert chroma_seal.receipt_of(report.folder) == report.receipt
+    assert seal.receipt_of(report.folder) == report.receipt
     assert collection.sync().made == "unchanged" and collection.faults(vectors=True) == []
     bench.write("more.md", "# More\n\nOther words.\n")
     bench.run()
@@ -326,7 +326,7 @@ def test_what_failed_is_noted_and_not_tried_again_before_anything_changed(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(chroma_making, "publish_dir", refuse)
+        full.setattr(publisher, "publish_dir", refuse)
         with pytest.raises(OperationFailed, match="No space left") as failed:
             collection.keep_up()
     assert failed.value.hint.endswith("then ragstream index check demo")
@@ -335,7 +335,7 @@ def test_what_failed_is_noted_and_not_tried_again_before_anything_changed(
         raise AssertionError("tried again")
 
     with monkeypatch.context() as idle:
-        idle.setattr(chroma_making, "ChromaProcess", never)
+        idle.setattr(publisher, "ChromaProcess", never)
         for _ in range(2):
             with pytest.raises(StoreFailed, match=r"No space left.*not tried again .* 2") as again:
                 collection.keep_up()
@@ -349,17 +349,17 @@ def test_what_failed_is_noted_and_not_tried_again_before_anything_changed(
         with pytest.raises(AssertionError):  # another generation
             collection.keep_up()
     assert collection.keep_up().made == "updated"
-    assert chroma_note.noted(collection.chroma_dir) is None
+    assert publisher.noted(collection.chroma_dir) is None
 
 
 def test_whoever_asks_for_it_tries_at_once(collection, bench):
     newest = collection._newest()
     error = StoreFailed("the child died", hint="ragstream index check demo")
-    chroma_note.note(collection.chroma_dir, collection._key(newest), newest.n, error=error)
+    publisher.note(collection.chroma_dir, collection._key(newest), newest.n, error=error)
     assert collection.failed(newest).message == "the child died"
     assert collection.sync().made == "unchanged"
     assert collection.failed(newest) is None
-    (collection.chroma_dir / chroma_note.NOTE).write_text("torn {")
+    (collection.chroma_dir / publisher.NOTE).write_text("torn {")
     assert collection.keep_up().made == "unchanged"
 
 
@@ -401,9 +401,9 @@ def test_a_dropped_collection_under_a_live_reader_heals(collection, bench, caplo
         assert view.chunk_ids[0] in reader.near(view.digest, query, 3)[0]
         for harm in ("drop", "kill", "remove"):
             caplog.clear()
-            folder = chroma_seal.current(collection.chroma_dir)
+            folder = seal.current(collection.chroma_dir)
             if harm == "drop":
-                drop(folder, chroma_seal.receipt_of(folder).collection)
+                drop(folder, seal.receipt_of(folder).collection)
             elif harm == "kill":
                 os.kill(reader._open.store.pid, signal.SIGKILL)
             else:

@@ -13,9 +13,9 @@ import time
 import pytest
 
 from ragstream_core.ingestion import scan
-from ragstream_core.stores import chroma_seal
-from ragstream_core.stores.chroma_copies import copy_of
-from ragstream_core.stores.chroma_sync import Collection
+from ragstream_core.vector_stores.chroma import seal
+from ragstream_core.vector_stores.chroma.seal import copy_of
+from ragstream_core.vector_stores.chroma.sync import Collection
 from tests.lengths import FULL, by_length
 
 KILLS = 60 if FULL else 4
@@ -28,7 +28,7 @@ ALL = (
 SYNC = """
 import os, sys
 from pathlib import Path
-from ragstream_core.stores import chroma_making, chroma_seal, chroma_sync
+from ragstream_core.vector_stores.chroma import publisher as chroma_making, chroma_seal, chroma_sync
 when, name = sys.argv[4].split()
 home = {"write_receipt": chroma_seal, "point_to": chroma_seal, "sweep": chroma_sync}
 owner = home.get(name, chroma_making)
@@ -82,10 +82,10 @@ def start(collection, point="before nothing"):
 
 
 def require_old_or_new(collection, old):
-    folder = chroma_seal.current(collection.chroma_dir)
+    folder = seal.current(collection.chroma_dir)
     assert folder is not None
     with copy_of(folder):  # whatever CURRENT names is whole
-        receipt = chroma_seal.receipt_of(folder)
+        receipt = seal.receipt_of(folder)
     assert receipt.generation in (1, 2)
     assert (receipt.generation == 1) == (folder.name == old)
 
@@ -100,7 +100,7 @@ def require_healed(collection):
 @pytest.mark.sweep
 @pytest.mark.parametrize("point", by_length(FEW, MORE, ALL))
 def test_killed_at_a_chosen_step(behind, point):
-    old = chroma_seal.current(behind.chroma_dir).name
+    old = seal.current(behind.chroma_dir).name
     assert start(behind, point).wait(timeout=120) == -signal.SIGKILL
     require_old_or_new(behind, old)
     require_healed(behind)
@@ -110,7 +110,7 @@ def test_killed_at_a_chosen_step(behind, point):
 @pytest.mark.slow
 def test_killed_at_any_moment(behind):
     chance = random.Random(11)
-    old = chroma_seal.current(behind.chroma_dir).name
+    old = seal.current(behind.chroma_dir).name
     began = time.monotonic()
     copy = behind.chroma_dir.parent / "timed"
     shutil.copytree(behind.chroma_dir, copy)

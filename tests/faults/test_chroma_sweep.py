@@ -14,7 +14,7 @@ import pytest
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion import scan
-from ragstream_core.stores import chroma_seal
+from ragstream_core.vector_stores.chroma import seal
 from tests.faults.harness import CRASH, DONE, Child, need_strace
 from tests.faults.test_chroma_kills import (
     collection_in,
@@ -77,7 +77,7 @@ def test_every_call_may_be_the_last(template, bench, tmp_path, where, effect, re
         for n in range(1, number + 1, max(1, number // SAMPLE[where])):
             shutil.rmtree(collection.chroma_dir)
             shutil.copytree(kept, collection.chroma_dir)
-            old = chroma_seal.current(collection.chroma_dir).name
+            old = seal.current(collection.chroma_dir).name
             inject = f"inject={call}:{effect}:when={n}"
             _, trace = hindered(
                 collection, tmp_path / "said", f"trace={call}", inject, follow=follow
@@ -85,7 +85,7 @@ def test_every_call_may_be_the_last(template, bench, tmp_path, where, effect, re
             points += 1
             hits += "(INJECTED)" in trace or "killed by SIGKILL" in trace
             require_old_or_new(collection, old)
-            old_seen += chroma_seal.current(collection.chroma_dir).name == old
+            old_seen += seal.current(collection.chroma_dir).name == old
             require_healed(collection)
             if FULL and points % 10 == 1:
                 assert collection.faults(vectors=True) == []

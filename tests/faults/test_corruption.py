@@ -11,10 +11,10 @@ import random
 import pytest
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.stores.deep_check import Part, read_data
-from ragstream_core.stores.heal import heal_derived
-from ragstream_core.stores.rows_file import ROWS_FILE
-from ragstream_core.stores.view import forget_views, open_view
+from ragstream_core.index.repair_derived import heal_derived
+from ragstream_core.index.verify import Part, read_data
+from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.index.view_cache import ROWS_FILE
 from tests.lengths import by_length
 
 FLIPS = by_length(10, 30, 1000)

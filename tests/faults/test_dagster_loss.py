@@ -10,14 +10,15 @@ import time
 
 import pytest
 
-from ragstream_assets import instance, recorder, sensors
-from ragstream_core.build.upkeep import care
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.workspace import open_workspace
+from ragstream_assets import instance, sensors
+from ragstream_assets.recorder import recorder
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import scan
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.view import forget_views
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import verify
+from ragstream_core.services.forget import forget
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.lengths import by_length
 from tests.recorded import record_prompt
@@ -128,7 +129,7 @@ def test_locked_storage_delays_no_commit(space, held_s):
 
 def require_sound(space):
     forget_views()
-    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 @pytest.mark.parametrize("name", ["runs.db", "index.db", "schedules.db", "dagster.yaml"])

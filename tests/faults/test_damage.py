@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError, RagstreamError
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.view import forget_views
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ragstream_core.debug_log.log import DebugLog, DebugRules
+from ragstream_core.platform.debug_log import DebugLog, DebugRules
 from tests.faults.harness import Child
 from tests.lengths import by_length
 

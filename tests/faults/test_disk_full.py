@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from ragstream_core.ingestion import staging
-from ragstream_core.stores import disk
+from ragstream_core.platform import disk
 from tests.conftest import IngestBench
 from tests.faults.harness import CLEAN, DONE, Child, require_healed, require_own_vectors
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from ragstream_core.build.upkeep import expiring
+from ragstream_core.services import prompt_retention
 from tests.faults.harness import Child, Killer
 from tests.lengths import by_length
 from tests.unit.build.test_expiring import NOW, fill, space_of
@@ -25,14 +25,14 @@ def test_killed_at_random_moments(tmp_path):
     space = space_of(tmp_path, days=30, count=9)
     root = tmp_path / "prompts"
     fill(root, ROWS)
-    expiring.gc(space, now=NOW)
+    prompt_retention.gc(space, now=NOW)
     wanted = state(root)
     kept = {f"k{i}" for i, row in enumerate(ROWS) if row[1]}
     for _ in killer.times(KILLS):
         fill(root, ROWS)
-        killer.strike(Child(lambda: expiring.gc(space, now=NOW), tmp_path / "said"))
+        killer.strike(Child(lambda: prompt_retention.gc(space, now=NOW), tmp_path / "said"))
         assert kept <= set(space.store.keys())
-        expiring.gc(space, now=NOW)
+        prompt_retention.gc(space, now=NOW)
         assert state(root) == wanted
         shutil.rmtree(root)
     print(f"\n{killer.line()}, all completed by the next call")

@@ -6,14 +6,14 @@ import shutil
 
 import pytest
 
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn, journal
-from ragstream_core.build.memory import facts_files, facts_finding
-from ragstream_core.build.memory.facts import FactMemory
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.facts.records import NAMES
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
-from ragstream_core.history.records import Turn
-from ragstream_core.memory.facts.bullets import NAMES
+from ragstream_core.services.clear_history import clear
+from ragstream_core.wiring import facts_files, facts_finding
+from ragstream_core.wiring.facts import FactMemory
+from ragstream_core.wiring.journal import append_turn, journal
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.faults.harness import CRASH, Child, need_strace
 from tests.lengths import by_length

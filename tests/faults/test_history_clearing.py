@@ -7,17 +7,17 @@ import time
 
 import pytest
 
-from ragstream_core.build.history.check import check_history
-from ragstream_core.build.history.clearing import clear, finish, is_due
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn, journal, show
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.errors import RagstreamError
-from ragstream_core.history.records import Cleared, Turn
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.orchestration.stage_files import packed
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.recorded import packed
+from ragstream_core.services.clear_history import clear, finish, is_due
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import append_turn, journal, show
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.faults.harness import CRASH, DONE, Child, Killer, need_strace
 from tests.lengths import by_length

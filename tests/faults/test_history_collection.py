@@ -9,17 +9,17 @@ import sys
 import numpy as np
 import pytest
 
-from ragstream_core.build.history import collection as history_collection
-from ragstream_core.build.history import upkeep as history_upkeep
-from ragstream_core.build.history.embedding import embed, index_dir
-from ragstream_core.build.history.turns import append_records, history_dir
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import HISTORY, TagEdit, Turn
 from ragstream_core.errors import GenerationGone
-from ragstream_core.history.records import HISTORY, TagEdit, Turn
-from ragstream_core.stores import chroma_making, chroma_seal, history_store_chroma
-from ragstream_core.stores.chroma_sync import Collection
-from ragstream_core.stores.history_store_chroma import COLLECTION, REQUIRED
-from ragstream_core.stores.view import open_view
+from ragstream_core.index.view import open_view
+from ragstream_core.services import history_update
+from ragstream_core.services.history_embedding import embed, index_dir
+from ragstream_core.vector_stores.chroma import history_store_chroma, publisher, seal
+from ragstream_core.vector_stores.chroma.history_store_chroma import COLLECTION, REQUIRED
+from ragstream_core.vector_stores.chroma.sync import Collection
+from ragstream_core.wiring import history_collection
+from ragstream_core.wiring.journal import append_records, history_dir
+from ragstream_core.wiring.workspace import open_workspace
 
 
 def opened(root, **settings):
@@ -44,7 +44,7 @@ def space(tmp_path):
 
 
 def folder(space):
-    return chroma_seal.current(history_dir(space) / "vectors" / COLLECTION)
+    return seal.current(history_dir(space) / "vectors" / COLLECTION)
 
 
 def plain(space):
@@ -82,7 +82,7 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
 
     say(space, 4)
     append_records(space, [TagEdit("", "turn-2", "", ("SILVER",), ())])
-    assert history_upkeep.catch_up(space).stats.embedded == 1
+    assert history_update.catch_up(space).stats.embedded == 1
     assert "of generation 1, the newest is 2" in history_collection.compare(space)[0]
     second = history_collection.sync(space)
     assert (second.made, second.added, second.deleted, second.verified) == ("updated", 2, 1, 5)
@@ -94,7 +94,7 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
 
 def test_damage_is_healed_from_the_catalog(space):
     history_collection.sync(space)
-    database = folder(space) / chroma_seal.DATABASE
+    database = folder(space) / seal.DATABASE
     database.write_bytes(database.read_bytes()[:-5000])
     assert "not what was sealed" in history_collection.compare(space)[0]
     assert history_collection.kept(space).made == "rebuilt"
@@ -135,16 +135,16 @@ def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(chroma_making, "publish_dir", refuse)
+        full.setattr(publisher, "publish_dir", refuse)
         first = history_collection.kept(space)
-        full.setattr(chroma_making, "ChromaProcess", None)
+        full.setattr(publisher, "ChromaProcess", None)
         again = history_collection.kept(space)
     assert first.failed and "the history was left as it was" in first.why
     assert again.failed and "not tried again" in again.why
     assert again.next.endswith("ragstream index check")
     assert history_collection.sync_after_commit(space) == (again.warning,)
     say(space, 4)
-    assert history_upkeep.catch_up(space).stats.embedded == 1
+    assert history_update.catch_up(space).stats.embedded == 1
     assert history_collection.kept(space).made == "rebuilt"
 
 

@@ -13,17 +13,17 @@ import warnings
 
 import pytest
 
-from ragstream_core.build.history.check import name_chunk
-from ragstream_core.chunking.profiles import ChunkProfile
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import TagEdit, Turn
+from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import GenerationGone
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import TagEdit, Turn
-from ragstream_core.history.units import TurnChunker
-from ragstream_core.stores import history_catalog, retention
-from ragstream_core.stores.deep_check import WHOLE, read_data
-from ragstream_core.stores.health import check
-from ragstream_core.stores.retention import leftovers
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index import history_catalog, retention
+from ragstream_core.index.retention import leftovers
+from ragstream_core.index.verify import WHOLE, read_data
+from ragstream_core.index.verify_structure import check
+from ragstream_core.index.view import forget_views
+from ragstream_core.text.chunk_profiles import ChunkProfile
+from ragstream_core.wiring.history_check import name_chunk
 from tests.faults.harness import (
     CALLS,
     CLEAN,

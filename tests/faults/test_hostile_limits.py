@@ -27,12 +27,12 @@ _OPENED = re.compile(r"open(?:at2?)?\(.* = \d+<([^>]*)>")
 INGEST = """
 import json, resource, sys
 from pathlib import Path
-from ragstream_core.chunking.profiles import chunk_profile
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.ingestion.chunker import Chunker
+from ragstream_core.text.chunk_profiles import chunk_profile
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.text.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.stores.catalog import store_opener
+from ragstream_core.index.catalog import store_opener
 manager = IngestionManager(
     Path(sys.argv[1]), store_opener(Path(sys.argv[2])),
     embedder=HashedEmbedder(), chunkers=lambda name: Chunker(chunk_profile(name)))

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core import atomic
 from ragstream_core.errors import OperationFailed, ProjectLocked
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import staging
-from ragstream_core.stores.lock import project_lock
-from ragstream_core.stores.view import forget_views
+from ragstream_core.platform import files
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -26,15 +26,15 @@ ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 INGEST = """
 import sys
 from pathlib import Path
-from ragstream_core.chunking.profiles import chunk_profile
-from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.text.chunk_profiles import chunk_profile
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.errors import ProjectLocked
 from ragstream_core.ingestion import staging
-from ragstream_core.ingestion.chunker import Chunker
+from ragstream_core.text.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.stores.catalog import store_opener
-import ragstream_core.lexical, ragstream_core.stores.vector_check
+from ragstream_core.index.catalog import store_opener
+import ragstream_core.text.bm25, ragstream_core.index.vectors
 staging.BATCH_TEXTS = 8
 manager = IngestionManager(
     Path(sys.argv[1]), store_opener(Path(sys.argv[2])),
@@ -148,7 +148,7 @@ def test_a_full_disk_at_every_call_loses_nothing(bench, monkeypatch, call):
             bench.write(f"{k}.md", f"text {k} {call} {n}")
         full = Full(getattr(os, call), n)
         with monkeypatch.context() as patch:
-            patch.setattr(atomic.os, call, full)
+            patch.setattr(files.os, call, full)
             try:
                 stats = bench.run()
             except OperationFailed as error:
@@ -262,7 +262,7 @@ def hook(event, args):
         written.append(str(args[0]))
 sys.addaudithook(hook)
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.stores.pending import inspect
+from ragstream_core.index.derived import inspect
 found = inspect(Path(sys.argv[1]), Path(docs), scan_fp=IngestionConfig().scan_fp)
 stats = found.idle_stats("demo", seconds=0.0).to_json()
 heavy = {"numpy", "dagster", "chromadb", "torch", "onnxruntime", "pydantic", "pathspec", "pandas"}

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Cleared, TagEdit, Turn
 from ragstream_core.errors import OperationFailed, RagstreamError
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Cleared, TagEdit, Turn
 from tests.faults.harness import CLEAN, CRASH, DONE, EFFECTS, Child, need_strace
 from tests.lengths import by_length
 

@@ -15,11 +15,11 @@ import time
 import pytest
 
 from ragstream_core.errors import GenerationGone
+from ragstream_core.index import retention
+from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import staging
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.stores import retention
-from ragstream_core.stores.catalog import open_catalog
-from ragstream_core.stores.view import forget_views, open_view
 from tests.conftest import IngestBench
 from tests.faults.harness import (
     DONE,
@@ -266,14 +266,14 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
     bench, tmp_path, small_batches, monkeypatch
 ):
     """The reader has read which rows are live and where; then everything is moved."""
-    from ragstream_core.stores import vector_file, view_load
+    from ragstream_core.index import vectors, view_cache
 
     for n in range(16):
         bench.write(f"{n}.md", f"text number {n}")
     bench.run()
     for n in range(8):
         (bench.docs / f"{n}.md").unlink()
-    real, begun = vector_file.map_rows, []
+    real, begun = vectors.map_rows, []
     mover = Child(lambda: bench.run(delete_replaced=True), tmp_path / "said")
 
     def pause(path, *, rows, dimension):
@@ -283,7 +283,7 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(view_load.vector_file, "map_rows", pause)
+        patch.setattr(view_cache.vector_file, "map_rows", pause)
         view = bench.fresh_view()
     assert len(view.chunk_ids) == 16
     held = view.vectors.copy()
@@ -297,12 +297,12 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
 
 def test_a_reader_whose_vector_file_is_gone_starts_again(bench, monkeypatch, small_batches):
     """Outside of a transaction the file may vanish: the reader looks again instead of failing."""
-    from ragstream_core.stores import vector_file, view_load
+    from ragstream_core.index import vectors, view_cache
 
     for n in range(16):
         bench.write(f"{n}.md", f"text number {n}")
     bench.run()
-    real, done = vector_file.map_rows, []
+    real, done = vectors.map_rows, []
 
     def vanish(path, *, rows, dimension):
         if not done:
@@ -311,7 +311,7 @@ def test_a_reader_whose_vector_file_is_gone_starts_again(bench, monkeypatch, sma
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(view_load.vector_file, "map_rows", vanish)
-        patch.setattr(view_load, "_epoch_now", lambda db, fp: 2)
+        patch.setattr(view_cache.vector_file, "map_rows", vanish)
+        patch.setattr(view_cache, "_epoch_now", lambda db, fp: 2)
         view = bench.fresh_view()
     assert done and len(view.chunk_ids) == 16

@@ -12,12 +12,11 @@ import sqlite3
 import pytest
 
 from ragstream_core.errors import OperationFailed
+from ragstream_core.index import catalog, retention
+from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.verify import Part, read_data
+from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import scan, staging
-from ragstream_core.stores import catalog as catalog_module
-from ragstream_core.stores import retention
-from ragstream_core.stores.catalog import open_catalog
-from ragstream_core.stores.deep_check import Part, read_data
-from ragstream_core.stores.view import forget_views
 from tests.conftest import CountingEmbedder, IngestBench
 from tests.faults.harness import Child, need_strace, orphans
 from tests.lengths import by_length
@@ -56,7 +55,7 @@ def failed(bench, monkeypatch):
         raise OperationFailed("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(catalog_module.commit, "commit", full)
+        patch.setattr(catalog.commit, "commit", full)
         with pytest.raises(OperationFailed):
             bench.run()
     assert any(CANARY in text for text in stored_texts(bench))
@@ -98,7 +97,7 @@ def test_it_stays_while_the_run_that_wants_it_fails_again(failed, monkeypatch):
     for n in range(3):
         failed.write(f"more{n}.md", f"more text {n}")
         with monkeypatch.context() as patch:
-            patch.setattr(catalog_module.commit, "commit", full)
+            patch.setattr(catalog.commit, "commit", full)
             with pytest.raises(OperationFailed):
                 failed.run()
     assert failed.run().chunks["embedded"] == 0
@@ -134,7 +133,7 @@ def test_vectors_of_a_model_that_was_tried_and_given_up_go(bench, monkeypatch):
         raise OperationFailed("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(catalog_module.commit, "commit", full)
+        patch.setattr(catalog.commit, "commit", full)
         with pytest.raises(OperationFailed):
             other.run(rebuild=True)
     assert len(query(bench, "SELECT * FROM vectors")) == 2

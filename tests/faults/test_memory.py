@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import show
-from ragstream_core.build.memory import after_turn, files
-from ragstream_core.build.memory.files import memory_dir
-from ragstream_core.build.memory.recall import RagstackMemory
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.memory import RagstackMemory
+from ragstream_core.wiring import after_turn, memory_files
+from ragstream_core.wiring.journal import show
+from ragstream_core.wiring.memory_files import memory_dir
 from tests.unit.build.memory.conftest import (
     MEMORY,
     QUESTION,
@@ -96,9 +96,9 @@ def test_a_folder_that_cannot_be_written_is_a_warning_and_not_a_failure(space): 
 
 
 def test_a_writer_that_holds_the_memory_delays_no_answer_for_long(space, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(after_turn, "writing", functools.partial(files.writing, wait_s=0.1))
+    monkeypatch.setattr(after_turn, "writing", functools.partial(memory_files.writing, wait_s=0.1))
     chat(space, Spy(), session="s").ask(QUESTION)
-    with files.writing(space):
+    with memory_files.writing(space):
         turn = chat(space, Spy(), session="s").ask("How is the catalog written by its writer?")
     assert any("being written" in warning for warning in turn.answer.warnings)
     assert len(turns(space)) == 2

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.serving.ports import HOST
-from ragstream_core.embedders.onnx_export import ensure_onnx
+from ragstream_app.server.processes import HOST
+from ragstream_core.models.embedders.onnx_export import ensure_onnx
 from tests.lengths import FULL
 from tests.unit.orchestration.conftest import write_docs
 
@@ -46,7 +46,7 @@ def test_ingest_and_prompt_work_without_any_network(tmp_path, models_dir):
     write_docs(tmp_path)
     weights = ensure_onnx(models_dir)
     shutil.copytree(weights, tmp_path / "models" / weights.name)
-    base = [UNSHARE, "-n", sys.executable, "-m", "ragstream_app.cli", "--data", str(tmp_path)]
+    base = [UNSHARE, "-n", sys.executable, "-m", "ragstream_app.cli.main", "--data", str(tmp_path)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("RAGSTREAM_")}
     for words in (
         ["ingest", "demo", "--json"],
@@ -68,8 +68,8 @@ calls = []
 sys.addaudithook(lambda event, args: calls.append((event, args[1:]))
                  if event in ("socket.connect", "socket.getaddrinfo") else None)
 from ragstream_core.config import quiet_environment; quiet_environment()
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.wiring.workspace import open_workspace
+from ragstream_core.prompts.inputs import PromptRequest
 space = open_workspace(sys.argv[1], explicit={"embeddings.backend": "hashed"})
 space.ingest("demo")
 space.finish(space.run(space.pin(PromptRequest("Who may write?", ("demo",)))))
@@ -88,7 +88,7 @@ def test_the_servers_ask_nobody_and_listen_to_this_machine_alone(tmp_path):
     write_docs(tmp_path)
     trace, log = tmp_path / "trace", tmp_path / "up.log"
     ports = _free_port(), _free_port()
-    command = [*WATCH, "-o", str(trace), sys.executable, "-m", "ragstream_app.cli"]
+    command = [*WATCH, "-o", str(trace), sys.executable, "-m", "ragstream_app.cli.main"]
     command += ["--data", str(tmp_path), "up"]
     command += ["--port", str(ports[0]), "--page-port", str(ports[1])]
     env = {k: v for k, v in os.environ.items() if not k.startswith("RAGSTREAM_")}

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.ingestion.parsers import limited, served
-from ragstream_core.ingestion.parsers.limited import kept_engines, parse
-from ragstream_core.ingestion.parsers.port import Limits
-from ragstream_core.ingestion.parsers.served import ParserServer
+from ragstream_core.ingestion.parsers import sandbox
+from ragstream_core.ingestion.parsers.engines import Limits
+from ragstream_core.ingestion.parsers.sandbox import ParserServer, kept_engines, parse
 from tests.faults.hostile_pdfs import (
     CATALOG,
     FONT,
@@ -87,7 +86,7 @@ def fake(monkeypatch, tmp_path):
         real = subprocess.Popen
 
         def started(command, **given):
-            if served.SERVER in command:
+            if sandbox.SERVER in command:
                 command = [command[0], str(tmp_path / "fake.py")]
             return real(command, **given)
 
@@ -104,7 +103,7 @@ class TestVerdicts:
         answers = [read(data, kind) for data, kind in files]
         assert server.starts == 1
         server.close()
-        limited._KEPT.set(None)
+        sandbox._KEPT.set(None)
         assert answers == [read(data, kind) for data, kind in files]
         assert answers[1].pages[0][1].startswith("# Valves")
         assert answers[5].pages[0][1] == "Fällt bei 100 °C"
@@ -158,7 +157,7 @@ class TestTheChild:
         watcher.join()
         kept.close()
         names = {pair.partition(b"=")[0].decode() for pair in seen["environ"].split(b"\0")}
-        assert names <= {*served.ONE_THREAD, ""}
+        assert names <= {*sandbox.ONE_THREAD, ""}
         deleted = {name for name in seen["files"] if name.endswith(" (deleted)")}
         assert len(deleted) == 2 and seen["files"] - deleted == {os.devnull}
         assert ended(seen["pid"], 0)
@@ -173,7 +172,7 @@ class TestTheChild:
         )
         done = subprocess.run(
             [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True,
-            env=served.ONE_THREAD,
+            env=sandbox.ONE_THREAD,
         )  # fmt: skip
         assert done.stdout.strip() == "1"
 
@@ -209,7 +208,7 @@ class TestAKilledServer:
         ids=["at the start", "by a signal", "after the question", "junk", "no code", "hangs"],
     )  # fmt: skip
     def test_a_server_that_never_serves_costs_no_file(self, fake, monkeypatch, server, script):
-        monkeypatch.setattr(served, "START_S", 0)
+        monkeypatch.setattr(sandbox, "START_S", 0)
         fake(script)
         limits = Limits(wall_s=5) if "sleep" not in script else Limits(wall_s=2)
         assert read(written("words"), limits=limits).pages == ((1, "words"),)
@@ -217,9 +216,9 @@ class TestAKilledServer:
 
     def test_one_that_never_serves_is_not_started_for_ever(self, fake, server):
         fake("os._exit(1)")
-        for _ in range(served.FAULTS + 2):
+        for _ in range(sandbox.FAULTS + 2):
             assert read(b"", "pdf").note == "not a readable PDF"
-        assert server.starts == served.FAULTS
+        assert server.starts == sandbox.FAULTS
 
     def test_an_ingest_over_one_commits_what_an_undisturbed_one_does(self, make_bench, monkeypatch):
         calm, disturbed = make_bench(), make_bench()
@@ -244,8 +243,8 @@ class TestAKilledServer:
 def test_nothing_is_left_when_the_ingest_is_killed():
     script = (
         "import sys\n"
-        "from ragstream_core.ingestion.parsers.limited import kept_engines, parse\n"
-        "from ragstream_core.ingestion.parsers.port import Limits\n"
+        "from ragstream_core.ingestion.parsers.sandbox import kept_engines, parse\n"
+        "from ragstream_core.ingestion.parsers.engines import Limits\n"
         "from tests.faults.hostile_pdfs import one_page\n"
         "with kept_engines() as server:\n"
         "    parse(b'', file_type='pdf', limits=Limits())\n"
@@ -270,4 +269,4 @@ def test_where_there_is_no_fork_files_are_read_one_by_one(monkeypatch, bench):
     with kept_engines() as server:
         assert server is None
         assert read(WORDS).pages
-    assert served.ParserServer().pid == 0
+    assert sandbox.ParserServer().pid == 0

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.index import retention
 from ragstream_core.ingestion import staging
-from ragstream_core.stores import retention
 from tests.conftest import IngestBench
 from tests.faults.harness import (
     DONE,

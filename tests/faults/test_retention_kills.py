@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_assets import retention
+from ragstream_assets import run_retention
 from ragstream_assets.instance import drop_instances, instance_of
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.wiring.workspace import open_workspace
 from tests.assets.retained import NOW, Archive, name, wanted
 from tests.faults.harness import Child, Killer
 from tests.lengths import by_length
@@ -32,10 +32,11 @@ def test_killed_at_random_moments(archive, tmp_path):
     for _ in killer.times(KILLS):
         archive.fill(ROWS)
         task = Child(
-            lambda: retention.gc(archive.space, instance=archive.home, now=NOW), tmp_path / "said"
+            lambda: run_retention.gc(archive.space, instance=archive.home, now=NOW),
+            tmp_path / "said",
         )
         killer.strike(task)
         assert stays <= archive.runs() and all(stays <= files for files in archive.files())
-        retention.gc(archive.space, instance=archive.home, now=NOW)
+        run_retention.gc(archive.space, instance=archive.home, now=NOW)
         assert archive.runs() == stays and archive.files() == (stays, stays, stays)
     print(f"\n{killer.line()}, all completed by the next call")

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.serving.ports import HOST, answers
+from ragstream_app.server.processes import HOST, answers
 from ragstream_assets.sensors import INTERVAL_S
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.view import forget_views
+from ragstream_core.wiring.workspace import open_workspace
 from tests.lengths import FULL
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +34,9 @@ TICKS_S = 2 * INTERVAL_S + 30.0
 """Two ticks, and the time an ingest and a busy machine take."""
 FIRST = "first.md"
 SERVERS = {
-    "page": "ragstream_app.serving.page",
-    "web server": "ragstream_assets.serving.web",
-    "daemon": "ragstream_assets.serving.daemon",
+    "page": "ragstream_app.server.page",
+    "web server": "ragstream_assets.servers.web",
+    "daemon": "ragstream_assets.servers.daemon",
 }
 ROUND = (
     ("page", "web server", RUN := "run"),
@@ -136,7 +136,7 @@ def up(tmp_path_factory) -> Iterator[Up]:
         "RAGSTREAM_RERANK__BACKEND": "none",
         "RAGSTREAM_VECTOR_STORE__COLLECTION": "false",
     }
-    command = [sys.executable, "-m", "ragstream_app.cli", "up", "--port", str(ports[0])]
+    command = [sys.executable, "-m", "ragstream_app.cli.main", "up", "--port", str(ports[0])]
     with (root / "up.log").open("wb") as out:
         process = subprocess.Popen(
             [*command, "--page-port", str(ports[1])], stdout=out, stderr=out, env=env, cwd=root

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_assets.recording.interrupts import interrupts, stopping
-from ragstream_core.build.upkeep import care
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.view import forget_views
+from ragstream_assets.recorder.runs import interrupts, stopping
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.services import verify
+from ragstream_core.wiring.workspace import open_workspace
 from tests.lengths import FULL
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ TIMES = 20 if FULL else 1
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL) if FULL else (signal.SIGTERM,)
 PATIENCE_S = 60
 STOPS = (120.0, *([0.5] * 19)) if FULL else (0.5,)
-COMMAND = "from ragstream_app.cli import main; raise SystemExit(main())"
+COMMAND = "from ragstream_app.cli.main import main; raise SystemExit(main())"
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
 
 
@@ -65,7 +65,7 @@ class Place:
         assert end.returncode == 0, (out, err)
         forget_views()
         space = open_workspace(self.root / "data", explicit={"embeddings.backend": "hashed"})
-        assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+        assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
         view = space.view("demo")
         text = "\n".join(chunk.snippet for chunk in view.chunks(view.chunk_ids))
         assert all(path.read_text().split()[-1] in text for path in self.docs.iterdir())

@@ -12,11 +12,11 @@ import sqlite3
 
 import pytest
 
-from ragstream_core import atomic
-from ragstream_core.atomic import is_suspect
 from ragstream_core.errors import OperationFailed
+from ragstream_core.index import retention
 from ragstream_core.ingestion import staging
-from ragstream_core.stores import retention
+from ragstream_core.platform import files
+from ragstream_core.platform.files import is_suspect
 from tests.faults.harness import (
     CLEAN,
     DONE,
@@ -144,7 +144,7 @@ def failing(bench, monkeypatch):
         return real(fd)
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic.os, "fsync", fsync)
+        patch.setattr(files.os, "fsync", fsync)
         with pytest.raises(OperationFailed) as caught:
             bench.run()
     assert failed and "check the disk" in caught.value.hint
@@ -190,7 +190,7 @@ def test_a_suspect_file_that_lost_its_end_is_rebuilt(failing, left):
 
 def test_a_new_file_whose_folder_could_not_be_synced_is_not_used(bench, monkeypatch):
     bench.write("a.md", "text")
-    real, failed = atomic.sync_dir, []
+    real, failed = files.sync_dir, []
 
     def sync_dir(path):
         if list(path.glob("*.f32")) and not failed:
@@ -199,7 +199,7 @@ def test_a_new_file_whose_folder_could_not_be_synced_is_not_used(bench, monkeypa
         real(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic, "sync_dir", sync_dir)
+        patch.setattr(files, "sync_dir", sync_dir)
         with pytest.raises(OperationFailed):
             bench.run()
     (first,) = bench.index.glob("*.f32")

@@ -11,8 +11,8 @@ import shutil
 
 import pytest
 
+from ragstream_core.index import retention
 from ragstream_core.ingestion import staging
-from ragstream_core.stores import retention
 from tests.faults.harness import (
     CALLS,
     CLEAN,

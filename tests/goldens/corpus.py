@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from unittest.mock import patch
 
-from ragstream_core.build import models
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_records, tag
-from ragstream_core.build.workspace import Workspace, open_workspace
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring import models
+from ragstream_core.wiring.journal import append_records, tag
+from ragstream_core.wiring.workspace import Workspace, open_workspace
 from tests.unit.build.test_llm_forms import ALL, Thinking
 
 NOW = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)

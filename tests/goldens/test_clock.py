@@ -4,10 +4,10 @@ import datetime as dt
 
 import pytest
 
-from ragstream_core.agents.past import is_past
-from ragstream_core.orchestration.clock import Clock, TimedStage
-from ragstream_core.orchestration.inputs import PromptRequest, begin, inputs_of
-from ragstream_core.orchestration.prompt_store import key_of
+from ragstream_core.agents.history_conflicts import is_past
+from ragstream_core.prompts.inputs import PromptRequest, begin, inputs_of
+from ragstream_core.prompts.keys import Clock, TimedStage
+from ragstream_core.prompts.store import key_of
 from ragstream_core.records import evolve
 from tests.goldens.corpus import NOW, SCENARIOS, run
 

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.answering.buffer import CitationBuffer, clean_citation_tags
-from ragstream_core.answering.citations import citations_of
-from ragstream_core.answering.issued import Issued
-from ragstream_core.answering.markup import markers
-from ragstream_core.prompting.citations import answer_marker, context_header, parse_markers
-from ragstream_core.prompting.fences import Source, frame
+from ragstream_core.answers.citations import Issued, citations_of
+from ragstream_core.answers.stream_buffer import CitationBuffer, clean_citation_tags, markers
+from ragstream_core.prompts.citations import answer_marker, context_header, parse_markers
+from ragstream_core.prompts.fences import Source, frame
 
 ISSUED = frozenset({"1a2b3c4d", "0badcafe", "ffffffff00"})
 LEAK = re.compile(r"\[[ \t]*source[ \t]*:|<<(?:END )?DOC \d", re.IGNORECASE)

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from ragstream_core.answering.grounding import REFUSAL
-from ragstream_core.build.chatting import ChatOptions, ChatSession, Made, build_here
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.prompting.citations import answer_marker
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
+from ragstream_core.services.chat import ChatOptions, ChatSession, Made, build_here
+from ragstream_core.wiring.workspace import open_workspace
 from tests.properties.test_answering import FRAME, GAPS, LEAK, WORDS
 from tests.unit.orchestration.conftest import write_docs
 

@@ -6,8 +6,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.agents.coverage import Piece, Weights
-from ragstream_core.agents.extract import (
+from ragstream_core.agents.context.coverage import Piece, Weights
+from ragstream_core.agents.context.facts import (
     CONSTRAINT_EASE,
     FLOOR,
     PER_CHUNK,
@@ -18,9 +18,9 @@ from ragstream_core.agents.extract import (
     relevance,
     similarity,
 )
-from ragstream_core.agents.quotable import quotes_of
+from ragstream_core.agents.context.quotable import quotes_of
 from ragstream_core.records import Chunk
-from ragstream_core.terms import terms
+from ragstream_core.text.terms import terms
 
 WORDS = [
     "gate",

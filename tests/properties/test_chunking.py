@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.chunking.profiles import ChunkProfile
-from ragstream_core.chunking.sentences import sentence_spans
-from ragstream_core.chunking.splitter import split
-from ragstream_core.chunking.words import word_offsets
+from ragstream_core.text.chunk_profiles import ChunkProfile
+from ragstream_core.text.chunker import split
+from ragstream_core.text.sentences import sentence_spans
+from ragstream_core.text.tokenizer import word_offsets
 
 PIECES = st.sampled_from(
     ["# Title\n\n", "## Part\n", "A sentence. ", "Is it? ", "e.g. this ", "\n", "\n\n", "- item\n",

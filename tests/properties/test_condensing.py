@@ -4,20 +4,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import STAGE, Condenser, empty_s_ctx
-from ragstream_core.agents.condensing import MAX_QUOTE_CHARS, Condensed, Passages, Point
-from ragstream_core.agents.quotable import MAX_WORDS, quotes_of, readable
-from ragstream_core.agents.reading import Reading, stemmed_terms
-from ragstream_core.agents.selection import (
+from ragstream_core.agents.context.llm_form import MAX_QUOTE_CHARS, Condensed, Passages, Point
+from ragstream_core.agents.context.quotable import MAX_WORDS, quotes_of, readable
+from ragstream_core.agents.context.selection import (
     MIN_CUT_TOKENS,
+    Reading,
     framed_tokens,
     select,
     sentence_ends,
+    stemmed_terms,
 )
-from ragstream_core.prompting.compose import Layout, compose
-from ragstream_core.prompting.render import render_s_ctx_md
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.render import render_s_ctx_md
 from ragstream_core.records import Chunk, SuperPrompt, evolve
-from ragstream_core.terms import terms
+from ragstream_core.text.terms import terms
+from ragstream_core.text.tokens import HeuristicTokenCounter
 from tests.properties.test_stages import CASES, condensed
 from tests.unit.agents.test_condense import GATE, kept
 

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.a1_file_injector import FileInjector
-from ragstream_core.agents.a2_prompt_shaper import PromptShaper, free_keys
-from ragstream_core.agents.aliases import default_alias_text, parse_aliases
+from ragstream_core.agents.a2_prompt_shaper import PromptShaper
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.agents.shape import propose_headers, shape_from
+from ragstream_core.agents.segments import default_alias_text, parse_aliases
 from ragstream_core.errors import IntegrityError, UsageError
-from ragstream_core.orchestration.chain import OPS, step
-from ragstream_core.orchestration.edits import (
+from ragstream_core.prompts.chain import OPS, step
+from ragstream_core.prompts.classification import free_keys, propose_headers, shape_from
+from ragstream_core.prompts.edits import (
     HEADERS,
     PLACES,
     SHAPE,
@@ -23,15 +23,15 @@ from ragstream_core.orchestration.edits import (
     edits_of,
     value_of,
 )
-from ragstream_core.prompting.reparse import (
+from ragstream_core.prompts.reparse import (
     SUPER_PROMPT,
     broken_lines,
     sections_of,
     split_system,
     text_tokens,
 )
-from ragstream_core.prompting.tokens import ScriptTokenCounter
 from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
+from ragstream_core.text.tokens import ScriptTokenCounter
 
 COUNTER = ScriptTokenCounter()
 ASKS = [

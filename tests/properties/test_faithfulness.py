@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.answering.grounding import REFUSAL
-from ragstream_core.answering.issued import Issued
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.evaluation.claims import sentences_of
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.answers.citations import Issued
+from ragstream_core.evaluation.agreement import sentences_of
 from ragstream_core.evaluation.faithfulness import Answered, judged, summary
 from ragstream_core.evaluation.gold_answers import f1, figures
 from ragstream_core.evaluation.judges import QuoteJudge
-from ragstream_core.prompting.citations import answer_marker
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.prompts.citations import answer_marker
 
 JUDGE = QuoteJudge(HashedEmbedder().embed_documents)
 SAID = [

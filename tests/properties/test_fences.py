@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.errors import FenceBroken
-from ragstream_core.prompting import parser
-from ragstream_core.prompting.compose import Layout, compose
-from ragstream_core.prompting.fences import BREAK, PREFIX, break_tokens, normalise
-from ragstream_core.prompting.parser import owners, verify
-from ragstream_core.prompting.render import HARD_RULES, PROJECT_MEMORY, SYSTEM, TASK
+from ragstream_core.prompts import parser
+from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.fences import BREAK, PREFIX, break_tokens, normalise
+from ragstream_core.prompts.parser import owners, verify
+from ragstream_core.prompts.render import HARD_RULES, PROJECT_MEMORY, SYSTEM, TASK
 from ragstream_core.records import Chunk, SuperPrompt
 from tests.lengths import by_length
 

@@ -8,11 +8,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
-from ragstream_core.agents.aliases import default_alias_text, parse_aliases
 from ragstream_core.agents.filters import Filtered, read_filters
-from ragstream_core.agents.segments import find_sections
+from ragstream_core.agents.segments import default_alias_text, find_sections, parse_aliases
+from ragstream_core.conversations.journal.records import moment_ns
 from ragstream_core.errors import EmptyPrompt
-from ragstream_core.history.records import moment_ns
 from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.records import SuperPrompt
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.agents.a3_nli_gate import NliGate
-from ragstream_core.agents.judging import Judged
-from ragstream_core.agents.past import fold
+from ragstream_core.agents.a3_nli_gate import Judged, NliGate
+from ragstream_core.agents.history_conflicts import fold
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 
 TEXTS = ["Alpha text.", "Alpha   text.", "Beta text.", "Gamma text.", "Gamma\ntext.", "Delta."]

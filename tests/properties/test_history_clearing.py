@@ -8,12 +8,12 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
-from ragstream_core.build.history.clearing import clear, is_due
-from ragstream_core.build.history.turns import history_dir, journal
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.clearing import choice_of, chosen
-from ragstream_core.history.fold import Folded, merged
-from ragstream_core.history.records import Asked, Cleared, TagEdit, Turn
+from ragstream_core.conversations.clearing import choice_of, chosen
+from ragstream_core.conversations.edits import Folded, merged
+from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
+from ragstream_core.services.clear_history import clear, is_due
+from ragstream_core.wiring.journal import history_dir, journal
+from ragstream_core.wiring.workspace import open_workspace
 
 SESSIONS = ("a", "b", "a-1")
 TIMES = tuple(f"2026-10-{day:02}T12:00:00+00:00" for day in range(1, 6))

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.history.excerpts import WHOLE
-from ragstream_core.history.selected import capped, value_of
-from ragstream_core.history.selection import Filters, bias, eligible
+from ragstream_core.conversations.columns import capped, value_of
+from ragstream_core.conversations.recent_history import WHOLE
+from ragstream_core.conversations.selection import Filters, bias, eligible
 from ragstream_core.settings.prompts import HistoryConfig
 from tests.history_rows import DAY_NS, START_NS, columns, row
 

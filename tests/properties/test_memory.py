@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn, journal, tag
-from ragstream_core.build.memory import asked
-from ragstream_core.build.memory.recall import RagstackMemory
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.digest import Told, extract, fitted, rendered, turns_of
+from ragstream_core.conversations.journal.records import Cleared, Turn
+from ragstream_core.conversations.question_index import Asked, QuestionIndex, from_bytes, to_bytes
+from ragstream_core.conversations.question_match import same_words, stands_alone
 from ragstream_core.errors import BudgetExceeded
-from ragstream_core.history.records import Cleared, Turn
-from ragstream_core.memory.alike import same_words, stands_alone
-from ragstream_core.memory.digest import Told, extract, fitted, rendered, turns_of
-from ragstream_core.memory.questions import Asked, QuestionIndex, from_bytes, to_bytes
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.compose import digest_tokens, history_texts
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.prompts.compose import digest_tokens, history_texts
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.memory import RagstackMemory
+from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.wiring import answer_cache
+from ragstream_core.wiring.journal import append_turn, journal, tag
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 count = HeuristicTokenCounter().count
@@ -130,21 +130,21 @@ def test_an_index_brought_up_step_by_step_is_the_one_made_at_once(make_journal, 
             journal(here).append([Cleared(f"c{step}", "2026-10-05T10:00:00Z", ((seq, seq),), "x")])
             known = [turn for turn in known if turn.id in visible(here)]
         if dice.random() < 0.5:
-            asked.questions(here, "m", embedder)
+            answer_cache.questions(here, "m", embedder)
         if dice.random() < 0.3:
-            asked.write(here, "m", embedder)
+            answer_cache.write(here, "m", embedder)
         if dice.random() < 0.3:
             here._cache.pop("questions m", None)
-    parts = asked.questions(here, "m", embedder)
+    parts = answer_cache.questions(here, "m", embedder)
     here._cache.clear()
-    asked.index_path(here, "m").unlink(missing_ok=True)
-    whole = asked.questions(here, "m", Embedder())
+    answer_cache.index_path(here, "m").unlink(missing_ok=True)
+    whole = answer_cache.questions(here, "m", Embedder())
     assert parts.rows == whole.rows
     assert np.array_equal(parts.vectors, whole.vectors) or not whole.rows
 
 
 def visible(here):
-    from ragstream_core.build.history.turns import show
+    from ragstream_core.wiring.journal import show
 
     return {row["id"] for row in show(here)}
 

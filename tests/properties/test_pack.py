@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragstream_core.prompting.pack import (
+from ragstream_core.prompts.render import (
     HEAD_LINES,
     MAX_LINE_CHARS,
     MAX_SIGNATURES,

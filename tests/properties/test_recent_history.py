@@ -10,13 +10,13 @@ import random
 
 import pytest
 
-from ragstream_core.build import searching
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.memory import G_OP, ConversationMemory
-from ragstream_core.build.history.turns import append_records
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring import search
+from ragstream_core.wiring.conversation_memory import G_OP, ConversationMemory
+from ragstream_core.wiring.journal import append_records
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 SESSIONS = [f"talk-{n}" for n in range(10)]
@@ -95,7 +95,7 @@ def test_every_fact_is_shown_or_searched(space, pinned, rows_of, session, k):
 
 
 def test_every_fact_that_is_not_shown_is_found(space, pinned, rows_of):
-    retriever = searching.retriever(space, space.config.chain())
+    retriever = search.retriever(space, space.config.chain())
     documents = [space.view("demo", 0)]
     for session in SESSIONS:
         memory = ConversationMemory(space, pinned(session, 600), "retrieval")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ragstream_core.scoring import (
+from ragstream_core.retrieval.scoring import (
     DIGITS,
     exact_cosines,
     log_avg_exp,

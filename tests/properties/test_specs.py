@@ -8,15 +8,13 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragstream_core.documentation import cases, markdown
-from ragstream_core.documentation.definitions import find
-from ragstream_core.documentation.deterministic import Sentence, drafted
-from ragstream_core.documentation.documents import Document, documents_of
-from ragstream_core.documentation.identifiers import IdFormat, id_pattern
-from ragstream_core.documentation.specification import COVERED, GONE, Coverage, covered
-from ragstream_core.documentation.specification import Specification as Spec
-from ragstream_core.documentation.statements import statement
 from ragstream_core.records import Chunk
+from ragstream_core.testspecs import markdown, specification
+from ragstream_core.testspecs.definitions import Document, documents_of, find
+from ragstream_core.testspecs.deterministic import Sentence, drafted, statement
+from ragstream_core.testspecs.identifiers import IdFormat, id_pattern
+from ragstream_core.testspecs.specification import COVERED, GONE, Coverage, covered
+from ragstream_core.testspecs.specification import Specification as Spec
 
 PATTERN = id_pattern(r"[A-Z]{1,6}-\d{1,5}")
 literal = st.from_regex(r"[A-Za-z._-]{0,6}", fullmatch=True)
@@ -91,7 +89,7 @@ def test_chunks_give_the_text_back_where_they_lie(text, cuts):
 
 
 def source(quote):
-    return cases.Source(
+    return specification.Source(
         "[source: a.md, chunk: 0a1b2c3d]", "a.md::0::0", "", "a.md", (1, 2), 0, quote
     )
 
@@ -113,7 +111,7 @@ def test_every_expected_result_is_a_quotation(given_):
     for then in case.expected:
         assert any(then in one.quote for one in case.sources)
     assert {one.quote for one in case.sources} <= {one.source.quote for one in given_}
-    assert cases.case_from(cases.case_json(case)) == case
+    assert specification.case_from(specification.case_json(case)) == case
 
 
 @st.composite
@@ -121,7 +119,7 @@ def written(draw):
     quote = draw(quotes)
     words = st.one_of(quotes, st.just("none stated"))
     steps = draw(st.integers(1, 4))
-    return cases.TestCase(
+    return specification.TestCase(
         id="",
         title=draw(quotes),
         precondition=draw(words),
@@ -151,7 +149,7 @@ def test_markdown_gives_back_its_sections_and_its_json(drafts, embed):
     text = whole(spec, sections)
     assert markdown.sections_of(text) == sections
     json = markdown.embedded_json(text)
-    assert [cases.case_from(one) for one in json] == (made if embed else [])
+    assert [specification.case_from(one) for one in json] == (made if embed else [])
     assert whole(spec, markdown.sections_of(text)) == text
 
 

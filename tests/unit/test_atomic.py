@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core import atomic
+from ragstream_core.platform import files
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,9 @@ def mode(path):
 
 
 WRITERS = {
-    "replace_text": lambda path: atomic.replace_text(path, "text"),
-    "replace_bytes": lambda path: atomic.replace_bytes(path, b"text", durable=False),
-    "pwrite_durable": lambda path: atomic.pwrite_durable(path, b"text", offset=0),
+    "replace_text": lambda path: files.replace_text(path, "text"),
+    "replace_bytes": lambda path: files.replace_bytes(path, b"text", durable=False),
+    "pwrite_durable": lambda path: files.pwrite_durable(path, b"text", offset=0),
 }
 
 
@@ -40,7 +40,7 @@ def test_a_new_file_and_all_its_new_folders_are_private(tmp_path, name):
 
 def test_a_folder_that_is_there_keeps_its_mode(tmp_path):
     (tmp_path / "open").mkdir(mode=0o755)
-    assert atomic.make_private_dir(tmp_path / "open") == tmp_path / "open"
+    assert files.make_private_dir(tmp_path / "open") == tmp_path / "open"
     assert mode(tmp_path / "open") == 0o755
 
 
@@ -48,7 +48,7 @@ def test_a_file_in_the_way_is_an_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OSError):
-            atomic.make_private_dir(path)
+            files.make_private_dir(path)
 
 
 @settings(max_examples=30, deadline=None)
@@ -59,18 +59,18 @@ def test_writing_at_an_offset_changes_nothing_else(tmp_path_factory, writes):
     for offset, data in writes:
         wanted.extend(b"\0" * (offset + len(data) - len(wanted)))
         wanted[offset : offset + len(data)] = data
-        atomic.pwrite_durable(path, data, offset=offset)
+        files.pwrite_durable(path, data, offset=offset)
     assert not writes or path.read_bytes() == bytes(wanted)
 
 
 def test_a_failed_replacement_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    atomic.replace_text(path, "old")
+    files.replace_text(path, "old")
 
     def full(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(OSError, match="space"):
-        atomic.replace_text(path, "new")
+        files.replace_text(path, "new")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]

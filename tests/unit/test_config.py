@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ragstream_core import config as config_module
+from ragstream_core import config
 from ragstream_core.config import AppConfig, nested, overlay, parse_assignments
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import SECTIONS, ChainSettings, known_keys
@@ -13,7 +13,7 @@ from ragstream_core.settings import SECTIONS, ChainSettings, known_keys
 @pytest.fixture
 def clean(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in list(config_module.os.environ):
+    for name in list(config.os.environ):
         if name.startswith(("RAGSTREAM_", "MEMORY_")):
             monkeypatch.delenv(name)
     return tmp_path
@@ -29,7 +29,7 @@ def test_each_layer_beats_the_one_before(clean, monkeypatch):
     )
     assert top_k() == 41
     (clean / ".env").write_text("RAGSTREAM_RETRIEVAL__TOP_K=42\n")
-    config_module._dotenv.cache_clear()
+    config._dotenv.cache_clear()
     assert top_k() == 42
     monkeypatch.setenv("RAGSTREAM_RETRIEVAL__TOP_K", "44")
     assert top_k() == 44
@@ -83,7 +83,7 @@ def test_environment_variables(clean, monkeypatch, name, value, section, key, ex
 def test_the_dotenv_file_is_opened_once(clean):
     path = clean / ".env"
     path.write_text("RAGSTREAM_GATE__THETA=0.31\n")
-    config_module._dotenv.cache_clear()
+    config._dotenv.cache_clear()
     opened = []
     sys.addaudithook(lambda event, args: opened.append(args[0])
                      if event == "open" and str(args[0]) == str(path) else None)  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.lexical import (
+from ragstream_core.text.bm25 import (
     K3,
     Bm25,
     bm25_scores,
@@ -18,7 +18,7 @@ from ragstream_core.lexical import (
     lexical_from_bytes,
     repeated,
 )
-from ragstream_core.terms import term_blob, term_id, terms, words
+from ragstream_core.text.terms import term_blob, term_id, terms, words
 
 TEXTS = [
     "The catalog is the truth; the vector file follows the catalog.",
@@ -138,14 +138,14 @@ def test_bytes_round_trip_and_every_flip_is_noticed():
 
 
 def test_blocks_of_rows_give_the_arrays_of_one_pass(monkeypatch):
-    from ragstream_core import lexical
+    from ragstream_core.text import bm25
 
     rng = np.random.default_rng(7)
     texts = [" ".join(f"w{i}" for i in rng.zipf(1.3, 30) % 200) for _ in range(50)] + ["", "w1"]
     whole = arrays(texts).to_bytes()
     for rows, lists in ((1, 1), (7, 3), (26, 10_000), (52, 5)):
-        monkeypatch.setattr(lexical, "BLOCK_ROWS", rows)
-        monkeypatch.setattr(lexical, "BLOCK_LISTS", lists)
+        monkeypatch.setattr(bm25, "BLOCK_ROWS", rows)
+        monkeypatch.setattr(bm25, "BLOCK_LISTS", lists)
         assert arrays(texts).to_bytes() == whole, (rows, lists)
 
 

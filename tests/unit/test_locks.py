@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.locks import HOLDER_NAME, LOCK_NAME, FolderLock, holder_name
+from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock, holder_name
 
 
 def forked(task) -> int:

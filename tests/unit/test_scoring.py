@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragstream_core.scoring import (
+from ragstream_core.retrieval.scoring import (
     exact_cosines,
     log_avg_exp,
     max_sim,

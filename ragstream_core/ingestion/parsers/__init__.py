@@ -1,1 +1,1 @@
-"""How the bytes of a file become pages of text; engines run in a limited child process."""
+"""Parsers of PDF, Office and HTML files, each in a limited child process."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from ragstream_core.ingestion.parsers.port import Limits, Parsed, Refusal
+from ragstream_core.ingestion.parsers.engines import Limits, Parsed, Refusal
 
 _ESCAPED = 6  # a control character takes so many bytes in JSON
 _CLEAN = {c: " " for c in range(32) if chr(c) not in "\t\n"} | {0: "", 12: "\n", 13: "\n", 127: " "}

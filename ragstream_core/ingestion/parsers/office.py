@@ -11,7 +11,7 @@ import re
 import zipfile
 from typing import Any
 
-from ragstream_core.ingestion.parsers.port import Limits, Refusal
+from ragstream_core.ingestion.parsers.engines import Limits, Refusal
 
 _CONVERTERS = {
     "docx": "DocxConverter", "pptx": "PptxConverter", "xlsx": "XlsxConverter",

@@ -10,7 +10,7 @@ import os
 import sys
 
 from ragstream_core.ingestion.parsers.child import limit
-from ragstream_core.ingestion.parsers.port import Limits
+from ragstream_core.ingestion.parsers.engines import Limits
 
 WIDTH, HEIGHT = 1240, 1754
 """Pixels that a page is drawn into: A4 at 150 dpi; no page is drawn larger."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragstream_core.ingestion.parsers.limited import ask_child, missing
-from ragstream_core.ingestion.parsers.port import Limits
+from ragstream_core.ingestion.parsers.engines import Limits
+from ragstream_core.ingestion.parsers.sandbox import ask_child, missing
 
 CHILD = "ragstream_core.ingestion.parsers.page_child"
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragstream_core.ingestion.parsers.page_text import join_broken_words, without_running_lines
-from ragstream_core.ingestion.parsers.port import Limits, Refusal
+from ragstream_core.ingestion.parsers.engines import Limits, Refusal
+from ragstream_core.ingestion.parsers.pdf_text import join_broken_words, without_running_lines
 
 READING_SHARE = 0.6
 """Share of a file's time, CPU or wall, after which no further page and no table is read."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ragstream_core.ingestion.parsers import child
-from ragstream_core.ingestion.parsers.port import Limits
+from ragstream_core.ingestion.parsers.engines import Limits
 
 LINE_BYTES = 65_536
 _PR_SET_PDEATHSIG = 1

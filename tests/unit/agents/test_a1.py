@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ragstream_core.agents import a1_file_injector
 from ragstream_core.agents.a1_file_injector import FileInjector, candidates
 from ragstream_core.errors import UsageError
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import SuperPrompt, to_json
+from ragstream_core.text.tokens import HeuristicTokenCounter
 
 FILES = {
     "src/app.py": b"def run():\n    return 1\n",

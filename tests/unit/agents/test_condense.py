@@ -4,18 +4,17 @@ import pytest
 
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
-from ragstream_core.agents.open_issues import conflicts
+from ragstream_core.agents.context.open_issues import conflicts
+from ragstream_core.agents.context.quotable import Quote, is_quotable, quotes_of, readable
+from ragstream_core.agents.context.selection import Reading, select, stemmed_terms
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.agents.quotable import Quote, is_quotable, quotes_of, readable
-from ragstream_core.agents.reading import Reading, stemmed_terms
-from ragstream_core.agents.selection import select
-from ragstream_core.agents.sentences import blocks, is_filler
 from ragstream_core.errors import BudgetExceeded, FenceBroken
-from ragstream_core.prompting.compose import Layout, compose
-from ragstream_core.prompting.render import NOTHING_RELEVANT
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.records import Chunk, SuperPrompt, to_json
-from ragstream_core.terms import terms
+from ragstream_core.text.sentences import blocks, is_filler
+from ragstream_core.text.terms import terms
+from ragstream_core.text.tokens import HeuristicTokenCounter
 
 GATE = """## The gate
 The similarity gate drops a candidate whose best cosine is below theta. It runs after the reranker.
@@ -279,7 +278,7 @@ def test_the_builder_writes_the_blocks_and_the_token_tree():
 
 
 def test_the_builder_refuses_a_prompt_whose_lines_change_hands(monkeypatch):
-    from ragstream_core.prompting import render
+    from ragstream_core.prompts import render
 
     prompt = FormatEnforcer(COUNTER)(Condenser(COUNTER)(kept(GATE)))
     monkeypatch.setattr(

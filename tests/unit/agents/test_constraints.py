@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.agents.constraints import is_constraint
+from ragstream_core.agents.context.facts import is_constraint
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import PARTS, FormatEnforcer, shown_texts
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import BudgetExceeded
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import to_json
+from ragstream_core.text.tokens import HeuristicTokenCounter
 from tests.unit.agents.test_condense import GATE, INDEX, NEWER, OTHER, kept
 
 COUNTER = HeuristicTokenCounter()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a3_nli_gate import NliGate, nearness
 from ragstream_core.agents.reranker import RerankerStage, fused
-from ragstream_core.prompting.pack import pack
+from ragstream_core.prompts.render import pack
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 
 SPACE = {

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.agents.coverage import Piece
-from ragstream_core.agents.instructions import what_is_asked
-from ragstream_core.agents.open_issues import missing_words
-from ragstream_core.terms import terms
+from ragstream_core.agents.context.coverage import Piece
+from ragstream_core.agents.context.open_issues import missing_words
+from ragstream_core.text.instructions import what_is_asked
+from ragstream_core.text.terms import terms
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
-from ragstream_core.agents.open_issues import MAX_CONFLICTS, conflicts
+from ragstream_core.agents.context.open_issues import MAX_CONFLICTS, conflicts
+from ragstream_core.agents.context.quotable import quotes_of
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.agents.quotable import quotes_of
-from ragstream_core.prompting.render import NOTHING_RELEVANT
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.records import Chunk
-from ragstream_core.terms import terms
+from ragstream_core.text.terms import terms
+from ragstream_core.text.tokens import HeuristicTokenCounter
 from tests.unit.agents.test_condense import GATE, INDEX, kept, texts_of
 
 COUNTER = HeuristicTokenCounter()

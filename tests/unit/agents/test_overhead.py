@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.settings import ChainSettings
+from ragstream_core.text.tokens import HeuristicTokenCounter
 from tests.unit.agents.test_condense import GATE, INDEX, NEWER, OTHER, kept
 
 TEXTS = (GATE, INDEX, OTHER, NEWER)
@@ -34,8 +34,8 @@ def test_it_makes_a_difference():
 
 
 def test_the_chain_hands_the_setting_on(tmp_path):
-    from ragstream_core.build.workspace import open_workspace
-    from ragstream_core.orchestration.inputs import PromptRequest, begin
+    from ragstream_core.prompts.inputs import PromptRequest, begin
+    from ragstream_core.wiring.workspace import open_workspace
     from tests.unit.orchestration.conftest import write_docs
 
     write_docs(tmp_path)

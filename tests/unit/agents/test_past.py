@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
-from ragstream_core.agents.past import against_files, superseded
-from ragstream_core.agents.reading import stemmed_terms
-from ragstream_core.prompting.pack import number_lines
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.agents.context.selection import stemmed_terms
+from ragstream_core.agents.history_conflicts import against_files, superseded
+from ragstream_core.prompts.render import number_lines
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.text.tokens import HeuristicTokenCounter
 
 CODE = "def retry(times):\n    for attempt in range(times):\n        call_the_server(attempt)\n"
 FILE = {"path": "retry.py", "home": ["demo", "retry.py"], "text": CODE, "sha256": "a" * 64}

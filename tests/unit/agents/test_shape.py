@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a2_audit import Audit, dominant_topic, needs_rerun
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
-from ragstream_core.agents.shape import (
+from ragstream_core.prompts.classification import (
+    DOMAINS,
     UNDETERMINED,
     Shape,
     classify,
@@ -16,8 +17,7 @@ from ragstream_core.agents.shape import (
     role_is_sure,
     shape_row,
 )
-from ragstream_core.agents.subject import DOMAINS
-from ragstream_core.agents.trail import notes_of, put_notes
+from ragstream_core.prompts.trail import notes_of, put_notes
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 from tests.unit.agents.labelled_prompts import PROMPTS
 

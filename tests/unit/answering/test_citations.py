@@ -2,17 +2,17 @@
 
 import pytest
 
-from ragstream_core.answering.citations import (
+from ragstream_core.answers.citations import (
     NO_ID,
     NOT_ISSUED,
     NOT_QUOTED,
     OTHER_SOURCE,
+    Issued,
     citations_of,
     journal_rows,
 )
-from ragstream_core.answering.issued import Issued
-from ragstream_core.prompting.citations import answer_marker, context_header
-from ragstream_core.prompting.fences import Source, frame
+from ragstream_core.prompts.citations import answer_marker, context_header
+from ragstream_core.prompts.fences import Source, frame
 
 TEXT = "The **Exact File Lock** restricts a prompt\nto the files you inject. " * 5
 LOCKS = Issued("1a2b3c4d", "guide/file locks.md", "guide/file locks.md::ab::0", TEXT, 7)

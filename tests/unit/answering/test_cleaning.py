@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.answering.buffer import CitationBuffer, clean_citation_tags
+from ragstream_core.answers.stream_buffer import CitationBuffer, clean_citation_tags
 
 M = "[source: guide/locks.md, chunk: 1a2b3c4d]"
 

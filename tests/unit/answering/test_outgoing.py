@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.answering.outgoing import places_of, secret_places
-from ragstream_core.prompting.compose import Layout, compose
-from ragstream_core.prompting.fences import safe_name
+from ragstream_core.answers.answer import places_of, secret_places
+from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.fences import safe_name
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.chat import ChatMessage
 

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.answering.grounding import REFUSAL
-from ragstream_core.answering.messages import messages_of
-from ragstream_core.build import answering
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.answers.answer import REFUSAL, messages_of
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import ask
+from ragstream_core.wiring.workspace import open_workspace
 
 OURS = "Cite [source: <filename>, chunk: <id>] at once, or say: {refusal}"
 
@@ -59,7 +58,7 @@ def test_a_task_profile_words_the_rules_and_the_prompt_is_another_one(made):
     keys = []
     for task in ("", "ours"):
         workspace, prompt, key = made(task)
-        ready = answering.prepare(
+        ready = ask.prepare(
             workspace, prompt, prompt_key=key, model=ScriptedChat(entries=[{"say": "x"}])
         )
         system, user = ready.messages

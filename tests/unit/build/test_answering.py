@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from ragstream_core.answering.grounding import REFUSAL
-from ragstream_core.build.answering import answer, prepare
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn, history_dir, journal
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import ChatBroken, ChatFailed, FenceBroken, Refused
-from ragstream_core.history.records import Asked, Turn
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.citations import parse_markers
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.citations import parse_markers
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta
+from ragstream_core.services.ask import answer, prepare
+from ragstream_core.services.clear_history import clear
+from ragstream_core.wiring.journal import append_turn, history_dir, journal
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import DOCS, write_docs
 
 QUESTION = "Who holds the project lock of the catalog?"

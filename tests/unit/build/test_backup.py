@@ -7,26 +7,21 @@ import shutil
 
 import pytest
 
-from ragstream_core.build.history.check import check_history
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn, show, snapshot_path
-from ragstream_core.build.upkeep import care, keeping
-from ragstream_core.build.upkeep.backup import backup
-from ragstream_core.build.upkeep.restoring import restore
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.errors import (
-    IntegrityError,
-    ProjectLocked,
-    Refused,
-    UnknownProject,
-    UsageError,
-)
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.lock import project_lock
-from ragstream_core.stores.view import forget_views
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.errors import IntegrityError, ProjectLocked, Refused, UnknownProject, UsageError
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import verify
+from ragstream_core.services.backup import backup
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.restore import restore
+from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import append_turn, show, snapshot_path
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 
@@ -55,7 +50,7 @@ def ask(space, project="demo", **more):
 
 def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     key = ask(space, files=("notes/limits.txt",))
-    keeping.keep(space, key)
+    saved_prompts.keep(space, key)
     digest = space.view("demo").digest
     made = backup(space, tmp_path / "copy", documents=True)
     assert made["projects"]["demo"] == {"generation": 1, "digest": digest}
@@ -66,9 +61,9 @@ def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     restore(new, tmp_path / "copy")
     assert new.view("demo").digest == digest
     assert new.replay(key).verdict == "identical"
-    assert care.generations(new, "demo")[0]["kept_by"] == ["newest", key]
+    assert verify.generations(new, "demo")[0]["kept_by"] == ["newest", key]
     for name in ("demo", "other"):
-        assert care.check(new, name, part=Part(1, 1))["findings"] == []
+        assert verify.check(new, name, part=Part(1, 1))["findings"] == []
     assert not new.ingest("demo").committed
 
 
@@ -113,7 +108,7 @@ def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
     rules = space.data_dir / "projects" / "demo" / "hard_rules.md"
     assert rules.read_text() == "Cite everything.\n"
     assert space.ingest("demo").generation == 2
-    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
     assert not [p for p in space.config.index_dir.iterdir() if p.name.startswith(".")]
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragstream_core.build.budgets import LEAST_TOKENS, within_window
-from ragstream_core.models.windows import context_window
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.models.chat.prices import context_window
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.settings import ChainSettings
+from ragstream_core.wiring.token_budget import LEAST_TOKENS, within_window
 from tests.unit.build.memory.conftest import opened
 from tests.unit.orchestration.conftest import DOCS, write_docs
 

@@ -11,12 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.build.bundling import write_bundle
-from ragstream_core.build.explaining.tracing import trace
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.unbundling import replay_bundle
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import (
     GenerationGone,
     InputUnavailable,
@@ -24,10 +19,15 @@ from ragstream_core.errors import (
     RagstreamError,
     UsageError,
 )
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration import bundle as form
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores.history_snapshot import forget_snapshots
+from ragstream_core.index.snapshot import forget_snapshots
+from ragstream_core.prompts import bundle
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.bundle import write_bundle
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.trace import trace
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = (
@@ -82,8 +82,8 @@ def test_it_replays_in_another_process_after_the_first_machine_is_gone(space, tm
     key, path = bundled(space, tmp_path)
     (tmp_path / "one").rename(tmp_path / "gone")
     code = (
-        "import sys; from pathlib import Path; from ragstream_core.build.workspace import *;"
-        "from ragstream_core.build.unbundling import replay_bundle;"
+        "import sys; from pathlib import Path; from ragstream_core.wiring.workspace import *;"
+        "from ragstream_core.services.replay_bundle import replay_bundle;"
         "w = open_workspace(sys.argv[1], explicit={'embeddings.backend': 'hashed'});"
         "print(replay_bundle(w, Path(sys.argv[2]), key=sys.argv[3]))"
     )
@@ -169,7 +169,7 @@ def test_what_cannot_travel_is_refused_before_anything_is_written(space, tmp_pat
 
 
 def test_a_store_that_is_no_function_of_the_rows_does_not_travel(space, tmp_path):
-    from ragstream_core.build.bundling import require_exact
+    from ragstream_core.services.bundle import require_exact
 
     inputs = space.pin(PromptRequest(text=QUESTION, projects=("demo",)))
     require_exact(inputs)
@@ -193,10 +193,10 @@ def test_another_model_here_is_a_named_difference(space, tmp_path):
 
 def forged(path, change, *, key=""):
     """Write a bundle again, its parts changed, with true digests and a true seal."""
-    found = form.unpack(path.read_bytes())
+    found = bundle.unpack(path.read_bytes())
     parts = {name: bytes(part) for name, part in found.parts.items()}
     change(parts)
-    path.write_bytes(form.pack(key or found.prompt_key, parts))
+    path.write_bytes(bundle.pack(key or found.prompt_key, parts))
 
 
 def lines(parts, name, edit):
@@ -304,7 +304,7 @@ def test_a_forged_record_reaches_nothing_outside(space, empty, tmp_path, name):
 def test_no_value_of_a_record_crashes_the_reader(space, empty, tmp_path, value):
     _, path = bundled(space, tmp_path)
     whole = path.read_bytes()
-    for name in json.loads(form.unpack(whole).parts["record"].tobytes())["inputs"]:
+    for name in json.loads(bundle.unpack(whole).parts["record"].tobytes())["inputs"]:
         path.write_bytes(whole)
         keys = []
 
@@ -345,6 +345,6 @@ def test_only_a_file_is_read(empty, tmp_path):
         with pytest.raises(UsageError):
             replay_bundle(empty, path)
     with (tmp_path / "large").open("wb") as handle:
-        handle.truncate(form.MAX_BYTES + 1)
+        handle.truncate(bundle.MAX_BYTES + 1)
     with pytest.raises(IntegrityError, match="larger"):
         replay_bundle(empty, tmp_path / "large")

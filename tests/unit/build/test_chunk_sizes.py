@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.chunking.profiles import MAX_SIZE, MIN_SIZE, PROFILES, adjusted
 from ragstream_core.errors import UnknownSetting
+from ragstream_core.text.chunk_profiles import MAX_SIZE, MIN_SIZE, PROFILES, adjusted
+from ragstream_core.wiring.workspace import open_workspace
 
 LONG = " ".join(f"Sentence number {n} tells of one thing." for n in range(60))
 SHORT = "A text that fits into a chunk of any size."

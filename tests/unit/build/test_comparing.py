@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from ragstream_core.build.explaining.comparing import ALL, NONE, PART, diff
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownPrompt
-from ragstream_core.orchestration.inputs import TIME_READ, PromptRequest, inputs_from
+from ragstream_core.prompts.inputs import TIME_READ, PromptRequest, inputs_from
 from ragstream_core.records import evolve
+from ragstream_core.services.diff_prompts import ALL, NONE, PART, diff
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)

@@ -6,13 +6,12 @@ import contextlib
 
 import pytest
 
-from ragstream_core.build.history.turns import append_external
-from ragstream_core.build.uploads import create_project, save_upload
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn, uuid7
 from ragstream_core.errors import RagstreamError
-from ragstream_core.history.ids import uuid7
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.uploads import create_project, save_upload
+from ragstream_core.wiring.journal import append_external
+from ragstream_core.wiring.workspace import open_workspace
 
 PLACES = (
     "../../etc/passwd", "..\\..\\boot", "/etc/shadow", "C:\\Windows\\win", "//host/share/x",

@@ -7,18 +7,12 @@ import json
 
 import pytest
 
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import (
-    append_external,
-    append_turn,
-    journal,
-    snapshot_path,
-    tag,
-)
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.records import Cleared, Turn
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores.history_snapshot import forget_snapshots
+from ragstream_core.conversations.journal.records import Cleared, Turn
+from ragstream_core.index.snapshot import forget_snapshots
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.journal import append_external, append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = "Who may write to the catalog?"
@@ -269,7 +263,7 @@ def test_the_prompt_replays_after_more_was_said_and_published(root):
 
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, searched):
-    from ragstream_core.build.history.clearing import clear
+    from ragstream_core.services.clear_history import clear
 
     space = open_root(root, enabled=searched, max_tokens=0)
     fill(space, turns=0)  # turns that say the same would be named in the record's notes
@@ -288,21 +282,21 @@ def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, sear
 def test_a_clearing_that_takes_the_folder_of_a_prompt_while_it_is_written_is_named(
     root, monkeypatch
 ):
-    from ragstream_core.build.history.clearing import clear
     from ragstream_core.errors import InputUnavailable
-    from ragstream_core.orchestration import again
+    from ragstream_core.prompts import recorded
+    from ragstream_core.services.clear_history import clear
 
     space = open_root(root)
     fill(space)
     embed(space)
     prompt = ask(space)
-    note_asked = again.note_asked
+    note_asked = recorded.note_asked
 
     def cleared_before(folder, asking):
         clear(space, session="old")
         note_asked(folder, asking)
 
-    monkeypatch.setattr(again, "note_asked", cleared_before)
+    monkeypatch.setattr(recorded, "note_asked", cleared_before)
     with pytest.raises(InputUnavailable, match="cleared while the prompt was made"):
         space.finish(prompt)
 
@@ -318,9 +312,9 @@ def test_a_prompt_goes_on_without_older_turns_and_says_so(root, fault):
     elif fault == "torn":
         path.write_bytes(path.read_bytes()[:200])
     else:
-        from ragstream_core.stores import history_snapshot
+        from ragstream_core.index import snapshot
 
-        view = history_snapshot.open_snapshot(path)
+        view = snapshot.open_snapshot(path)
         view.meta["embed_fp"] = "0" * 64
     forget_snapshots() if fault != "other model" else None
     prompt = ask(space, session="old")
@@ -456,7 +450,7 @@ def test_a_pasted_reply_carries_the_versions_of_the_files_it_answered_about(root
 
 
 def test_a_prompt_waits_neither_for_the_worker_nor_for_a_writer(root):
-    from ragstream_core.stores.lock import project_lock
+    from ragstream_core.index.lock import project_lock
 
     space = open_root(root)
     fill(space)

@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-from ragstream_core.build import models
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import WeightsMissing
-from ragstream_core.models import cross_encoder
-from ragstream_core.models.cross_encoder import weights_digest
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.models.rerankers import cross_encoder
+from ragstream_core.models.rerankers.cross_encoder import weights_digest
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.settings.prompts import MS_MARCO
+from ragstream_core.wiring import models
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.test_cross_encoder import build
 from tests.unit.orchestration.conftest import write_docs
 
@@ -101,13 +101,13 @@ def test_another_embedding_model_is_an_environment_that_differs(space, tmp_path)
 
 
 def _inputs(record):
-    from ragstream_core.orchestration.inputs import inputs_from
+    from ragstream_core.prompts.inputs import inputs_from
 
     return inputs_from(record.inputs)
 
 
 def test_the_cross_encoder_reads_prompt_md_and_never_the_pieces(space, monkeypatch):
-    from ragstream_core.prompting.render import render_prompt_md
+    from ragstream_core.prompts.render import render_prompt_md
 
     asked = []
 

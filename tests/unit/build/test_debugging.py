@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError, UnknownProject
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.forget import forget
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = "Who may write to the catalog, and what does LogAvgExp join?"
@@ -71,11 +71,11 @@ def test_off_nothing_is_written_and_on_the_prompt_is_the_same(root):
 
 def test_off_not_even_its_code_is_loaded(root):
     program = (
-        "import sys; from ragstream_core.build.workspace import open_workspace\n"
-        "from ragstream_core.orchestration.inputs import PromptRequest\n"
+        "import sys; from ragstream_core.wiring.workspace import open_workspace\n"
+        "from ragstream_core.prompts.inputs import PromptRequest\n"
         f"s = open_workspace({str(root)!r}, explicit={{'embeddings.backend': 'hashed'}})\n"
         "s.ingest('demo'); s.run(s.pin(PromptRequest('What is a lock?', ('demo',))))\n"
-        "sys.exit('ragstream_core.debug_log.log' in sys.modules)"
+        "sys.exit('ragstream_core.platform.debug_log' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=root).returncode == 0
 
@@ -115,15 +115,15 @@ def test_each_session_has_files_of_its_own(root):
 
 
 def test_each_tab_of_the_page_has_files_of_its_own(root):
-    from ragstream_app.desk import Desk
-    from ragstream_app.jobs import presses as jobs
+    from ragstream_app.page.jobs import presses
+    from ragstream_app.page.prompt_session import Desk
 
     space = logging(root, dagster__record="none")
     space.ingest("demo")
     desks, request = [Desk(), Desk()], PromptRequest(QUESTION, ("demo",))
     for desk in desks:
-        jobs.start(desk, jobs.RUN_ALL, request, space).result(60)
-    jobs.start(desks[0], "ReRanker", request, space).result(60)
+        presses.start(desk, presses.RUN_ALL, request, space).result(60)
+    presses.start(desks[0], "ReRanker", request, space).result(60)
     counts = [path.read_text().count("reranker begins") for path in logs(root, "trace")]
     assert sorted(counts) == [0, 1, 2]
 

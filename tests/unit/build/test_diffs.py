@@ -5,12 +5,12 @@ import subprocess
 
 import pytest
 
-from ragstream_core.build.explaining import diffs
-from ragstream_core.build.explaining.receipts import verify_text
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import OperationFailed, UsageError
-from ragstream_core.orchestration.inputs import PromptRequest, request_from
-from ragstream_core.prompting.parser import owners
+from ragstream_core.prompts.inputs import PromptRequest, request_from
+from ragstream_core.prompts.parser import owners
+from ragstream_core.services.verify_prompt import verify_text
+from ragstream_core.wiring import file_sources
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = "What does the gate do with theta?"
@@ -106,8 +106,8 @@ def test_a_name_is_no_option_and_no_pathspec(space, tmp_path):
     for name in ("--output=leak.md", "[s]ettings.md"):
         (docs / name).write_text("two\n")
     for name in ("--output=leak.md", "[s]ettings.md"):
-        assert "+two" in diffs.diff_of(docs, "demo", name)
-        assert "theta" not in diffs.diff_of(docs, "demo", name)
+        assert "+two" in file_sources.diff_of(docs, "demo", name)
+        assert "theta" not in file_sources.diff_of(docs, "demo", name)
     assert not (docs / "leak.md").exists()
 
 
@@ -122,7 +122,7 @@ def test_no_tool_of_the_repository_is_run(space, tmp_path):
     git(docs, "config", "core.fsmonitor", str(tool))
     git(docs, "config", "diff.external", str(tool))
     touched.unlink(missing_ok=True)
-    assert "+  theta: 0.4" in diffs.diff_of(docs, "demo", "settings.yaml")
+    assert "+  theta: 0.4" in file_sources.diff_of(docs, "demo", "settings.yaml")
     assert not touched.exists()
 
 
@@ -144,10 +144,10 @@ def test_without_git(space, monkeypatch, tmp_path):
 
 
 def test_limits(space, monkeypatch):
-    monkeypatch.setattr(diffs, "MAX_BYTES", 20)
+    monkeypatch.setattr(file_sources, "MAX_BYTES", 20)
     with pytest.raises(UsageError, match="over 20 bytes"):
         ask(space, diffs=("settings.yaml",))
-    monkeypatch.setattr(diffs, "TIMEOUT_S", 0.0)
+    monkeypatch.setattr(file_sources, "TIMEOUT_S", 0.0)
     with pytest.raises(OperationFailed, match="over 0 s"):
         ask(space, diffs=("settings.yaml",))
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragstream_core.build.estimating import estimate
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.token_budget import estimate
+from ragstream_core.wiring.workspace import open_workspace
 
 
 def found(tmp_path, **settings):

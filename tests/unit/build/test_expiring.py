@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.atomic import move_aside
-from ragstream_core.build.upkeep import expiring, keeping
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownPrompt
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.platform.files import move_aside
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import prompt_retention
+from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 NOW = 2_000_000_000.0
-DAY = expiring.DAY_S
+DAY = prompt_retention.DAY_S
 
 
 class Shelf:
@@ -90,9 +91,9 @@ def fill(root, rows):
 @settings(max_examples=60, deadline=None)
 def test_laws(folder, rows, days, count):
     shelf = fill(folder / "prompts", rows)
-    said = expiring.gc(space_of(folder, days, count), now=NOW, dry_run=True)
+    said = prompt_retention.gc(space_of(folder, days, count), now=NOW, dry_run=True)
     assert shelf.prompts() == {f"k{i}" for i in range(len(rows))}  # a dry run changes nothing
-    done = expiring.gc(space_of(folder, days, count), now=NOW)
+    done = prompt_retention.gc(space_of(folder, days, count), now=NOW)
     assert {**said, "dry_run": False} == done
     left = shelf.prompts()
     # kept ones stay; of the others exactly the newest that are young enough
@@ -108,7 +109,7 @@ def test_laws(folder, rows, days, count):
         if stays:
             assert blob * 64 in shelf.names("blobs/*") and f"k{i}.json" in shelf.names("inbox/*")
     assert not shelf.names(".*") and not shelf.names("*/.*")
-    assert expiring.gc(space_of(folder, days, count), now=NOW)["bytes"] == 0
+    assert prompt_retention.gc(space_of(folder, days, count), now=NOW)["bytes"] == 0
 
 
 @given(rows=shelves, stop=st.integers(0, 25))
@@ -116,7 +117,7 @@ def test_laws(folder, rows, days, count):
 def test_stopped_anywhere_the_next_call_completes_it(folder, rows, stop):
     space = space_of(folder, 20, 3)
     fill(folder / "prompts", rows)
-    expiring.gc(space, now=NOW)
+    prompt_retention.gc(space, now=NOW)
     wanted = {str(path) for path in (folder / "prompts").rglob("*")}
     shelf = fill(folder / "prompts", rows)
     calls = iter(range(stop))
@@ -126,12 +127,12 @@ def test_stopped_anywhere_the_next_call_completes_it(folder, rows, stop):
         move_aside(path, to)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expiring, "move_aside", limited)
+        patch.setattr(prompt_retention, "move_aside", limited)
         with contextlib.suppress(StopIteration):
-            expiring.gc(space, now=NOW)
+            prompt_retention.gc(space, now=NOW)
     before = shelf.prompts() | {p.parent.name for p in shelf.root.glob("*/record.expired")}
     assert {f"k{i}" for i, row in enumerate(rows) if row[1]} <= before
-    expiring.gc(space, now=NOW)
+    prompt_retention.gc(space, now=NOW)
     assert {str(path) for path in (folder / "prompts").rglob("*")} == wanted
 
 
@@ -140,9 +141,9 @@ def test_runs_that_led_nowhere_count_as_prompts_and_young_ones_stay(tmp_path):
     for name, age, parent in (("one", 9, ""), ("two", 8, "one"), ("old", 20, ""), ("now", 0.5, "")):
         shelf.run(name, age * DAY, parent)
     shelf.prompt("k", 3 * DAY)
-    assert expiring.gc(space_of(tmp_path, count=2), now=NOW)["runs"] == 1
+    assert prompt_retention.gc(space_of(tmp_path, count=2), now=NOW)["runs"] == 1
     assert shelf.names("runs/*") == {"one", "two", "now"}
-    assert expiring.gc(space_of(tmp_path, count=1), now=NOW)["runs"] == 2
+    assert prompt_retention.gc(space_of(tmp_path, count=1), now=NOW)["runs"] == 2
     assert shelf.names("runs/*") == {"now"} and shelf.prompts() == {"k"}
 
 
@@ -152,7 +153,7 @@ def test_a_damaged_record_that_stays_holds_on_to_all_that_is_shared(tmp_path):
     shelf.prompt("old", 90 * DAY, run="r", blobs=["a"])
     shelf.prompt("new", 2 * DAY)
     shelf.file(shelf.root / "new" / "record.json", "{", 2 * DAY)
-    assert expiring.gc(space_of(tmp_path), now=NOW)["prompts"] == ["old"]
+    assert prompt_retention.gc(space_of(tmp_path), now=NOW)["prompts"] == ["old"]
     assert shelf.names("runs/*") == {"r"} and shelf.names("blobs/*") == {"a" * 64}
 
 
@@ -162,7 +163,7 @@ def test_what_was_torn_before_its_record_goes_after_a_day(tmp_path):
     shelf.file(shelf.root / torn / "super_prompt.md", "text", 2 * DAY)
     shelf.file(shelf.root / going_on / "super_prompt.md", "text", DAY / 2)
     shelf.file(shelf.root / "yours" / "notes.md", "no prompt", 99 * DAY)
-    assert expiring.gc(space_of(tmp_path), now=NOW)["files"] == 1
+    assert prompt_retention.gc(space_of(tmp_path), now=NOW)["files"] == 1
     assert shelf.names("*") == {"runs", going_on, "yours"}
 
 
@@ -184,11 +185,11 @@ def later(days):
 
 def test_a_kept_prompt_replays_after_a_year_and_another_does_not(asked):
     space, key = asked
-    keeping.keep(space, key)
-    assert expiring.gc(space, now=later(365))["files"] == 0
+    saved_prompts.keep(space, key)
+    assert prompt_retention.gc(space, now=later(365))["files"] == 0
     assert space.replay(key).verdict == "identical"
-    keeping.unkeep(space, key)
-    done = expiring.gc(space, now=later(365))
+    saved_prompts.unkeep(space, key)
+    done = prompt_retention.gc(space, now=later(365))
     assert done["prompts"] == [key] and done["files"] == 2  # the injected file, the request
     with pytest.raises(UnknownPrompt):
         space.replay(key)
@@ -197,29 +198,29 @@ def test_a_kept_prompt_replays_after_a_year_and_another_does_not(asked):
 
 def test_keeping_wins_over_an_expiry_that_is_under_way(asked, monkeypatch):
     space, key = asked
-    real = expiring.move_aside
+    real = prompt_retention.move_aside
 
     def keep_first(path, to):
-        keeping.keep(space, key)
-        monkeypatch.setattr(expiring, "move_aside", real)
+        saved_prompts.keep(space, key)
+        monkeypatch.setattr(prompt_retention, "move_aside", real)
         real(path, to)
 
-    monkeypatch.setattr(expiring, "move_aside", keep_first)
-    assert expiring.gc(space, now=later(99))["prompts"] == []
+    monkeypatch.setattr(prompt_retention, "move_aside", keep_first)
+    assert prompt_retention.gc(space, now=later(99))["prompts"] == []
     assert space.replay(key).verdict == "identical"
 
 
 def test_keeping_what_expires_at_that_moment_is_refused(asked, monkeypatch):
     space, key = asked
-    write = keeping.replace_text
+    write = saved_prompts.replace_text
 
     def expire_first(path, text):
-        expiring.gc(space, now=later(99))
+        prompt_retention.gc(space, now=later(99))
         write(path, text)
 
-    monkeypatch.setattr(keeping, "replace_text", expire_first)
+    monkeypatch.setattr(saved_prompts, "replace_text", expire_first)
     with pytest.raises(UnknownPrompt):
-        keeping.keep(space, key)
+        saved_prompts.keep(space, key)
     assert not (space.store.root / key).exists()
 
 
@@ -228,5 +229,5 @@ def test_bytes_asked_for_again_are_new_again(asked):
     digest = space.store.put_blob(b"again")
     os.utime(space.store.root / "blobs" / digest, (5, 5))
     space.store.put_blob(b"again")
-    expiring.gc(space)
+    prompt_retention.gc(space)
     assert space.store.blob(digest) == b"again"

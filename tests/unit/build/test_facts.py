@@ -10,22 +10,20 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.build import models
-from ragstream_core.build.history import transfer
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn, journal, tag
-from ragstream_core.build.memory import facts_files, facts_finding
-from ragstream_core.build.memory.after_turn import after_turn
-from ragstream_core.build.memory.facts import FactMemory
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.facts.records import NAMES, fact_entries, fold_facts, lines_of
+from ragstream_core.conversations.journal.records import Cleared, Entry, Fact, Turn
 from ragstream_core.errors import Refused, UsageError
-from ragstream_core.history.facts import fact_entries, fold_facts, lines_of
-from ragstream_core.history.records import Cleared, Entry, Fact, Turn
-from ragstream_core.memory.facts.bullets import NAMES
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.compare import GROUPS
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.compare import GROUPS
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import history_transfer
+from ragstream_core.services.clear_history import clear
+from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.wiring import facts_files, facts_finding, models
+from ragstream_core.wiring.after_turn import after_turn
+from ragstream_core.wiring.facts import FactMemory
+from ragstream_core.wiring.journal import append_turn, journal, tag
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 
 ROLE = "I'm a project finance analyst at Contoso."
@@ -297,11 +295,11 @@ def test_export_and_import_carry_facts(space, tmp_path):
     memory = FactMemory(space)
     memory.accept(memory.candidates()[0].id)
     memory.add("The user works in Lisbon.", "user")
-    lines = list(transfer.export_jsonl(space))
-    assert len(list(transfer.export_jsonl(space, "s"))) == len(lines) - 2
+    lines = list(history_transfer.export_jsonl(space))
+    assert len(list(history_transfer.export_jsonl(space, "s"))) == len(lines) - 2
     other = rooted(tmp_path / "other")
-    assert transfer.import_jsonl(other, lines).added == len(lines)
-    assert transfer.import_jsonl(other, lines).added == 0
+    assert history_transfer.import_jsonl(other, lines).added == len(lines)
+    assert history_transfer.import_jsonl(other, lines).added == 0
     assert [(f.id, f.status, f.text) for f in FactMemory(other).facts()] == [
         (f.id, f.status, f.text) for f in memory.facts()
     ]

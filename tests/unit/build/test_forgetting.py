@@ -9,17 +9,18 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from ragstream_core.build.upkeep import care, forgetting
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.upkeep.traces import LEAST, RUN, Traces, common, reduce
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import OperationFailed, Refused, UsageError
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.orchestration.stage_files import packed
-from ragstream_core.stores import erasing
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.rows_file import ROWS_FILE
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index import erase
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.index.view_cache import ROWS_FILE
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.recorded import packed
+from ragstream_core.services import forget as services_forget
+from ragstream_core.services import verify
+from ragstream_core.services.forget import forget
+from ragstream_core.services.text_copies import LEAST, RUN, Traces, common, reduce
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.orchestration.conftest import write_docs
 
@@ -124,7 +125,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     forget_views()
     verdict = space.replay(other)  # its generation says something else now, and it says so
     assert verdict.verdict != "identical" and "generation 1" in verdict.reason
-    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
     assert all(path != "secret.md" for path in space.view("demo").paths)
     assert space.unchanged("demo") is not None or not space.ingest("demo").committed
 
@@ -136,7 +137,7 @@ def test_older_generations_lose_it_too_and_keep_the_rest(space):
     forget(space, "demo", "secret.md", delete=True)
     assert not (space.doc_dir("demo") / "secret.md").exists()
     forget_views()
-    for row in care.generations(space, "demo"):
+    for row in verify.generations(space, "demo"):
         view = space.view("demo", row["n"])
         assert "secret.md" not in view.paths
         assert len(set(view.paths)) == row["files"] == 4
@@ -175,7 +176,7 @@ def test_texts_that_another_file_has_too_stay(space):
     assert (report["texts"], report["shared"]) == (0, 1)
     forget_views()
     assert "b.md" in space.view("demo").paths
-    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_your_own_copies_are_named_and_not_touched(space):
@@ -195,7 +196,7 @@ STEPS = ("_derive", "_drop_derived", "_purge", "shred", "vacuum", "_left")
 def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
     scatter(space)
     (space.doc_dir("demo") / "secret.md").unlink()
-    owner = erasing if step in ("shred", "vacuum") else forgetting._Forgetting
+    owner = erase if step in ("shred", "vacuum") else services_forget._Forgetting
     real = getattr(owner, step)
 
     def dies(*given, **more):
@@ -210,14 +211,14 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
     forget_views()
     assert "secret.md" not in space.view("demo").paths
     finished = step == "_left" or (step == "shred" and after)
-    findings = care.check(space, "demo")["findings"]
+    findings = verify.check(space, "demo")["findings"]
     assert [f["run"] for f in findings] == (
         [] if finished else ["ragstream forget secret.md -p demo"]
     )
     if not finished:
         forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
-    assert care.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_the_chroma_collection_is_made_again_without_it(tmp_path):
@@ -237,9 +238,9 @@ def test_the_chroma_collection_is_made_again_without_it(tmp_path):
 
 
 def test_a_busy_database_is_no_completion(space, monkeypatch):
-    from ragstream_core.build.upkeep import purging
+    from ragstream_core.services import text_copies
 
-    monkeypatch.setattr(purging, "_BUSY_S", 0.05)
+    monkeypatch.setattr(text_copies, "_BUSY_S", 0.05)
     scatter(space)
     db = sqlite3.connect(space.data_dir / "dagster_home" / "storage" / "runs.db")
     db.execute("BEGIN EXCLUSIVE")

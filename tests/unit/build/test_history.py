@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from ragstream_core.build.history import turns
-from ragstream_core.build.history.transfer import export_jsonl, export_markdown, import_jsonl
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import Refused, UnknownPrompt, UsageError
-from ragstream_core.history.records import Turn
+from ragstream_core.services.history_transfer import export_jsonl, export_markdown, import_jsonl
+from ragstream_core.wiring import journal
+from ragstream_core.wiring.workspace import open_workspace
 
 TURN = Turn("", "demo", "", "Which port?", "8503.")
 
@@ -24,11 +24,11 @@ def off(workspace):
 
 
 def test_id_and_time_are_filled_in(workspace):
-    entry = turns.append_turn(workspace, TURN)
+    entry = journal.append_turn(workspace, TURN)
     assert entry.seq == 1
     assert entry.record.id[14] == "7"
     assert dt.datetime.fromisoformat(entry.record.timestamp).tzinfo is not None
-    (row,) = turns.show(open_workspace(workspace.data_dir))
+    (row,) = journal.show(open_workspace(workspace.data_dir))
     assert (row["user_text"], row["assistant_text"]) == ("Which port?", "8503.")
 
 
@@ -42,7 +42,7 @@ def test_id_and_time_are_filled_in(workspace):
     ],
 )
 def test_every_time_begins_with_its_month_and_most_stay_as_written(workspace, written, kept):
-    entry = turns.append_turn(workspace, replace(TURN, timestamp=written))
+    entry = journal.append_turn(workspace, replace(TURN, timestamp=written))
     assert entry.record.timestamp == kept
 
 
@@ -59,36 +59,36 @@ def test_every_time_begins_with_its_month_and_most_stay_as_written(workspace, wr
 )  # fmt: skip
 def test_what_is_not_valid_writes_nothing(workspace, change):
     with pytest.raises(UsageError):
-        turns.append_turn(workspace, replace(TURN, **change))
-    assert not turns.history_dir(workspace).exists()
+        journal.append_turn(workspace, replace(TURN, **change))
+    assert not journal.history_dir(workspace).exists()
 
 
 def test_persist_off_refuses_every_write(workspace):
     shut = off(workspace)
     for write in (
-        lambda: turns.append_turn(shut, TURN),
-        lambda: turns.append_external(shut, TURN),
+        lambda: journal.append_turn(shut, TURN),
+        lambda: journal.append_external(shut, TURN),
         lambda: import_jsonl(shut, ['{"user": "x"}']),
     ):
         with pytest.raises(Refused, match=r"history\.persist"):
             write()
-    assert not turns.history_dir(workspace).exists()
+    assert not journal.history_dir(workspace).exists()
 
 
 def test_tags_are_records_and_levels_are_capitals(workspace):
-    entry = turns.append_turn(workspace, replace(TURN, tags=("gold", "mine", "gold")))
+    entry = journal.append_turn(workspace, replace(TURN, tags=("gold", "mine", "gold")))
     assert entry.record.tags == ("GOLD", "mine")
-    path = turns.history_dir(workspace) / "logs" / "conversation.log"
+    path = journal.history_dir(workspace) / "logs" / "conversation.log"
     before = path.read_bytes()
-    _, now = turns.tag(workspace, "1", add=["silver"], remove=["gold"])
+    _, now = journal.tag(workspace, "1", add=["silver"], remove=["gold"])
     assert now == ("mine", "SILVER")
-    _, now = turns.tag(workspace, entry.record.id, remove=["mine"])
+    _, now = journal.tag(workspace, entry.record.id, remove=["mine"])
     assert now == ("SILVER",)
     assert path.read_bytes().startswith(before)
-    assert turns.show(workspace)[0]["tags"] == ["SILVER"]
+    assert journal.show(workspace)[0]["tags"] == ["SILVER"]
     for which, add in (("7", ["x"]), ("1", [])):
         with pytest.raises(UsageError):
-            turns.tag(workspace, which, add=add)
+            journal.tag(workspace, which, add=add)
 
 
 def test_two_conversations_of_one_second_have_two_names(workspace):
@@ -96,20 +96,20 @@ def test_two_conversations_of_one_second_have_two_names(workspace):
     noon = dt.datetime(2026, 10, 5, 12, tzinfo=dt.UTC)
     names = []
     for n in range(3):
-        names.append(turns.new_session(workspace, noon))
-        turns.append_turn(workspace, replace(TURN, session_id=names[-1], user_text=f"q{n}"))
+        names.append(journal.new_session(workspace, noon))
+        journal.append_turn(workspace, replace(TURN, session_id=names[-1], user_text=f"q{n}"))
     assert names == ["20261005-120000", "20261005-120000-2", "20261005-120000-3"]
     earlier = noon - dt.timedelta(days=365)
-    entry = turns.append_turn(
+    entry = journal.append_turn(
         workspace, replace(TURN, session_id="a", timestamp=earlier.isoformat(), user_text="q3")
     )
     assert entry.seq == 4
-    assert [row["user_text"] for row in turns.show(workspace)] == ["q0", "q1", "q2", "q3"]
+    assert [row["user_text"] for row in journal.show(workspace)] == ["q0", "q1", "q2", "q3"]
 
 
 def test_import_adds_what_is_not_there(workspace, tmp_path):
-    turns.append_turn(workspace, TURN)
-    turns.tag(workspace, "1", add=["GOLD"])
+    journal.append_turn(workspace, TURN)
+    journal.tag(workspace, "1", add=["GOLD"])
     lines = list(export_jsonl(workspace))
     assert import_jsonl(workspace, lines).added == 0
     other = open_workspace(tmp_path / "other")
@@ -132,12 +132,12 @@ def test_import_adds_what_is_not_there(workspace, tmp_path):
 def test_an_external_reply_needs_a_question(workspace):
     reply = replace(TURN, user_text="")
     with pytest.raises(UsageError, match="without its question"):
-        turns.append_external(workspace, reply)
+        journal.append_external(workspace, reply)
     with pytest.raises(UnknownPrompt):
-        turns.append_external(workspace, reply, answers="abcdef")
+        journal.append_external(workspace, reply, answers="abcdef")
     with pytest.raises(UsageError, match="without its text"):
-        turns.append_external(workspace, replace(TURN, assistant_text=" "))
-    entry, unknown = turns.append_external(
+        journal.append_external(workspace, replace(TURN, assistant_text=" "))
+    entry, unknown = journal.append_external(
         workspace, replace(TURN, assistant_text="So [source: a.md, chunk: 0badcafe].")
     )
     assert entry.record.source == "external"

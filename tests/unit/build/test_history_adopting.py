@@ -4,13 +4,13 @@ import datetime as dt
 
 import pytest
 
-from ragstream_core.build.history.adopting import adopt
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_records, show
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import UnknownProject, UsageError
-from ragstream_core.history.records import Asked, Turn
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.history_transfer import adopt
+from ragstream_core.wiring.journal import append_records, show
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)

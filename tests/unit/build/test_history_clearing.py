@@ -11,14 +11,26 @@ import time
 import numpy as np
 import pytest
 
-from ragstream_core.build import models
-from ragstream_core.build.history.check import check_history
-from ragstream_core.build.history.clearing import clear, finish, is_due
-from ragstream_core.build.history.copies import Copies
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.erasing import Erasing
-from ragstream_core.build.history.transfer import export_jsonl, import_jsonl, read_lines
-from ragstream_core.build.history.turns import (
+from ragstream_core.conversations.history_store import EmbeddedText
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
+from ragstream_core.errors import InputUnavailable, IntegrityError, UsageError
+from ragstream_core.index import history_rows
+from ragstream_core.index.history_catalog import open_history_catalog
+from ragstream_core.index.snapshot import open_snapshot
+from ragstream_core.index.verify import Part
+from ragstream_core.models.embedders.token_cache import TokenVectorCache
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.recorded import packed
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.clear_history import clear, finish, is_due
+from ragstream_core.services.erase_turns import Erasing
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.history_transfer import export_jsonl, import_jsonl, read_lines
+from ragstream_core.services.turn_copies import Copies
+from ragstream_core.wiring import models
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import (
     append_records,
     append_turn,
     history_dir,
@@ -27,19 +39,7 @@ from ragstream_core.build.history.turns import (
     snapshot_path,
     tag,
 )
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.embedders.token_cache import TokenVectorCache
-from ragstream_core.errors import InputUnavailable, IntegrityError, UsageError
-from ragstream_core.history.history_store import EmbeddedText
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Asked, Cleared, Turn
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.orchestration.stage_files import packed
-from ragstream_core.records.identity import sha256_hex
-from ragstream_core.stores import history_rows
-from ragstream_core.stores.deep_check import Part
-from ragstream_core.stores.history_catalog import open_history_catalog
-from ragstream_core.stores.history_snapshot import open_snapshot
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.orchestration.conftest import write_docs
 

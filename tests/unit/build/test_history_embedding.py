@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.build import models
-from ragstream_core.build.history import clearing
-from ragstream_core.build.history.check import check_history
-from ragstream_core.build.history.embedding import embed, history_status, index_dir
-from ragstream_core.build.history.turns import (
-    append_records,
-    append_turn,
-    journal,
-    snapshot_path,
-    tag,
-)
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Asked
 from ragstream_core.errors import (
     IntegrityError,
     ModelMismatch,
@@ -23,10 +12,15 @@ from ragstream_core.errors import (
     UnknownSetting,
     UsageError,
 )
-from ragstream_core.history.records import Asked
-from ragstream_core.stores.deep_check import WHOLE
-from ragstream_core.stores.history_snapshot import forget_snapshots, open_snapshot
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
+from ragstream_core.index.verify import WHOLE
+from ragstream_core.index.view import forget_views
+from ragstream_core.services import clear_history
+from ragstream_core.services.history_embedding import embed, history_status, index_dir
+from ragstream_core.wiring import models
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import append_records, append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.workspace import open_workspace
 from tests.history_bench import turn
 
 
@@ -132,7 +126,7 @@ def test_a_lost_snapshot_and_lost_logs_come_back_without_the_model(space, monkey
 
 
 def test_a_publisher_that_fails_is_a_warning(space, monkeypatch):
-    from ragstream_core.build.history import publishing as history_publishing
+    from ragstream_core.wiring import history_publishing
 
     def fail(workspace):
         raise OSError("no space")
@@ -261,7 +255,7 @@ def test_turns_are_not_embedded_again_while_cleared_ones_are_still_there(space, 
 
     say(space, "first", "second")
     embed(space)
-    monkeypatch.setattr(clearing, "resume", stuck)
+    monkeypatch.setattr(clear_history, "resume", stuck)
     say(space, "third")
     (warning,) = embed(space).warnings  # what is new need not wait
     assert "not yet gone" in warning

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.publishing import summaries
-from ragstream_core.build.history.turns import append_turn, journal, snapshot_path, tag
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.records import TagEdit, Turn
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.conversations.journal.records import TagEdit, Turn
+from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.stores.history_snapshot import forget_snapshots, open_snapshot
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_publishing import summaries
+from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.orchestration.conftest import write_docs
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.publishing import publish, snapshot_at
-from ragstream_core.build.history.turns import append_turn, history_dir, journal, snapshot_path, tag
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable, ProjectLocked
-from ragstream_core.history.records import Turn
-from ragstream_core.stores.history_snapshot import forget_snapshots, open_snapshot
-from ragstream_core.stores.lock import project_lock
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_publishing import publish, snapshot_at
+from ragstream_core.wiring.journal import append_turn, history_dir, journal, snapshot_path, tag
+from ragstream_core.wiring.workspace import open_workspace
 
 
 def opened(tmp_path, **explicit):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.build.history.check import check_history
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.setting_aside import anonymise, bring_back, put_aside
-from ragstream_core.build.history.turns import append_turn, journal, show, snapshot_path
-from ragstream_core.build.memory.digesting import digest_text
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.clearing import choice_of
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.conversations.clearing import choice_of
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
+from ragstream_core.index.verify import WHOLE
+from ragstream_core.index.view import forget_views
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.clear_history import anonymise, bring_back, put_aside
+from ragstream_core.services.history_embedding import embed
 from ragstream_core.settings.prompts import MemoryConfig
-from ragstream_core.stores.deep_check import WHOLE
-from ragstream_core.stores.history_snapshot import forget_snapshots, open_snapshot
-from ragstream_core.stores.view import forget_views
+from ragstream_core.wiring.digest import digest_text
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import append_turn, journal, show, snapshot_path
+from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.orchestration.conftest import write_docs
 

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.build.history import review as history_review
-from ragstream_core.build.history import upkeep as history_upkeep
-from ragstream_core.build.history.embedding import embed, history_status, index_dir
-from ragstream_core.build.history.turns import append_records, snapshot_path
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.history.records import Turn
-from ragstream_core.stores.history_counts import first_texts, turn_counts
-from ragstream_core.stores.lock import project_lock
+from ragstream_core.index.history_counts import first_texts, turn_counts
+from ragstream_core.index.lock import project_lock
+from ragstream_core.services import history_update, history_verify
+from ragstream_core.services.history_embedding import embed, history_status, index_dir
+from ragstream_core.wiring.journal import append_records, snapshot_path
+from ragstream_core.wiring.workspace import open_workspace
 
 NOW = dt.datetime(2026, 10, 5, 12, 0, tzinfo=dt.UTC)
 
@@ -44,13 +43,13 @@ def test_whoever_writes_the_history_is_waited_for(space, monkeypatch):
     other.start()
     try:
         assert held.wait(20)
-        monkeypatch.setattr(history_upkeep, "WAIT_S", 0.0)
-        for run in (history_upkeep.catch_up, lambda s: history_upkeep.backfill(s, ["2026-10"])):
+        monkeypatch.setattr(history_update, "WAIT_S", 0.0)
+        for run in (history_update.catch_up, lambda s: history_update.backfill(s, ["2026-10"])):
             with pytest.raises(ProjectLocked):
                 run(space)
-        monkeypatch.setattr(history_upkeep, "WAIT_S", 20.0)
+        monkeypatch.setattr(history_update, "WAIT_S", 20.0)
         threading.Timer(0.3, free.set).start()
-        assert history_upkeep.catch_up(space).stats.embedded == 1
+        assert history_update.catch_up(space).stats.embedded == 1
     finally:
         free.set()
         other.join()
@@ -58,13 +57,13 @@ def test_whoever_writes_the_history_is_waited_for(space, monkeypatch):
 
 def test_behind_as_long_as_a_run_would_do_anything(space):
     say(space, 1)
-    assert history_upkeep.behind(space)
+    assert history_update.behind(space)
     embed(space, publish=False)
-    assert history_upkeep.behind(space)  # embedded, not published
-    history_upkeep.catch_up(space)
-    assert not history_upkeep.behind(space)
+    assert history_update.behind(space)  # embedded, not published
+    history_update.catch_up(space)
+    assert not history_update.behind(space)
     snapshot_path(space).write_bytes(b"no snapshot")
-    assert history_upkeep.behind(space)
+    assert history_update.behind(space)
 
 
 def test_counts_and_texts_are_those_of_the_turns(space):
@@ -72,7 +71,7 @@ def test_counts_and_texts_are_those_of_the_turns(space):
     say(space, 2, session="other")
     say(space, 3, session="other")
     say(space, 4, status="partial")
-    done = history_upkeep.catch_up(space)
+    done = history_update.catch_up(space)
     assert done.counts == turn_counts(index_dir(space))
     assert [row[:4] for row in done.counts] == [
         ("other", "2026-10", 2, 2),
@@ -88,31 +87,31 @@ def test_counts_and_texts_are_those_of_the_turns(space):
 
 def test_only_what_broke_off_leaves_nothing_to_show(space):
     say(space, 1, status="partial")
-    done = history_upkeep.catch_up(space)
+    done = history_update.catch_up(space)
     assert (done.counts, done.snapshot, done.stats.generation) == ((), None, 0)
-    assert not history_upkeep.behind(space)
+    assert not history_update.behind(space)
 
 
 @given(minutes=st.integers(-600_000, 600_000), pending=st.integers(0, 5))
 def test_waiting_is_found_after_a_day_and_a_clock_that_goes_back_is_no_reason(minutes, pending):
     since = (NOW - dt.timedelta(minutes=minutes)).isoformat()
     status = {"pending": pending, "oldest_pending": since if pending else ""}
-    found = history_review.waiting(status, NOW)
+    found = history_verify.waiting(status, NOW)
     assert bool(found) == (pending > 0 and minutes > 24 * 60)
 
 
 def test_a_turn_without_a_time_waits_at_once():
-    assert history_review.waiting({"pending": 1, "oldest_pending": "yesterday"}, NOW)
+    assert history_verify.waiting({"pending": 1, "oldest_pending": "yesterday"}, NOW)
 
 
 def test_the_age_of_a_selection_matters_only_while_turns_wait():
     old, new = {"age_s": 100_000.0}, {"age_s": 100.0}
     for pending, snapshot, wrong in ((0, old, 0), (1, new, 0), (1, old, 1), (1, None, 1)):
-        found = history_review.aged({"pending": pending, "snapshot": snapshot})
+        found = history_verify.aged({"pending": pending, "snapshot": snapshot})
         assert len(found) == wrong
 
 
 def test_nothing_at_all(space):
-    assert "no conversation" in history_upkeep.catch_up(space).idle
-    assert not history_upkeep.behind(space)
+    assert "no conversation" in history_update.catch_up(space).idle
+    assert not history_update.behind(space)
     assert history_status(space)["records"] == 0

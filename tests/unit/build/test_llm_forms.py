@@ -12,32 +12,40 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a5_format_enforcer import shown_texts
-from ragstream_core.agents.condensing import SAF_A1
-from ragstream_core.build import answering, models
-from ragstream_core.build.asking import recorded_usage
-from ragstream_core.build.bundling import write_bundle
-from ragstream_core.build.explaining.comparing import diff, selected
-from ragstream_core.build.explaining.explanation import explanation
-from ragstream_core.build.explaining.tracing import citable
-from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.unbundling import replay_bundle
-from ragstream_core.build.upkeep.backup import backup
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.upkeep.restoring import restore
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.history.records import Turn
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.exchanges import EXCHANGES, Exchange, exchange_from
-from ragstream_core.orchestration.explain import ways
-from ragstream_core.orchestration.inputs import PromptRequest, change_settings
-from ragstream_core.orchestration.prompt_store import key_of
-from ragstream_core.orchestration.spending import LLM_USAGE, llm_usage, usage_of, usage_row
+from ragstream_core.agents.context.llm_form import SAF_A1
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.exchanges import (
+    EXCHANGES,
+    LLM_USAGE,
+    Exchange,
+    exchange_from,
+    llm_usage,
+    usage_of,
+    usage_row,
+)
+from ragstream_core.prompts.explain import ways
+from ragstream_core.prompts.inputs import PromptRequest, change_settings
+from ragstream_core.prompts.store import key_of
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.chat import ChatUsage, total_usage
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services import ask
+from ragstream_core.services.backup import backup
+from ragstream_core.services.bundle import write_bundle
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.diff_prompts import diff, selected
+from ragstream_core.services.explain import explanation
+from ragstream_core.services.forget import forget
+from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.restore import restore
+from ragstream_core.services.trace import citable
+from ragstream_core.services.what_if import compared_with, leave_one_out
+from ragstream_core.wiring import models
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.llm_stages import recorded_usage
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server, raw, said
 from tests.unit.orchestration.conftest import DOCS, write_docs
 
@@ -626,8 +634,8 @@ def test_what_the_agents_took_is_told_of_a_prompt_and_of_its_record(root, meet):
     assert LLM_USAGE not in plain.extras and usage_of(plain) is None
     assert recorded_usage(space, [])["cost_usd"] == 0
     assert recorded_usage(space, ["ab" * 32])["cost_usd"] is None  # nobody knows
-    asked = answering.attempt(
-        space, answering.prepare(space, prompt, model=ScriptedChat(entries=[{"say": "Yes."}]))
+    asked = ask.attempt(
+        space, ask.prepare(space, prompt, model=ScriptedChat(entries=[{"say": "Yes."}]))
     )
     told = asked.to_json()
     assert asked.agents == usage_of(prompt)

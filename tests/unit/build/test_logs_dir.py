@@ -6,18 +6,18 @@ import datetime as dt
 
 import pytest
 
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.memory import pin_history
-from ragstream_core.build.history.turns import append_turn, journal, show
-from ragstream_core.build.upkeep.backup import backup
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.upkeep.restoring import restore
-from ragstream_core.build.upkeep.usage import disk_usage
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import Refused
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.backup import backup
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.disk_usage import disk_usage
+from ragstream_core.services.forget import forget
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.restore import restore
+from ragstream_core.wiring.conversation_memory import pin_history
+from ragstream_core.wiring.journal import append_turn, journal, show
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 CANARY = "Quatermain keeps the marzipan"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 TOPICS = {

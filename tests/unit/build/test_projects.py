@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.build import projects
 from ragstream_core.errors import InvalidName, UnknownProject
-from ragstream_core.stores.chroma_names import collection_name
+from ragstream_core.vector_stores.chroma.names import collection_name
+from ragstream_core.wiring import projects
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from ragstream_core.build import quality
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
+from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import scan
 from ragstream_core.ingestion.quality_gate import (
     Figures,
@@ -15,7 +14,8 @@ from ragstream_core.ingestion.quality_gate import (
     measure,
     read_gold,
 )
-from ragstream_core.stores.view import forget_views
+from ragstream_core.wiring import quality_gate
+from ragstream_core.wiring.workspace import open_workspace
 
 DOCS = {
     "logs.md": "# Logs\n\nLogs are kept for thirty days on the archive server in Basel.\n",
@@ -45,7 +45,7 @@ def make(root, **settings):
 
 
 def gold(space, rows=GOLD):
-    path = quality.gold_path(space, "demo")
+    path = quality_gate.gold_path(space, "demo")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(json.dumps(row) for row in rows))
     return path
@@ -59,11 +59,11 @@ def test_without_gold_questions_nothing_is_asked(space):
 
 def test_right_answers_are_read_and_change_no_figure(space):
     gold(space)
-    plain = quality.gate_of(space, "demo")
+    plain = quality_gate.gate_of(space, "demo")
     rows = [{**GOLD[0], "answer": " 30 days "}, {**GOLD[1], "answers": ["visitors", "guests"]}]
     told = read_gold(gold(space, rows))
     assert [q.answers for q in told] == [("30 days",), ("visitors", "guests")]
-    assert quality.gate_of(space, "demo").fingerprint == plain.fingerprint
+    assert quality_gate.gate_of(space, "demo").fingerprint == plain.fingerprint
     with pytest.raises(UsageError, match="answer and answers hold texts"):
         read_gold(gold(space, [{**GOLD[0], "answer": ["a"]}]))
 
@@ -94,7 +94,7 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     assert lost.endswith("→ logs.md: not among the first 1, was rank 1")
     forget_views()
     assert space.view("demo").chunk_ids == before.chunk_ids
-    report = quality.refusal(space, "demo", 1)
+    report = quality_gate.refusal(space, "demo", 1)
     assert report["figures"]["recall"] == 0.5 and report["before"]["recall"] == 1.0
     # nothing was marked: the next ingest sees the same change, embeds nothing, refuses again
     assert space.unchanged("demo") is None
@@ -104,7 +104,7 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     target.write_text(DOCS["logs.md"] + "\nThey are compressed.\n")
     healed = space.ingest("demo")
     assert healed.committed and healed.generation == 2
-    assert quality.refusal(space, "demo", 2) is None
+    assert quality_gate.refusal(space, "demo", 2) is None
     assert space.unchanged("demo") is not None
 
 
@@ -140,7 +140,7 @@ def test_changed_questions_are_asked_of_both_generations(space):
 
 
 def test_a_candidate_is_exactly_what_the_commit_publishes(space):
-    from ragstream_core.stores.catalog import Catalog
+    from ragstream_core.index.catalog import Catalog
 
     gold(space)
     space.ingest("demo")

@@ -9,12 +9,12 @@ import threading
 import numpy as np
 import pytest
 
-from ragstream_core.build import models
-from ragstream_core.build.upkeep.backup import backup
-from ragstream_core.build.upkeep.restoring import restore
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.backup import backup
+from ragstream_core.services.restore import restore
+from ragstream_core.wiring import models
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.embedders import test_openai_compatible as endpoints
 from tests.unit.orchestration.conftest import write_docs
 

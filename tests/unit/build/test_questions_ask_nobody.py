@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.build.bundling import write_bundle
-from ragstream_core.build.explaining.comparing import diff
-from ragstream_core.build.explaining.tracing import trace
-from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
-from ragstream_core.build.explaining.why_not import why_not
-from ragstream_core.build.unbundling import replay_bundle
+from ragstream_core.services.bundle import write_bundle
+from ragstream_core.services.diff_prompts import diff
+from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.trace import trace
+from ragstream_core.services.what_if import compared_with, leave_one_out
+from ragstream_core.services.why_not import why_not
 from tests.unit.build import test_query_vectors as vectors
 
 server, space, made = vectors.server, vectors.space, vectors.made

@@ -6,14 +6,10 @@ import shutil
 
 import pytest
 
-from ragstream_assets.recorder import record_prompt, record_stage
-from ragstream_core.build import models
-from ragstream_core.build.explaining.explanation import explanation
-from ragstream_core.build.recalling import recall
-from ragstream_core.build.upkeep.expiring import gc
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.workspace import Workspace, open_workspace
-from ragstream_core.orchestration.again import (
+from ragstream_assets.recorder.recorder import record_prompt, record_stage
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import PromptRequest, inputs_json
+from ragstream_core.prompts.recorded import (
     ASKED_NAME,
     STATES_NAME,
     Asking,
@@ -22,10 +18,14 @@ from ragstream_core.orchestration.again import (
     times_asked,
     unpack_states,
 )
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.inputs import PromptRequest, inputs_json
 from ragstream_core.records import to_json
 from ragstream_core.records.identity import canonical_json
+from ragstream_core.services.explain import explanation
+from ragstream_core.services.forget import forget
+from ragstream_core.services.prompt_retention import gc
+from ragstream_core.wiring import models
+from ragstream_core.wiring.recall import recall
+from ragstream_core.wiring.workspace import Workspace, open_workspace
 from tests.unit.build.test_llm_forms import ALL, Thinking
 from tests.unit.orchestration.conftest import write_docs
 
@@ -209,9 +209,9 @@ def test_a_prompt_that_may_not_be_kept_leaves_and_takes_nothing(space, ran):
 
 def test_where_the_time_counts_only_the_same_time_answers(space, ran):
     settings = {"history.recency_weight": 0.1, "history.days": 30}
-    from ragstream_core.build.history.embedding import embed
-    from ragstream_core.build.history.turns import append_turn
-    from ragstream_core.history.records import Turn
+    from ragstream_core.conversations.journal.records import Turn
+    from ragstream_core.services.history_embedding import embed
+    from ragstream_core.wiring.journal import append_turn
 
     for n in range(8):
         when = f"2026-01-0{1 + n // 8}T00:0{n}:00+00:00"

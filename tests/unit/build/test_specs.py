@@ -11,18 +11,19 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from ragstream_core.build import models
-from ragstream_core.build.documentation import drafts, files
-from ragstream_core.build.documentation.drafting import OP, redrafted
-from ragstream_core.build.documentation.generating import SpecRequest, generate
-from ragstream_core.build.documentation.sources import read_project
-from ragstream_core.build.explaining.tracing import trace
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.documentation.identifiers import id_pattern
-from ragstream_core.documentation.markdown import sections_of
-from ragstream_core.documentation.specification import (
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, UsageError
+from ragstream_core.index.view import forget_views
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.services import spec_drafts, test_specs
+from ragstream_core.services.forget import forget
+from ragstream_core.services.spec_drafts import OP, redrafted
+from ragstream_core.services.spec_sources import read_project
+from ragstream_core.services.test_specs import SpecRequest, generate
+from ragstream_core.services.trace import trace
+from ragstream_core.testspecs.identifiers import id_pattern
+from ragstream_core.testspecs.markdown import sections_of
+from ragstream_core.testspecs.specification import (
     COVERED,
     DUE,
     GONE,
@@ -30,10 +31,9 @@ from ragstream_core.documentation.specification import (
     MENTIONED,
     NOT_TESTABLE,
 )
-from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, UsageError
-from ragstream_core.history.records import Turn
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.stores.view import forget_views
+from ragstream_core.wiring import models
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server, said, status
 
 REQUIREMENTS = """# Locks
@@ -119,7 +119,7 @@ def test_the_same_inputs_give_the_same_bytes_also_elsewhere_and_after_a_conversa
     once = spec(space).markdown
     append_turn(space, Turn("", "talk", "2026-03-01T12:00:00+01:00", "What is R-1?", "A lock."))
     assert spec(space).markdown == once
-    drafts_dir = drafts.specs_dir(space, "demo") / "drafts"
+    drafts_dir = spec_drafts.specs_dir(space, "demo") / "drafts"
     for path in drafts_dir.iterdir():
         path.unlink()
     assert spec(space).markdown == once
@@ -130,17 +130,19 @@ def test_the_same_inputs_give_the_same_bytes_also_elsewhere_and_after_a_conversa
 def test_a_file_is_continued_and_what_a_person_wrote_stays(space, tmp_path):
     out = tmp_path / "spec.md"
     part = spec(space, requirements=("R-3",), start=7)
-    assert files.write(out, part.markdown) and not files.write(out, part.markdown)
+    assert test_specs.write(out, part.markdown) and not test_specs.write(out, part.markdown)
     out.write_text(out.read_text() + "\nMy own words.\n")
-    held = files.read_sections(out)
+    held = test_specs.read_sections(out)
     rest = generate(space, SpecRequest("demo"), sections=held)
     assert [case.id for case in rest.spec.cases] == ["TC-008", "TC-009"]
     assert rest.spec.kept == ("TC-007",) and "My own words." in rest.markdown
     assert {r.requirement: r.cases for r in rest.spec.coverage}["R-3"] == ("TC-007",)
-    files.write(out, rest.markdown)
-    again = generate(space, SpecRequest("demo"), sections=files.read_sections(out))
+    test_specs.write(out, rest.markdown)
+    again = generate(space, SpecRequest("demo"), sections=test_specs.read_sections(out))
     assert again.markdown == rest.markdown and again.spec.cases == ()
-    renewed = generate(space, SpecRequest("demo", renew=True), sections=files.read_sections(out))
+    renewed = generate(
+        space, SpecRequest("demo", renew=True), sections=test_specs.read_sections(out)
+    )
     assert sorted(c.id for c in renewed.spec.cases) == ["TC-007", "TC-008", "TC-009"]
     assert "My own words." not in renewed.markdown
 
@@ -187,9 +189,9 @@ def test_a_file_that_is_not_ours_is_refused_and_replaced_only_by_force(space, tm
     out = tmp_path / "mine.md"
     out.write_text("## TC-005: mine\n")
     with pytest.raises(Refused, match="not a test specification"):
-        files.read_sections(out)
-    assert files.read_sections(out, force=True) == []
-    assert files.read_sections(tmp_path / "none.md") == []
+        test_specs.read_sections(out)
+    assert test_specs.read_sections(out, force=True) == []
+    assert test_specs.read_sections(tmp_path / "none.md") == []
 
 
 def test_an_interrupted_specification_goes_on_where_it_was(space):
@@ -202,7 +204,7 @@ def test_an_interrupted_specification_goes_on_where_it_was(space):
 
     with pytest.raises(KeyboardInterrupt):
         generate(space, SpecRequest("demo"), progress=stop)
-    kept = drafts.specs_dir(space, "demo") / "drafts"
+    kept = spec_drafts.specs_dir(space, "demo") / "drafts"
     before = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     assert len(before) == 2 and done == [(0, 4), (1, 4), (2, 4)]
     spec(space)
@@ -224,7 +226,7 @@ def test_where_nothing_may_be_kept_nothing_is(space):
     assert len(found.cases) == 3 and {s.prompt_key for c in found.cases for s in c.sources} == {""}
     assert {p: p.stat().st_mtime_ns for p in space.data_dir.rglob("*")} == before
     with pytest.raises(Refused, match=r"history\.persist"):
-        files.write_kept(silent, SpecRequest("demo"))
+        test_specs.write_kept(silent, SpecRequest("demo"))
 
 
 def test_unknown_names_are_refused_with_the_nearest(space):
@@ -236,20 +238,20 @@ def test_unknown_names_are_refused_with_the_nearest(space):
 
 
 def test_the_kept_specification_follows_the_documents(space):
-    first = files.write_kept(space, SpecRequest("demo", renew=True))
+    first = test_specs.write_kept(space, SpecRequest("demo", renew=True))
     assert first.changed and first.path.read_text() == first.markdown
-    assert files.unknown_requirements(space, "demo") == []
+    assert test_specs.unknown_requirements(space, "demo") == []
     make(space.data_dir, REQUIREMENTS.replace("R-3", "R-5").replace("at once", "after a second"))
     space.ingest("demo")
-    assert files.unknown_requirements(space, "demo") == ["TC-002: R-3"]
-    second = files.write_kept(space, SpecRequest("demo", renew=True))
+    assert test_specs.unknown_requirements(space, "demo") == ["TC-002: R-3"]
+    second = test_specs.write_kept(space, SpecRequest("demo", renew=True))
     rows = {row.requirement: row for row in second.spec.coverage}
     assert rows["R-1"].cases == ("TC-001",) and "after a second" in second.markdown
     assert rows["R-5"].cases == ("TC-004",) and rows["R-3"].state == GONE
 
 
 def test_forgetting_a_document_takes_its_words_out_of_the_specification(space):
-    files.write_kept(space, SpecRequest("demo", renew=True))
+    test_specs.write_kept(space, SpecRequest("demo", renew=True))
     (space.doc_dir("demo") / "requirements.md").unlink()
     forget(space, "demo", "requirements.md")
     held = [p for p in space.data_dir.rglob("*") if p.is_file() and b"holds the lock of a" in
@@ -337,8 +339,8 @@ def test_a_model_is_asked_once_and_its_answer_replayed_from_the_record(endpoint)
     once = spec(asking, form="llm", requirements=("R-1",))
     assert len(server.seen) == 2 and "R-77" in once.markdown
     assert spec(asking, form="llm", requirements=("R-1",)).markdown == once.markdown
-    (path,) = (drafts.specs_dir(asking, "demo") / "drafts").iterdir()
-    draft = drafts.kept(asking, "demo", path.stem)
+    (path,) = (spec_drafts.specs_dir(asking, "demo") / "drafts").iterdir()
+    draft = spec_drafts.kept(asking, "demo", path.stem)
     project = read_project(asking, "demo", PATTERN)
     (unit,) = project.units(["R-1"])
     assert redrafted(project, unit, draft, "") == draft
@@ -354,7 +356,7 @@ def test_a_silent_model_is_not_asked_for_every_requirement_and_nothing_of_it_is_
     assert len(server.seen) == 2
     assert [case.form for case in found.cases] == ["deterministic"] * 3
     assert all("was not taken" in case.notes[0] for case in found.cases)
-    assert not (drafts.specs_dir(asking, "demo") / "drafts").exists()
+    assert not (spec_drafts.specs_dir(asking, "demo") / "drafts").exists()
 
 
 def test_another_model_is_asked_anew(endpoint, monkeypatch):
@@ -384,7 +386,7 @@ def test_a_secret_is_sent_to_no_other_machine(tmp_path, monkeypatch):
 
 def test_a_damaged_draft_is_made_again(space):
     once = spec(space).markdown
-    for path in (drafts.specs_dir(space, "demo") / "drafts").iterdir():
+    for path in (spec_drafts.specs_dir(space, "demo") / "drafts").iterdir():
         path.write_text("{")
     assert spec(space).markdown == once
 

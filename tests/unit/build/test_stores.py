@@ -7,15 +7,16 @@ import shutil
 
 import pytest
 
-from ragstream_core.build import collections
-from ragstream_core.build.upkeep import care
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.ingestion import scan
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores import chroma_making, registry
-from ragstream_core.stores.chroma_reader import close_readers, reader_of
-from ragstream_core.stores.exact import ExactStore
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import verify
+from ragstream_core.vector_stores import registry
+from ragstream_core.vector_stores.chroma import publisher
+from ragstream_core.vector_stores.chroma.reader import close_readers, reader_of
+from ragstream_core.vector_stores.exact import ExactStore
+from ragstream_core.wiring import chroma_collections
+from ragstream_core.wiring.workspace import open_workspace
 
 QUESTION = "word3 word17 word250 word99"
 
@@ -76,7 +77,7 @@ def test_a_store_finds_what_the_catalog_finds_with_its_scores(root, store, count
     if store == "counted":
         assert Counted.searches == 2
     if store == "chroma":
-        reader = reader_of(collections.collection_of(space(root, store), "demo"))
+        reader = reader_of(chroma_collections.collection_of(space(root, store), "demo"))
         assert reader.near("another digest", None, 5) is None
 
 
@@ -107,15 +108,15 @@ def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):
 
 
 def test_faiss_keeps_two_files_for_the_newest_rows_and_makes_them_again(root):
-    folder = root / "index" / "demo" / collections.STORES / "faiss"
+    folder = root / "index" / "demo" / chroma_collections.STORES / "faiss"
     workspace = space(root, "faiss")
     wanted = workspace.search(QUESTION, ["demo"], k=5)
     (home,) = folder.iterdir()
     assert sorted(p.name for p in home.iterdir()) == ["vectors.faiss", "vectors_meta.json"]
     (home / "vectors.faiss").write_bytes(b"broken")
-    collections._stores.clear()
+    chroma_collections._stores.clear()
     assert workspace.search(QUESTION, ["demo"], k=5) == wanted
-    collections._stores.clear()
+    chroma_collections._stores.clear()
     assert workspace.search(QUESTION, ["demo"], k=5) == wanted
 
 
@@ -148,7 +149,7 @@ def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root
     stats = kept.ingest("more")
     assert not stats.committed and not stats.warnings
     assert kept.unchanged("more") is not None
-    assert collections.compare(kept, "more") == []
+    assert chroma_collections.compare(kept, "more") == []
 
 
 def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
@@ -158,7 +159,7 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     kept = space(root, "catalog", **{"vector_store.collection": "true"})
     shutil.rmtree(root / "chroma_db", ignore_errors=True)
     with monkeypatch.context() as full:
-        full.setattr(chroma_making, "publish_dir", refuse)
+        full.setattr(publisher, "publish_dir", refuse)
         (warning,) = kept.ingest("demo").warnings
     assert "no space left" in warning and "next: " in warning and "index check demo" in warning
     idle = kept.unchanged("demo")
@@ -166,7 +167,7 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     state = kept.status("demo")["collection"]
     assert (state["kept"], state["generation"], state["self_recall"]) == (True, 0, None)
     assert "no space left" in state["problem"] and "index check demo" in state["next"]
-    checked = care.check(kept, "demo")
+    checked = verify.check(kept, "demo")
     assert checked["healed"] == ["the Chroma collection"] and not checked["findings"]
     assert checked["collection"]["self_recall"] == 1.0 and not checked["collection"]["problem"]
     assert kept.unchanged("demo").warnings == ()

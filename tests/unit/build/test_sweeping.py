@@ -5,17 +5,16 @@ import socket
 
 import pytest
 
-from ragstream_core.build.evaluating import sweeping
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_records
-from ragstream_core.build.quality import gold_path
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
-from ragstream_core.evaluation.heat_map import heat_map
-from ragstream_core.evaluation.sweep import pictures, read_points, write_point
-from ragstream_core.history.records import Turn
+from ragstream_core.evaluation.sweep import heat_map, pictures, read_points, write_point
 from ragstream_core.ingestion import scan
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import eval_sweep
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.journal import append_records
+from ragstream_core.wiring.quality_gate import gold_path
+from ragstream_core.wiring.workspace import open_workspace
 
 DOCS = {
     "logs.md": "# Logs\n\nLogs are kept for thirty days on the archive server in Basel.\n",
@@ -57,7 +56,7 @@ def ask(space, rows):
 
 
 def test_a_stricter_gate_never_keeps_more(space):
-    points = {(p.theta, p.relative): p for p in sweeping.sweep(space, "demo", PAIRS)}
+    points = {(p.theta, p.relative): p for p in eval_sweep.sweep(space, "demo", PAIRS)}
     assert list(points) == PAIRS
     for (theta, relative), point in points.items():
         for other, stricter in points.items():
@@ -73,7 +72,7 @@ def test_a_stricter_gate_never_keeps_more(space):
 
 
 def test_a_point_is_what_prompts_with_these_settings_are(space, tmp_path):
-    (point,) = sweeping.sweep(space, "demo", [(0.3, 0.7)])
+    (point,) = eval_sweep.sweep(space, "demo", [(0.3, 0.7)])
     same = opened(tmp_path, **{"gate.theta": 0.3, "gate.relative": 0.7})
     kept, tokens = [], []
     for row in GOLD:
@@ -85,46 +84,46 @@ def test_a_point_is_what_prompts_with_these_settings_are(space, tmp_path):
 
 
 def test_points_of_other_questions_or_generations_are_passed_over(space):
-    folder = sweeping.points_dir(space, "demo")
-    made = list(sweeping.sweep(space, "demo", [(0.2, 0.5), (0.0, 0.0)]))
+    folder = eval_sweep.points_dir(space, "demo")
+    made = list(eval_sweep.sweep(space, "demo", [(0.2, 0.5), (0.0, 0.0)]))
     for point in made:
         write_point(folder, point)
     (folder / "0.9-0.9.json").write_text("{broken")
     (folder / "0.8-0.9.json").write_text('{"theta": 0.8}')
-    now = sweeping.sweep_fingerprint(space, "demo")
+    now = eval_sweep.sweep_fingerprint(space, "demo")
     assert read_points(folder, now) == made[::-1]
 
     swept = opened(space.data_dir, **{"gate.theta": 0.9, "gate.relative": 0.1})
-    assert sweeping.sweep_fingerprint(swept, "demo") == now  # the thresholds are what is swept
+    assert eval_sweep.sweep_fingerprint(swept, "demo") == now  # the thresholds are what is swept
     other = opened(space.data_dir, **{"retrieval.top_k": 3})
-    assert read_points(folder, sweeping.sweep_fingerprint(other, "demo")) == []
+    assert read_points(folder, eval_sweep.sweep_fingerprint(other, "demo")) == []
     (space.doc_dir("demo") / "new.md").write_text("# New\n\nSomething else entirely.\n")
     space.ingest("demo")
-    later = sweeping.sweep_fingerprint(space, "demo")
+    later = eval_sweep.sweep_fingerprint(space, "demo")
     assert read_points(folder, later) == []
     ask(space, GOLD[:1])
-    assert sweeping.sweep_fingerprint(space, "demo") not in (now, later)
+    assert eval_sweep.sweep_fingerprint(space, "demo") not in (now, later)
 
 
 def test_no_word_of_a_question_is_kept(space):
     canary = "wolfsbane"
     ask(space, [{"question": f"Where does logs.md say that {canary} grow?", "file": "logs.md"}])
-    for point in sweeping.sweep(space, "demo", [(0.2, 0.5)]):
-        write_point(sweeping.points_dir(space, "demo"), point)
+    for point in eval_sweep.sweep(space, "demo", [(0.2, 0.5)]):
+        write_point(eval_sweep.points_dir(space, "demo"), point)
     files = [path for path in space.data_dir.rglob("*") if path.is_file()]
     holding = [path.name for path in files if canary.encode() in path.read_bytes()]
     assert holding == ["gold.jsonl"]
 
 
 def test_what_was_said_does_not_take_part(space):
-    before = list(sweeping.sweep(space, "demo", PAIRS[:1]))
+    before = list(eval_sweep.sweep(space, "demo", PAIRS[:1]))
     said = "Visitors sign the paper register; logs are kept on the archive server."
     turn = Turn("turn-1", "talks", "2026-10-05T14:07:00+02:00", GOLD[0]["question"], said)
     append_records(space, [turn])
     embed(space)
     heard = space.run(space.pin(PromptRequest(GOLD[0]["question"], ("demo",))))
     assert said in heard.extras["super_prompt"]
-    assert list(sweeping.sweep(space, "demo", PAIRS[:1])) == before
+    assert list(eval_sweep.sweep(space, "demo", PAIRS[:1])) == before
 
 
 def test_no_language_model_is_asked(space):
@@ -133,8 +132,8 @@ def test_no_language_model_is_asked(space):
         url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         asking = {"provider.base_url": url, "provider.timeout_s": 1, "provider.budget_s": 1}
         other = opened(space.data_dir, **forms, **asking)
-        assert list(sweeping.sweep(other, "demo", PAIRS[:1])) == list(
-            sweeping.sweep(space, "demo", PAIRS[:1])
+        assert list(eval_sweep.sweep(other, "demo", PAIRS[:1])) == list(
+            eval_sweep.sweep(space, "demo", PAIRS[:1])
         )
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -143,15 +142,15 @@ def test_no_language_model_is_asked(space):
 
 def test_what_cannot_be_swept_is_refused(space):
     with pytest.raises(UsageError, match="not between"):
-        next(sweeping.sweep(space, "demo", [(0.2, 1.5)]))
+        next(eval_sweep.sweep(space, "demo", [(0.2, 1.5)]))
     gold_path(space, "demo").unlink()
     with pytest.raises(UsageError, match="no gold questions"):
-        next(sweeping.sweep(space, "demo", [(0.2, 0.5)]))
-    assert sweeping.swept_projects(space) == []
+        next(eval_sweep.sweep(space, "demo", [(0.2, 0.5)]))
+    assert eval_sweep.swept_projects(space) == []
 
 
 def test_pictures_of_points_with_gaps(space):
-    made = list(sweeping.sweep(space, "demo", [(0.2, 0.5), (0.0, 0.0)]))
+    made = list(eval_sweep.sweep(space, "demo", [(0.2, 0.5), (0.0, 0.0)]))
     drawn = pictures(made)
     assert list(drawn) == ["kept relevant", "shown", "tokens"]
     assert all(png.startswith(b"\x89PNG\r\n\x1a\n") for png in drawn.values())

@@ -5,17 +5,17 @@ import subprocess
 
 import pytest
 
-from ragstream_core.build.explaining.receipts import verify_key, verify_text
-from ragstream_core.build.explaining.tracing import injected_rows, trace
-from ragstream_core.build.history.answers import issued_ids
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.citations import parse_markers
+from ragstream_core.prompts.citations import parse_markers
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.trace import injected_rows, trace
+from ragstream_core.services.verify_prompt import verify_key, verify_text
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.prompt_citations import issued_ids
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = (

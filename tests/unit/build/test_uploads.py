@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.atomic import create_bytes
-from ragstream_core.build import uploads
-from ragstream_core.build.projects import is_valid
-from ragstream_core.build.uploads import create_project, labels, safe_name, save_upload
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import InvalidName, RagstreamError, Refused, UnknownProject, UsageError
 from ragstream_core.ingestion.file_types import denied, file_type
 from ragstream_core.ingestion.scan import scan
+from ragstream_core.platform.files import create_bytes
+from ragstream_core.services import uploads
+from ragstream_core.services.uploads import create_project, labels, safe_name, save_upload
+from ragstream_core.wiring.projects import is_valid
+from ragstream_core.wiring.workspace import open_workspace
 
 _PLACES = (
     "../../etc/passwd", "..\\..\\boot", "/etc/shadow", "C:\\Windows\\win", "//host/share/x",
@@ -184,8 +184,8 @@ def test_two_tabs_with_one_name_lose_nothing(space):
 
 UPLOADER = """
 import sys
-from ragstream_core.build.uploads import save_upload
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.services.uploads import save_upload
+from ragstream_core.wiring.workspace import open_workspace
 
 space = open_workspace(sys.argv[1], explicit={"embeddings.backend": "hashed"})
 print("ready", flush=True)

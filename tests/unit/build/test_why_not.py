@@ -2,20 +2,20 @@
 
 import pytest
 
-from ragstream_core.agents.selection import framed_tokens
-from ragstream_core.build.explaining.distances import tokens_short
-from ragstream_core.build.explaining.what_if import compared_with, leave_one_out
-from ragstream_core.build.explaining.why_not import why_not
-from ragstream_core.build.history.embedding import embed
-from ragstream_core.build.history.memory import ConversationMemory
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.agents.context.selection import framed_tokens
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
-from ragstream_core.history.records import Turn
-from ragstream_core.orchestration.edits import COUNTER
-from ragstream_core.orchestration.inputs import PromptRequest, inputs_of
+from ragstream_core.prompts.edits import COUNTER
+from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex, shown_name
+from ragstream_core.services.explain import tokens_short
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.what_if import compared_with, leave_one_out
+from ragstream_core.services.why_not import why_not
+from ragstream_core.wiring.conversation_memory import ConversationMemory
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = (
@@ -204,7 +204,7 @@ def test_leaving_a_file_out_is_what_a_prompt_without_it_is(space):
 
 
 def test_questions_are_embedded_once_whatever_is_left_out(space, monkeypatch):
-    from ragstream_core.build import models
+    from ragstream_core.wiring import models
 
     _, key = made(space)
     embedder = models.embedder(space.config)

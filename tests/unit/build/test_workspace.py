@@ -5,15 +5,6 @@ import sqlite3
 
 import pytest
 
-from ragstream_core.build import querying
-from ragstream_core.build.file_sources import injectable
-from ragstream_core.build.querying import DEFAULT_HARD_RULES
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.embedders.registry import (
-    register_embedding_backend,
-    unregister_embedding_backend,
-)
 from ragstream_core.errors import (
     IntegrityError,
     InvalidName,
@@ -22,9 +13,18 @@ from ragstream_core.errors import (
     UnknownProject,
     UsageError,
 )
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.stores.lock import project_lock
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.view import forget_views
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.models.embedders.registry import (
+    register_embedding_backend,
+    unregister_embedding_backend,
+)
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring import prompt_inputs
+from ragstream_core.wiring.file_sources import injectable
+from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 
@@ -114,7 +114,7 @@ def test_the_folder_is_read_once_at_most_however_many_files_are_off(space, tmp_p
         read.append(args)
         return injectable(*args)
 
-    monkeypatch.setattr(querying, "injectable", counted)
+    monkeypatch.setattr(prompt_inputs, "injectable", counted)
     write_docs(tmp_path, docs={"fresh.md": "Not in the index yet."})
     for count in range(1, len(names) + 1):
         for new in ((), ("fresh.md",)):

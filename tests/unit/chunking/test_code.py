@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.chunking import code
-from ragstream_core.chunking.grammars import BY_LINES, GRAMMARS
-from ragstream_core.chunking.profiles import PROFILES, ChunkProfile
-from ragstream_core.chunking.splitter import split
-from ragstream_core.chunking.words import word_offsets
+from ragstream_core.text import code
+from ragstream_core.text.chunk_profiles import PROFILES, ChunkProfile
+from ragstream_core.text.chunker import split
+from ragstream_core.text.code import BY_LINES, GRAMMARS
+from ragstream_core.text.tokenizer import word_offsets
 
 FUNCTION = '''@decorated(by="something")
 def function_{n}(first, second):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ragstream_core.chunking.headings import HeadingIndex, find_headings, heading_path
+from ragstream_core.text.headings import HeadingIndex, find_headings, heading_path
 
 
 def test_paths_in_markdown():

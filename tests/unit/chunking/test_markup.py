@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.chunking.markup import Markup
-from ragstream_core.chunking.profiles import chunk_profile
-from ragstream_core.ingestion.chunker import Chunker
+from ragstream_core.text.blocks import Markup
+from ragstream_core.text.chunk_profiles import chunk_profile
+from ragstream_core.text.chunker import Chunker
 
 
 def plain(text):

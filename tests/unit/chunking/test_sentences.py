@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ragstream_core.chunking.sentences import sentence_spans
+from ragstream_core.text.sentences import sentence_spans
 
 
 def sentences(text):

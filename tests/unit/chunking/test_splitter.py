@@ -6,13 +6,12 @@ import time
 
 import pytest
 
-from ragstream_core.chunking import sizes
-from ragstream_core.chunking.profiles import PROFILES, ChunkProfile, chunk_profile
-from ragstream_core.chunking.sentences import sentence_spans
-from ragstream_core.chunking.splitter import split
-from ragstream_core.chunking.tokenizer import ModelTokenizer, even_windows
-from ragstream_core.chunking.words import word_offsets
 from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.text import tokenizer
+from ragstream_core.text.chunk_profiles import PROFILES, ChunkProfile, chunk_profile
+from ragstream_core.text.chunker import split
+from ragstream_core.text.sentences import sentence_spans
+from ragstream_core.text.tokenizer import ModelTokenizer, even_windows, word_offsets
 
 SENTENCE = "The turbine blade was inspected twice before the report was written."
 PAGE = "\n\n".join(
@@ -130,7 +129,7 @@ def test_a_long_line_without_spaces_goes_through_the_tokenizer_in_parts(monkeypa
 
     given = {"profile": chunk_profile("default"), "file_type": "json", "token_offsets": offsets}
     spans = split(text, **given)
-    assert max(passes) <= sizes._LONG_PASS < len(text) / 2
-    monkeypatch.setattr(sizes, "_LONG_PASS", 10**9)
+    assert max(passes) <= tokenizer._LONG_PASS < len(text) / 2
+    monkeypatch.setattr(tokenizer, "_LONG_PASS", 10**9)
     assert split(text, **given) == spans
     assert max(passes) == len(text)

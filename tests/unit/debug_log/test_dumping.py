@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.debug_log.dumping import ELLIPSIS, about, dump
-from ragstream_core.debug_log.redacting import HIDDEN, Redactor
 from ragstream_core.ingestion.secrets import find_secrets, redact
+from ragstream_core.platform.debug_log import ELLIPSIS, HIDDEN, Redactor, about, dump
 
 PLAIN = Redactor((), lambda text: text)
 SECRETS = Redactor(["S3CRET-value"], lambda text: redact(text, find_secrets(text)))

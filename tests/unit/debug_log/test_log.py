@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.debug_log import log as module
-from ragstream_core.debug_log.log import LEVELS, DebugLog, DebugRules
+from ragstream_core.platform import debug_log
+from ragstream_core.platform.debug_log import LEVELS, DebugLog, DebugRules
 
 WHEN = dt.datetime(2026, 3, 1, 9, 5, 7, 250_000, dt.timezone(dt.timedelta(hours=1)))
 HEAD = "[2026-03-01T09:05:07.250+01:00]"
@@ -177,7 +177,7 @@ def test_a_full_disk_ends_the_log_and_nothing_else(tmp_path, monkeypatch, where)
     def full(*given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, where, full)
+    monkeypatch.setattr(debug_log, where, full)
     for _ in range(3):
         log.log_write_text("a line that is long enough to turn the file")
     assert log.problem == "OSError: No space left on device"

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from ragstream_core.documentation.by_model import Written, checker
-from ragstream_core.documentation.cases import case_from, case_schema
-from ragstream_core.documentation.markdown import sections_of
-from ragstream_core.documentation.verbatim import cell
 from ragstream_core.errors import IntegrityError
+from ragstream_core.testspecs.llm_form import Written, checker
+from ragstream_core.testspecs.markdown import cell, sections_of
+from ragstream_core.testspecs.specification import case_from, case_schema
 
 SOURCE = {
     "marker": "[source: a.md, chunk: 0a1b2c3d]", "chunk_id": "a.md::0::0", "prompt_key": "",

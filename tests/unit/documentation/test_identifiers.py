@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.documentation.identifiers import id_format, id_pattern
 from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.testspecs.identifiers import id_format, id_pattern
 
 
 @pytest.mark.parametrize(

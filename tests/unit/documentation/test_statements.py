@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.documentation.statements import MAX_CHARS, listed, statement
+from ragstream_core.testspecs.deterministic import MAX_CHARS, listed, statement
 
 
 @pytest.mark.parametrize(

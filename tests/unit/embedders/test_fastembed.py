@@ -8,9 +8,9 @@ import shutil
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import registry
-from ragstream_core.embedders.onnx_export import exported_bytes
 from ragstream_core.errors import UnknownSetting, WeightsMismatch, WeightsMissing
+from ragstream_core.models.embedders import registry
+from ragstream_core.models.embedders.onnx_export import exported_bytes
 from tests.unit.embedders.test_prefixes import BGE, BGE_WORDS, build
 
 SOURCE = "Qdrant/bge-small-en-v1.5-onnx-Q"

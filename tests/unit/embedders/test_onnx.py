@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import onnx_export
-from ragstream_core.embedders.onnx_minilm import RECENT, OnnxEmbedder
-from ragstream_core.embedders.pooling import mean_unit, stack_checked, unit_rows_f16
 from ragstream_core.errors import EmbeddingFailed
+from ragstream_core.models.embedders import onnx_export
+from ragstream_core.models.embedders.base import mean_unit, stack_checked, unit_rows_f16
+from ragstream_core.models.embedders.onnx_minilm import RECENT, OnnxEmbedder
 
 
 def test_a_damaged_export_is_made_again(onnx_embedder, models_dir, tmp_path, monkeypatch):

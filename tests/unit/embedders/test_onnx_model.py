@@ -8,11 +8,11 @@ import shutil
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import registry
-from ragstream_core.embedders.onnx_model import OnnxModel, known_export
-from ragstream_core.embedders.recipes import NotExportable, recipe_of
-from ragstream_core.embedders.sentence_transformers import SentenceTransformerEmbeddings
 from ragstream_core.errors import WeightsMissing
+from ragstream_core.models.embedders import registry
+from ragstream_core.models.embedders.fingerprints import NotExportable, recipe_of
+from ragstream_core.models.embedders.onnx_model import OnnxModel, known_export
+from ragstream_core.models.embedders.sentence_transformers import SentenceTransformerEmbeddings
 from tests.unit.embedders.test_prefixes import build
 
 TEXTS = ["a b c", "wing flow", "wing " * 150, ""]
@@ -146,7 +146,7 @@ def test_what_an_export_cannot_have_is_named(models, tmp_path, change, said):
 
 def test_an_export_that_differs_from_torch_is_not_used(models, tmp_path, monkeypatch):
     shutil.copytree(models / "org/mean", tmp_path / "org/mean")
-    monkeypatch.setattr("ragstream_core.embedders.onnx_export.TOLERANCE", -1.0)
+    monkeypatch.setattr("ragstream_core.models.embedders.onnx_export.TOLERANCE", -1.0)
     embedder = opened(tmp_path, "org/mean")
     assert isinstance(embedder, SentenceTransformerEmbeddings)
     assert "differs from torch" in known_export("org/mean", tmp_path).refused

@@ -13,12 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import registry
-from ragstream_core.embedders.endpoint_calls import EndpointCalls
-from ragstream_core.embedders.openai_compatible import BATCH, EndpointEmbedder
-from ragstream_core.endpoints.address import endpoint_at
-from ragstream_core.endpoints.attempts import Pace
 from ragstream_core.errors import EmbeddingFailed, UnknownSetting
+from ragstream_core.models.embedders import registry
+from ragstream_core.models.embedders.openai_compatible import BATCH, EndpointCalls, EndpointEmbedder
+from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.http import Pace
 
 KEY = "sk-canary-0123456789"
 DIMENSION = 8

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import fingerprints, registry
+from ragstream_core.models.embedders import fingerprints, registry
 
 PLAIN, E5, BGE = "org/plain", "intfloat/e5-small-v2", "BAAI/bge-small-en-v1.5"
 BGE_WORDS = "represent this sentence for searching relevant passages"

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragstream_core.embedders import registry
-from ragstream_core.embedders.base import EmbeddingBackend
-from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.errors import EmbeddingFailed, UnknownSetting, UsageError, WeightsMissing
+from ragstream_core.models.embedders import registry
+from ragstream_core.models.embedders.base import EmbeddingBackend
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_what_a_function_returns_is_checked_at_creation(tmp_path):
 
 
 def test_import_paths(tmp_path):
-    path = "ragstream_core.embedders.hashed:HashedEmbedder"
+    path = "ragstream_core.models.embedders.hashed:HashedEmbedder"
     assert isinstance(registry.create_embeddings(path, models_dir=tmp_path), HashedEmbedder)
     with pytest.raises(UnknownSetting, match="import"):
         registry.create_embeddings("no.such:thing", models_dir=tmp_path)

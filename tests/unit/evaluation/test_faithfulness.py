@@ -8,20 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragstream_core.answering.grounding import REFUSAL
-from ragstream_core.answering.issued import Issued
-from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.answers.citations import Issued
 from ragstream_core.errors import UsageError
-from ragstream_core.evaluation.agreement import THRESHOLD, stands, support
-from ragstream_core.evaluation.answer_file import read_answers
-from ragstream_core.evaluation.claims import sentences_of
-from ragstream_core.evaluation.faithfulness import Answered, judged
-from ragstream_core.evaluation.gold_answers import figures
+from ragstream_core.evaluation.agreement import THRESHOLD, sentences_of, stands, support
+from ragstream_core.evaluation.faithfulness import Answered, Report, judged, keep, kept
+from ragstream_core.evaluation.gold_answers import figures, read_answers
 from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge, Verdicts
-from ragstream_core.evaluation.report import Report, keep, kept
-from ragstream_core.models.nli import NliModel
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.exchanges import Exchanges
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.models.rerankers.cross_encoder import NliModel
+from ragstream_core.prompts.exchanges import Exchanges
 from tests.unit.models.test_nli import build_nli
 
 EMBED = HashedEmbedder().embed_documents

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.evaluation.heat_map import CELL, heat_map
+from ragstream_core.evaluation.sweep import CELL, heat_map
 
 NAMES = ("tokens", "theta", "relative")
 image = pytest.importorskip("PIL.Image")

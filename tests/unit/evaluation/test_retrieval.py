@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ragstream_core.build.evaluating.retrieval import evaluate_retrieval
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.retrieval import measure, read_jsonl, read_qrels, write_run
+from ragstream_core.services.eval_retrieval import evaluate_retrieval
+from ragstream_core.wiring.workspace import open_workspace
 
 CORPUS = [
     {"id": "d1", "title": "Locks", "text": "One writer holds the project lock at a time."},

@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.evaluation.faithfulness import Answered, judged
 from ragstream_core.evaluation.judges import QuoteJudge
 from ragstream_core.evaluation.sweep import Point
@@ -16,6 +15,7 @@ from ragstream_core.evaluation.tables import (
     sweep_table,
 )
 from ragstream_core.ingestion.quality_gate import GoldQuestion
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 
 
 def test_a_row_an_expected_item_and_no_rank_where_it_was_not_found():

@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from ragstream_core.conversations.clearing import Choice, choice_of, chosen, ranges_of
+from ragstream_core.conversations.journal.records import Asked, Cleared, Entry, TagEdit, Turn
 from ragstream_core.errors import UsageError
-from ragstream_core.history.clearing import Choice, choice_of, chosen, ranges_of
-from ragstream_core.history.records import Asked, Cleared, Entry, TagEdit, Turn
 
 times = st.datetimes(dt.datetime(2020, 1, 1), dt.datetime(2030, 1, 1), timezones=st.just(dt.UTC))
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.history.fold import Edit, fold, merged, visible_turns
-from ragstream_core.history.records import Cleared, Entry, TagEdit, Turn
+from ragstream_core.conversations.edits import Edit, fold, merged, visible_turns
+from ragstream_core.conversations.journal.records import Cleared, Entry, TagEdit, Turn
 
 TAGS = ("GOLD", "SILVER", "BLUE", "mine")
 TURNS = ("a", "b")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.errors import IntegrityError
-from ragstream_core.history.framing import (
+from ragstream_core.conversations.journal.segments import (
     NO_CHAIN,
     chain_of,
     frame_line,
@@ -17,6 +16,7 @@ from ragstream_core.history.framing import (
     pieces,
     split_lines,
 )
+from ragstream_core.errors import IntegrityError
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=20),

@@ -11,11 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import (
+    Cleared,
+    Position,
+    TagEdit,
+    Turn,
+    record_json,
+)
+from ragstream_core.conversations.journal.segments import NO_CHAIN, frame_line
 from ragstream_core.errors import IntegrityError, OperationFailed, ProjectLocked, UsageError
-from ragstream_core.history.framing import NO_CHAIN, frame_line
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Cleared, Position, TagEdit, Turn, record_json
-from ragstream_core.locks import FolderLock
+from ragstream_core.platform.locks import FolderLock
 
 CURRENT = "conversation.log"
 WHEN = "2026-10-05T12:00:00+02:00"

@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from ragstream_core.errors import UnknownSetting
-from ragstream_core.history.lexicon import (
+from ragstream_core.conversations.lexicon import (
     default_lexicon_text,
     expand,
     lexicon_of,
     parse_lexicon,
     read_lexicon_text,
 )
+from ragstream_core.errors import UnknownSetting
 
 OWN = "- [HVB, high voltage battery, traction battery]\n- [IT, information technology]\n"
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.history import recent
-from ragstream_core.history.excerpts import WHOLE
-from ragstream_core.history.fold import fold
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.recent import (
+from ragstream_core.conversations import recent_history
+from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Asked, Cleared, Entry, TagEdit, Turn
+from ragstream_core.conversations.recent_history import (
+    WHOLE,
     Recent,
     Scope,
     has_session,
@@ -20,8 +21,7 @@ from ragstream_core.history.recent import (
     render_recent,
     text_of,
 )
-from ragstream_core.history.records import Asked, Cleared, Entry, TagEdit, Turn
-from ragstream_core.history.units import unit_text
+from ragstream_core.conversations.units import unit_text
 
 WHEN = "2026-10-05T14:07:09+02:00"
 SESSIONS = ("a", "b", "c")
@@ -121,7 +121,7 @@ def test_the_search_for_old_turns_of_a_session_ends(tmp_path, monkeypatch):
     log.append([turn(1, "old"), *(turn(n, "b") for n in range(2, 400))])
     old = Scope("old", 2, "all")
     assert [e.record.session_id for e in layer_g(log, old).pairs] == ["b", "old"]
-    monkeypatch.setattr(recent, "MAX_SCAN_BYTES", 5_000)
+    monkeypatch.setattr(recent_history, "MAX_SCAN_BYTES", 5_000)
     assert [e.seq for e in layer_g(log, old).pairs] == [398, 399]
     assert layer_g(log, Scope("old", 2)) == Recent()
 

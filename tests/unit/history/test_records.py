@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.errors import IntegrityError, UsageError
-from ragstream_core.history.records import (
+from ragstream_core.conversations.journal.records import (
     Asked,
     Cleared,
     TagEdit,
@@ -16,6 +15,7 @@ from ragstream_core.history.records import (
     record_from,
     record_json,
 )
+from ragstream_core.errors import IntegrityError, UsageError
 
 words = st.text(max_size=12)
 labels = st.lists(words, max_size=3).map(tuple)

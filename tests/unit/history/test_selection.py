@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from ragstream_core.history.excerpts import WHOLE
-from ragstream_core.history.fold import Edit, Folded
-from ragstream_core.history.selected import capped, lexical_of, value_of
-from ragstream_core.history.selection import RULES, Filters, bias, eligible
-from ragstream_core.lexical import bm25_scores
+from ragstream_core.conversations.columns import capped, lexical_of, value_of
+from ragstream_core.conversations.edits import Edit, Folded
+from ragstream_core.conversations.recent_history import WHOLE
+from ragstream_core.conversations.selection import RULES, Filters, bias, eligible
 from ragstream_core.settings.prompts import HistoryConfig
-from ragstream_core.terms import terms
+from ragstream_core.text.bm25 import bm25_scores
+from ragstream_core.text.terms import terms
 from tests.history_rows import DAY_NS, START_NS, columns, row
 
 NOW = START_NS + 100 * DAY_NS

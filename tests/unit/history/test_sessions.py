@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
+from ragstream_core.conversations.journal.segments import parse_line
+from ragstream_core.conversations.sessions import session_log_name, write_session_logs
 from ragstream_core.errors import UsageError
-from ragstream_core.history.framing import parse_line
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.records import Asked, Cleared, TagEdit, Turn
-from ragstream_core.history.sessions import session_log_name, write_session_logs
 
 WHEN = "2026-10-05T14:07:09+02:00"
 SESSIONS = ("a", "b", "20261005-140709")

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ragstream_core.history.records import Turn
-from ragstream_core.history.selection import Filters, eligible
-from ragstream_core.history.summaries import SOURCE, SPAN_TURNS, promoted, rolled_up
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.selection import Filters, eligible
+from ragstream_core.conversations.summaries import SOURCE, SPAN_TURNS, promoted, rolled_up
+from ragstream_core.index.snapshot import build
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.stores.history_snapshot import build
 from tests.history_rows import columns, mark, row, vectors_of
 
 OLD = [

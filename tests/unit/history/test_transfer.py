@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import (
+    Asked,
+    Cleared,
+    TagEdit,
+    Turn,
+    session_name,
+    uuid7,
+)
+from ragstream_core.conversations.sessions import session_rows, turn_rows
+from ragstream_core.conversations.transfer import exported, imported, jsonl_lines, markdown
 from ragstream_core.errors import IntegrityError, UsageError
-from ragstream_core.history.ids import session_name, uuid7
-from ragstream_core.history.journal import Journal
-from ragstream_core.history.listing import session_rows, turn_rows
-from ragstream_core.history.records import Asked, Cleared, TagEdit, Turn
-from ragstream_core.history.transfer import exported, imported, jsonl_lines, markdown
 
 NOW = dt.datetime(2026, 10, 5, 14, 7, 9, tzinfo=dt.UTC)
 WHEN = "2026-10-05T14:07:09+02:00"

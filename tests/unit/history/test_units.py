@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.chunking.profiles import chunk_profile
-from ragstream_core.chunking.words import word_offsets
-from ragstream_core.history.units import (
+from ragstream_core.conversations.units import (
     UNITS_VERSION,
     TurnChunker,
     history_chunk_id,
@@ -22,6 +20,8 @@ from ragstream_core.history.units import (
     unit,
     unit_text,
 )
+from ragstream_core.text.chunk_profiles import chunk_profile
+from ragstream_core.text.tokenizer import word_offsets
 from tests.history_bench import turn
 
 WHEN = "2026-10-05T14:07:31+02:00"

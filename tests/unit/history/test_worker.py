@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from ragstream_core.chunking.profiles import ChunkProfile
+from ragstream_core.conversations import history_run
+from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit
+from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import EmbeddingFailed, ModelMismatch, ProjectLocked
-from ragstream_core.history import embedding
-from ragstream_core.history.records import Asked, Cleared, TagEdit
-from ragstream_core.history.units import TurnChunker
-from ragstream_core.stores.history_rows import newest
+from ragstream_core.index.history_rows import newest
+from ragstream_core.text.chunk_profiles import ChunkProfile
 from tests.conftest import CountingEmbedder
 from tests.history_bench import HistoryBench, turn
 
@@ -263,7 +263,7 @@ def test_a_model_that_fails_leaves_the_old_state(bench):
 
 
 def test_batches_are_durable_one_by_one(bench, monkeypatch):
-    monkeypatch.setattr(embedding, "BATCH_TEXTS", 4)
+    monkeypatch.setattr(history_run, "BATCH_TEXTS", 4)
     bench.say(*(turn(f"turn {n}") for n in range(10)))
 
     class Dies(CountingEmbedder):

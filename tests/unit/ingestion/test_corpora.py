@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from ragstream_core.ingestion.decoding import decode
-from ragstream_core.ingestion.names import decode_name
+from ragstream_core.ingestion.file_types import decode_name
+from ragstream_core.ingestion.loader import decode
 from ragstream_core.records.identity import parse_chunk_id
 
 NAMES = [

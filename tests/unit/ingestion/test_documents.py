@@ -8,13 +8,13 @@ import zipfile
 import pytest
 
 from ragstream_core.ingestion import ingestion_manager
+from ragstream_core.ingestion.loader import Reading, read_content
 from ragstream_core.ingestion.parsers import engines, pdf
-from ragstream_core.ingestion.parsers.limited import kept_engines, parse
-from ragstream_core.ingestion.parsers.port import Limits
-from ragstream_core.ingestion.reading import Reading, read_content
+from ragstream_core.ingestion.parsers.engines import Limits
+from ragstream_core.ingestion.parsers.sandbox import kept_engines, parse
 from ragstream_core.ingestion.survey import Surveyor
-from ragstream_core.lexical import bm25_scores
-from ragstream_core.terms import terms
+from ragstream_core.text.bm25 import bm25_scores
+from ragstream_core.text.terms import terms
 
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
@@ -310,7 +310,7 @@ class TestEngines:
         bench.write("a.pdf", pdf_of("words"), mtime=1000)
         bench.run()
         monkeypatch.setattr(
-            "ragstream_core.ingestion.reading.parse", lambda *_, **__: pytest.fail("was parsed")
+            "ragstream_core.ingestion.loader.parse", lambda *_, **__: pytest.fail("was parsed")
         )
         bench.write("a.pdf", (bench.docs / "a.pdf").read_bytes(), mtime=2000)
         stats = bench.run()

@@ -8,10 +8,8 @@ import time
 import pytest
 
 from ragstream_core.errors import FileChanging
-from ragstream_core.ingestion import loader as loader_module
-from ragstream_core.ingestion.decoding import decode
-from ragstream_core.ingestion.loader import DocumentLoader, open_beneath
-from ragstream_core.ingestion.reading import Reading
+from ragstream_core.ingestion import loader
+from ragstream_core.ingestion.loader import DocumentLoader, Reading, decode, open_beneath
 
 
 @pytest.fixture
@@ -94,7 +92,7 @@ def test_ten_percent_control_characters_are_still_text():
 def test_too_large_is_refused_before_reading(folder, monkeypatch):
     with (folder / "huge.md").open("wb") as handle:
         handle.truncate(1 << 40)  # sparse
-    monkeypatch.setattr(loader_module, "_pread", lambda *_: pytest.fail("was read"))
+    monkeypatch.setattr(loader, "_pread", lambda *_: pytest.fail("was read"))
     document = DocumentLoader(folder.parent, "demo").read("huge.md")
     assert document.text is None
     assert document.entry.sha256 == ""
@@ -109,7 +107,7 @@ def test_the_limit_itself_is_allowed(folder):
 def test_a_file_that_never_holds_still_is_reported(folder, monkeypatch):
     path = folder / "a.md"
     path.write_text("0")
-    real, times = loader_module._pread, []
+    real, times = loader._pread, []
 
     def growing(fd, limit):
         times.append(1)
@@ -117,10 +115,8 @@ def test_a_file_that_never_holds_still_is_reported(folder, monkeypatch):
         return real(fd, limit)
 
     opened = []
-    monkeypatch.setattr(loader_module, "_pread", growing)
-    monkeypatch.setattr(
-        loader_module, "open_beneath", lambda *a: opened.append(1) or open_beneath(*a)
-    )
+    monkeypatch.setattr(loader, "_pread", growing)
+    monkeypatch.setattr(loader, "open_beneath", lambda *a: opened.append(1) or open_beneath(*a))
     with pytest.raises(FileChanging, match=r"a\.md"):
         DocumentLoader(folder.parent, "demo").read("a.md")
     assert len(opened) == 3
@@ -129,7 +125,7 @@ def test_a_file_that_never_holds_still_is_reported(folder, monkeypatch):
 def test_a_file_that_changed_once_is_read_again(folder, monkeypatch):
     path = folder / "a.md"
     path.write_text("old")
-    real, times = loader_module._pread, []
+    real, times = loader._pread, []
 
     def once(fd, limit):
         times.append(1)
@@ -137,7 +133,7 @@ def test_a_file_that_changed_once_is_read_again(folder, monkeypatch):
             path.write_text("newer")
         return real(fd, limit)
 
-    monkeypatch.setattr(loader_module, "_pread", once)
+    monkeypatch.setattr(loader, "_pread", once)
     document = DocumentLoader(folder.parent, "demo").read("a.md")
     assert document.text == "newer"
     assert document.entry.sha256 == hashlib.sha256(b"newer").hexdigest()
@@ -197,7 +193,7 @@ def test_a_write_of_equal_length_during_the_read_is_noticed(folder, monkeypatch)
     path.write_text("old")
     os.utime(path, (1000, 1000))
     time.sleep(0.06)  # old enough to be read once only
-    real, times = loader_module._pread, []
+    real, times = loader._pread, []
 
     def read_then_write(fd, limit):
         data = real(fd, limit)
@@ -206,5 +202,5 @@ def test_a_write_of_equal_length_during_the_read_is_noticed(folder, monkeypatch)
             path.write_text("new")
         return data
 
-    monkeypatch.setattr(loader_module, "_pread", read_then_write)
+    monkeypatch.setattr(loader, "_pread", read_then_write)
     assert DocumentLoader(folder.parent, "demo").read("a.md").text == "new"

@@ -5,7 +5,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.ingestion.names import decode_name, encode_name
+from ragstream_core.ingestion.file_types import decode_name, encode_name
 
 
 @given(st.binary(min_size=1, max_size=20).filter(lambda b: b"/" not in b and b"\0" not in b))

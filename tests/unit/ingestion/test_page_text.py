@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.ingestion.parsers.page_text import join_broken_words, without_running_lines
+from ragstream_core.ingestion.parsers.pdf_text import join_broken_words, without_running_lines
 
 LETTERS = "abcdefghijklmnoprstuwäöüß"
 word = st.text(LETTERS, min_size=4, max_size=12)

@@ -14,14 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import OperationFailed
-from ragstream_core.history.records import HISTORY
-from ragstream_core.inspection import projection
-from ragstream_core.inspection.drawing import PALETTE, draw
-from ragstream_core.inspection.figures import histogram, norms, repeated
-from ragstream_core.inspection.places import ChunkMap, Place, as_csv, labels, largest
-from ragstream_core.inspection.projection import pca, project, usable_perplexity
-from ragstream_core.inspection.sampling import shares, stratified
+from ragstream_core.maps import projection
+from ragstream_core.maps.chunk_map import (
+    ChunkMap,
+    Place,
+    as_csv,
+    labels,
+    largest,
+    shares,
+    stratified,
+)
+from ragstream_core.maps.drawing import PALETTE, draw
+from ragstream_core.maps.figures import histogram, norms, repeated
+from ragstream_core.maps.projection import pca, project_vectors, usable_perplexity
 
 ROOT = Path(__file__).parents[3]
 
@@ -94,13 +101,13 @@ def test_tsne_of_very_few_repeats(rows):
     vectors = unit(np.random.default_rng(rows), rows)
     width = usable_perplexity(30.0, rows)
     assert 0 < width < rows
-    one, two = (project(vectors, method="tsne", seed=7, perplexity=width) for _ in range(2))
+    one, two = (project_vectors(vectors, method="tsne", seed=7, perplexity=width) for _ in range(2))
     assert one.shape == (rows, 2) and np.isfinite(one).all() and (one == two).all()
 
 
 def test_tsne_of_equal_vectors_is_finite():
     vectors = np.tile(unit(np.random.default_rng(0), 1), (9, 1))
-    points = project(vectors, method="tsne", seed=0, perplexity=usable_perplexity(30, 9))
+    points = project_vectors(vectors, method="tsne", seed=0, perplexity=usable_perplexity(30, 9))
     assert np.isfinite(points).all()
 
 
@@ -109,7 +116,7 @@ def test_tsne_keeps_groups_apart_and_reports():
     centres = unit(rng, 3)
     vectors = np.repeat(centres, 30, axis=0) + rng.normal(size=(90, 32)).astype(np.float32) * 0.05
     told = []
-    points = project(
+    points = project_vectors(
         vectors, method="tsne", seed=0, perplexity=10.0, told=lambda *step: told.append(step)
     )
     groups = points.reshape(3, 30, 2)
@@ -128,7 +135,7 @@ def test_tsne_keeps_groups_apart_and_reports():
 SPY = """
 import sys
 import numpy as np
-from ragstream_core.inspection import tsne_child
+from ragstream_core.maps import tsne_child
 
 def spied(vectors, *, seed, perplexity):
     import sklearn.manifold
@@ -159,7 +166,7 @@ def test_what_the_progress_raises_ends_the_child():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        project(
+        project_vectors(
             unit(np.random.default_rng(0), 50), method="tsne", seed=0, perplexity=9.0, told=stop
         )
 
@@ -167,7 +174,7 @@ def test_what_the_progress_raises_ends_the_child():
 def test_a_child_that_fails_is_an_error_with_a_next_step(monkeypatch):
     monkeypatch.setattr(projection, "MODULE", "ragstream_core.no_such_module")
     with pytest.raises(OperationFailed, match="no_such_module") as caught:
-        project(unit(np.random.default_rng(0), 9), method="tsne", seed=0, perplexity=2.0)
+        project_vectors(unit(np.random.default_rng(0), 9), method="tsne", seed=0, perplexity=2.0)
     assert "--method pca" in caught.value.hint
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import UsageError
-from ragstream_core.inspection.neighbours import named_anchors, neighbours, random_anchors
-from ragstream_core.stores.exact import ExactStore
+from ragstream_core.maps.neighbours import named_anchors, neighbours, random_anchors
+from ragstream_core.vector_stores.exact import ExactStore
 
 
 @pytest.fixture

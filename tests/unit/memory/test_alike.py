@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.memory.alike import asks_the_same, stands_alone
+from ragstream_core.conversations.question_match import asks_the_same, stands_alone
 
 LABELLED = Path(__file__).parents[1] / "build" / "memory" / "paraphrases.tsv"
 PAIRS = [line.split("\t") for line in LABELLED.read_text(encoding="utf-8").splitlines()]

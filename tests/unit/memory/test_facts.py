@@ -9,20 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.build.memory.facts import is_secret
-from ragstream_core.chunking.sentences import sentence_spans
-from ragstream_core.memory.facts.alike import keywords, overlap
-from ragstream_core.memory.facts.bullets import bullets, with_lines
-from ragstream_core.memory.facts.candidate import (
+from ragstream_core.conversations.facts.candidate import (
     Candidate,
     Limits,
     Said,
+    keywords,
     objection,
+    overlap,
     repetition,
+    seems_secret,
 )
-from ragstream_core.memory.facts.deciding import MOST, MemoryDecision, candidate_of, decisions
-from ragstream_core.memory.facts.rules import candidates
-from ragstream_core.memory.facts.secrecy import seems_secret
+from ragstream_core.conversations.facts.llm_form import (
+    MOST,
+    MemoryDecision,
+    candidate_of,
+    decisions,
+)
+from ragstream_core.conversations.facts.records import bullets, with_lines
+from ragstream_core.conversations.facts.rules import candidates
+from ragstream_core.text.sentences import sentence_spans
+from ragstream_core.wiring.facts import is_secret
 from tests.facts_corpus.judging import WANTED, judged, labelled, written
 
 CORPORA = ("tuned", "held_out", "harm")

@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ragstream_core.endpoints.address import endpoint_at
-from ragstream_core.endpoints.attempts import Pace
-from ragstream_core.models.chat import ChatOptions, EndpointChat
-from ragstream_core.models.chat_calls import ChatCalls
-from ragstream_core.models.prices import Prices
+from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat
+from ragstream_core.models.chat.prices import Prices
+from ragstream_core.models.chat.requests import ChatCalls
+from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.http import Pace
 from ragstream_core.records.chat import ChatMessage
 
 KEY = "sk-canary-0123456789"

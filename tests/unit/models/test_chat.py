@@ -22,8 +22,8 @@ from ragstream_core.errors import (
     ChatTimeout,
     ChatUnreachable,
 )
-from ragstream_core.models.answers import StreamedText
-from ragstream_core.models.chat import chosen_model
+from ragstream_core.models.chat.endpoint_chat import chosen_model
+from ragstream_core.models.chat.responses import StreamedText
 
 from .conftest import ASKED, COUNTED, DONE, KEY, STOP, event, events, raw, said, status
 
@@ -345,7 +345,7 @@ def test_a_strange_retry_after_does_no_harm(chat, server, waits, header):
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "https://api.example.org/v1"])
 def test_what_took_too_long_is_paid_once_wherever_it_was_asked(chat, url):
-    from ragstream_core.endpoints.attempts import Fault
+    from ragstream_core.platform.http import Fault
 
     tried = []
 
@@ -360,8 +360,8 @@ def test_what_took_too_long_is_paid_once_wherever_it_was_asked(chat, url):
 
 @given(budget_s=st.floats(0.5, 40), wait=st.integers(0, 60))
 def test_waiting_never_exceeds_the_budget(budget_s, wait):
-    from ragstream_core.endpoints.address import endpoint_at
-    from ragstream_core.endpoints.attempts import Attempts, Fault, Pace, refusal
+    from ragstream_core.platform.endpoint import endpoint_at
+    from ragstream_core.platform.http import Attempts, Fault, Pace, refusal
 
     clock = [0.0]
 
@@ -519,8 +519,8 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["choices", "usage", "error", "model"]), json_values))
 def test_no_event_of_any_shape_breaks_more_than_a_fault(event_of_any_shape):
-    from ragstream_core.endpoints.attempts import Fault
-    from ragstream_core.models.answers import finish_of, text_of, usage_of
+    from ragstream_core.models.chat.responses import finish_of, text_of, usage_of
+    from ragstream_core.platform.http import Fault
 
     joined = StreamedText()
     for read in (joined.add, text_of, usage_of, finish_of):

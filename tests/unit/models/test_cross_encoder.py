@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from ragstream_core.errors import UsageError, WeightsMissing
-from ragstream_core.models.cross_encoder import (
+from ragstream_core.models.rerankers.cross_encoder import (
     CrossEncoderReranker,
     _passage_windows,
     find_cross_encoder,

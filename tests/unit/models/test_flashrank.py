@@ -6,11 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
-from ragstream_core.build import models
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
-from ragstream_core.models.flashrank import FlashRankReranker, find_flashrank
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.models.rerankers.flashrank import FlashRankReranker, find_flashrank
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring import models
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.test_cross_encoder import build
 from tests.unit.orchestration.conftest import write_docs
 

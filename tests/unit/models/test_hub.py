@@ -19,11 +19,14 @@ from ragstream_core.errors import (
     UsageError,
     WeightsMismatch,
 )
-from ragstream_core.models import token_files
-from ragstream_core.models.cross_encoder import find_cross_encoder, weights_digest
+from ragstream_core.models import token_counters
+from ragstream_core.models.downloads import pull_model, pull_token_file, pulled, verify_pulled
 from ragstream_core.models.hub import Hub
-from ragstream_core.models.nli import NliModel
-from ragstream_core.models.pulling import pull_model, pull_token_file, pulled, verify_pulled
+from ragstream_core.models.rerankers.cross_encoder import (
+    NliModel,
+    find_cross_encoder,
+    weights_digest,
+)
 from tests.hub_server import COMMIT, HubServer
 from tests.unit.models.test_nli import build_nli
 
@@ -128,11 +131,11 @@ def test_what_came_is_kept_for_the_next_time(hub, server, tmp_path):
 def test_a_killed_pull_leaves_nothing_half_and_goes_on(server, tmp_path):
     script = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from ragstream_core.models import hub, pulling\n"
+        "from ragstream_core.models import downloads, hub\n"
         "h = hub.Hub(sys.argv[1]); m = h.model('acme/tiny', most_bytes=10**9)\n"
         "def told(done, total):\n"
         "    if done > 200_000: print('here', flush=True); time.sleep(60)\n"
-        "pulling.pull_model(h, m, Path(sys.argv[2]), told=told)\n"
+        "downloads.pull_model(h, m, Path(sys.argv[2]), told=told)\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", script, server.url, str(tmp_path)], stdout=subprocess.PIPE
@@ -296,7 +299,7 @@ def test_a_new_revision_takes_the_place_of_the_old_one_as_a_whole(hub, server, t
 
 def test_a_full_disk_is_said_before_anything_is_fetched(hub, server, tmp_path, monkeypatch):
     usage = SimpleNamespace(free=1000)
-    monkeypatch.setattr("ragstream_core.models.pulling.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("ragstream_core.models.downloads.shutil.disk_usage", lambda _: usage)
     with pytest.raises(OperationFailed, match="GB free"):
         taken(hub, tmp_path)
     assert len(server.seen) == 1
@@ -305,13 +308,13 @@ def test_a_full_disk_is_said_before_anything_is_fetched(hub, server, tmp_path, m
 def test_a_token_file_is_fetched_and_checked(server, tmp_path, monkeypatch):
     data = b"AA== 0\n" * 1000
     server.files["o200k_base.tiktoken"] = data
-    monkeypatch.setattr(token_files, "_HOME", f"{server.url}/acme/tiny/resolve/{COMMIT}")
+    monkeypatch.setattr(token_counters, "_HOME", f"{server.url}/acme/tiny/resolve/{COMMIT}")
     sha256 = hashlib.sha256(data).hexdigest()
-    real = token_files.TOKEN_FILES["o200k_base"]
+    real = token_counters.TOKEN_FILES["o200k_base"]
     file = replace(real, sha256=sha256, size=len(data))
     path = pull_token_file(file, tmp_path)
     assert path.read_bytes() == data
-    assert token_files.verified(file, tmp_path) == path
+    assert token_counters.verified(file, tmp_path) == path
     path.unlink()
     with pytest.raises(Refused, match="digest"):
         pull_token_file(replace(file, sha256="0" * 64), tmp_path)

@@ -9,10 +9,10 @@ import traceback
 import pytest
 from pydantic import SecretStr
 
-from ragstream_core.build.models import chat_model, endpoint
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import ChatFailed, Refused, UnknownSetting, UsageError
-from ragstream_core.models.keys import provider_key
+from ragstream_core.models.chat.providers import provider_key
+from ragstream_core.wiring.models import chat_model, endpoint
 
 from .conftest import ASKED, KEY, events, raw, said, status
 

@@ -8,24 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_app.checkup import _gate
-from ragstream_app.rendering import print_gate
+from ragstream_app.cli.doctor import _gate
+from ragstream_app.output.tables import print_gate
 from ragstream_core.agents.a3_nli_gate import NliGate
-from ragstream_core.build import models
-from ragstream_core.build.evaluating.sweeping import measure_gate
-from ragstream_core.build.quality import gold_path
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import UsageError, WeightsMissing
-from ragstream_core.evaluation.gates import (
-    GateMeasurement,
-    read_measurement,
-    write_measurement,
-)
-from ragstream_core.models.cross_encoder import weights_digest
-from ragstream_core.models.nli import NliModel, entailment_index
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.evaluation.judges import GateMeasurement, read_measurement, write_measurement
+from ragstream_core.models.rerankers.cross_encoder import NliModel, entailment_index, weights_digest
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.services.eval_sweep import measure_gate
 from ragstream_core.settings.prompts import NLI
+from ragstream_core.wiring import models
+from ragstream_core.wiring.quality_gate import gold_path
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.test_cross_encoder import build
 from tests.unit.orchestration.conftest import write_docs
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.endpoints.address import endpoint_at
-from ragstream_core.models.prices import Prices
+from ragstream_core.models.chat.prices import Prices
+from ragstream_core.platform.endpoint import endpoint_at
 
 HERE = endpoint_at("http://127.0.0.1:11434/v1")
 OPENAI = endpoint_at("https://api.openai.com/v1")

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ragstream_core.build.models import chat_model
 from ragstream_core.config import AppConfig
-from ragstream_core.endpoints.address import endpoint_at
 from ragstream_core.errors import ChatBroken, ChatBusy, ChatTimeout, UnknownSetting, UsageError
-from ragstream_core.models.chat import ChatOptions, EndpointChat
-from ragstream_core.models.chat_calls import ERRORS
-from ragstream_core.models.prices import Prices
-from ragstream_core.models.providers import create_chat, register_provider, unregister_provider
-from ragstream_core.models.scripted import PIECE, ScriptedChat
+from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat
+from ragstream_core.models.chat.prices import Prices
+from ragstream_core.models.chat.providers import create_chat, register_provider, unregister_provider
+from ragstream_core.models.chat.requests import ERRORS
+from ragstream_core.models.chat.scripted import PIECE, ScriptedChat
+from ragstream_core.platform.endpoint import endpoint_at
 from ragstream_core.records.chat import ChatMessage
+from ragstream_core.wiring.models import chat_model
 
 WHERE = endpoint_at("http://127.0.0.1:11434/v1")
 OPTIONS = ChatOptions("toy", WHERE, Prices(WHERE))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from ragstream_core.build.workspace import open_workspace
-from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.errors import UsageError
-from ragstream_core.models.reembed import ReembedReranker
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.scoring import log_avg_exp
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.models.rerankers.reembed import ReembedReranker
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.retrieval.scoring import log_avg_exp
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 PASSAGES = ["The catalog is a database.", "Cosines are scaled.", "A lock is held by one writer."]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.wiring.workspace import open_workspace
 
 DOCS = {
     "catalog.md": "# The catalog\n\nThe catalog is a SQLite database. It holds every generation "

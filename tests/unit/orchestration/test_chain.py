@@ -3,7 +3,7 @@
 import pytest
 
 from ragstream_core.errors import EmptyPrompt, UsageError
-from ragstream_core.orchestration.chain import (
+from ragstream_core.prompts.chain import (
     BUTTONS,
     CHAIN,
     OPS,
@@ -13,7 +13,7 @@ from ragstream_core.orchestration.chain import (
     ops_of,
     run_chain,
 )
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
 
 
@@ -63,8 +63,8 @@ def test_no_stage_changes_what_it_was_given(workspace):
     import json
 
     prompt = None
-    from ragstream_core.orchestration.chain import step
-    from ragstream_core.orchestration.inputs import begin
+    from ragstream_core.prompts.chain import step
+    from ragstream_core.prompts.inputs import begin
 
     prompt = begin(workspace.pin(request()))
     for op in OPS:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.orchestration.compare import (
+from ragstream_core.prompts.compare import (
     GROUPS,
     Output,
     blocks_of,
@@ -15,8 +15,8 @@ from ragstream_core.orchestration.compare import (
     items_of,
     swapped,
 )
-from ragstream_core.orchestration.inputs import HistoryPin, Pin, PromptInputs, PromptRequest
-from ragstream_core.orchestration.versions import STAGE_VERSIONS
+from ragstream_core.prompts.inputs import HistoryPin, Pin, PromptInputs, PromptRequest
+from ragstream_core.prompts.keys import STAGE_VERSIONS
 
 TEXT = (
     "## [0a1b2c3d4e5f] HARD RULES\nBe exact.\n\n## [0a1b2c3d4e5f] S_CTX\n### Facts\n"

@@ -7,24 +7,24 @@ import shutil
 
 import pytest
 
-from ragstream_core.answering.messages import messages_of
-from ragstream_core.build import editing
-from ragstream_core.build.answering import answer, prepare
-from ragstream_core.build.bundling import write_bundle
-from ragstream_core.build.explaining.comparing import ALL, diff
-from ragstream_core.build.explaining.what_if import leave_one_out
-from ragstream_core.build.unbundling import replay_bundle
-from ragstream_core.build.upkeep.forgetting import forget
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.answers.answer import messages_of
 from ragstream_core.errors import IntegrityError, UsageError
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.chain import OPS, run_chain
-from ragstream_core.orchestration.edits import edited, edits_of, run_edited
-from ragstream_core.orchestration.inputs import PromptRequest, begin
-from ragstream_core.orchestration.prompt_store import make_record
-from ragstream_core.prompting.reparse import SUPER_PROMPT, broken_lines, split_system
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.chain import OPS, run_chain
+from ragstream_core.prompts.edits import edited, edits_of, run_edited
+from ragstream_core.prompts.inputs import PromptRequest, begin
+from ragstream_core.prompts.reparse import SUPER_PROMPT, broken_lines, split_system
+from ragstream_core.prompts.store import make_record
 from ragstream_core.records import from_json, to_json
 from ragstream_core.records.identity import digest_of, sha256_hex
+from ragstream_core.services import edit_prompt
+from ragstream_core.services.ask import answer, prepare
+from ragstream_core.services.bundle import write_bundle
+from ragstream_core.services.diff_prompts import ALL, diff
+from ragstream_core.services.forget import forget
+from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.what_if import leave_one_out
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import DONE, STOP, event, events, server  # noqa: F401 - a fixture
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -47,7 +47,7 @@ def rewritten(space, words="Answer in one line.\n", **more):
     prompt = built(space, **more)
     before = space.finish(prompt).prompt_key
     text = prompt.extras[SUPER_PROMPT] + words
-    made, key = editing.edit(space, prompt, {SUPER_PROMPT: text})
+    made, key = edit_prompt.edit(space, prompt, {SUPER_PROMPT: text})
     return made, key, before
 
 
@@ -153,7 +153,7 @@ def test_a_bundle_carries_the_edits(workspace, tmp_path):
 def test_a_forgotten_file_takes_the_edited_prompt_with_it(workspace, tmp_path):
     prompt, key, before = rewritten(workspace, values=VALUES)
     assert "One writer holds the project lock" in prompt.extras[SUPER_PROMPT]
-    (blob,) = editing.put_edits(workspace, prompt).values()
+    (blob,) = edit_prompt.put_edits(workspace, prompt).values()
     assert (workspace.store.root / "blobs" / blob.removeprefix("sha256:")).exists()
     forget(workspace, "demo", "catalog.md", delete=True)
     assert not (workspace.store.root / "blobs" / blob.removeprefix("sha256:")).exists()
@@ -172,7 +172,7 @@ def test_leave_one_out_compares_what_the_chain_makes_of_the_edits(workspace):
 
 def test_nothing_is_kept_of_edits_where_nothing_may_be(workspace):
     prompt = built(workspace, VALUES, settings={"history.persist": "false"})
-    made, key = editing.edit(workspace, prompt, {SUPER_PROMPT: "Only this.\n"})
+    made, key = edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: "Only this.\n"})
     assert key == "" and made.extras[SUPER_PROMPT] == "Only this.\n"
     assert not list(workspace.store.root.glob("*/record.json"))
 
@@ -180,8 +180,8 @@ def test_nothing_is_kept_of_edits_where_nothing_may_be(workspace):
 def test_an_empty_text_is_refused_and_the_same_text_writes_nothing(workspace):
     prompt = built(workspace)
     with pytest.raises(UsageError, match="is empty"):
-        editing.edit(workspace, prompt, {SUPER_PROMPT: " \n"})
-    same, key = editing.edit(workspace, prompt, {SUPER_PROMPT: prompt.extras[SUPER_PROMPT]})
+        edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: " \n"})
+    same, key = edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: prompt.extras[SUPER_PROMPT]})
     assert same is prompt and key == "" and not workspace.store.keys()
 
 
@@ -203,7 +203,7 @@ def test_what_a_model_gets_is_the_edited_text_byte_for_byte(workspace, server, c
     prompt = built(space)
     mark = prompt.extras["fence"]["nonce"]
     wanted = CUTS[cut](prompt.extras[SUPER_PROMPT], mark) + "One line more.\n"
-    made, key = editing.edit(space, prompt, {SUPER_PROMPT: wanted})
+    made, key = edit_prompt.edit(space, prompt, {SUPER_PROMPT: wanted})
     prepared = prepare(space, made, prompt_key=key)
     found = answer(space, prepared)
     sent = server.seen[-1][2]["messages"]
@@ -226,7 +226,7 @@ def test_citations_of_an_edited_text_are_checked_against_what_it_still_shows(wor
     gone = next(name for name, found in issued.items() if found.source == "catalog.md")
     kept = next(name for name in issued if name != gone)
     text = prompt.extras[SUPER_PROMPT].replace(f'id="{gone}"', 'id="gone"')
-    made, key = editing.edit(workspace, prompt, {SUPER_PROMPT: text})
+    made, key = edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: text})
     says = (
         f"So [source: catalog.md, chunk: {gone}] and [source: {issued[kept].source}, chunk: {kept}]"
     )
@@ -238,7 +238,9 @@ def test_citations_of_an_edited_text_are_checked_against_what_it_still_shows(wor
 
 def test_a_text_without_any_document_may_be_asked_and_cites_nothing(workspace):
     prompt = built(workspace)
-    made, _ = editing.edit(workspace, prompt, {SUPER_PROMPT: "The sky is blue. What colour is it?"})
+    made, _ = edit_prompt.edit(
+        workspace, prompt, {SUPER_PROMPT: "The sky is blue. What colour is it?"}
+    )
     found = prepare(workspace, made, model=ScriptedChat(entries=[{"say": "Blue."}]))
     assert found.grounding == "memory" and found.issued == {}
     assert answer(workspace, found).text == "Blue."
@@ -251,7 +253,7 @@ def test_secrets_typed_into_the_text_are_found_before_it_is_sent(workspace):
     key = "AKIA" + "QX7PLM2ZR5T9VB3N"
     made, _, _ = rewritten(workspace, words=f"My key is {key}\n")
     assert prepare(workspace, made, model=Remote()).secrets
-    (said,) = editing.doubts(workspace, made, quoted=lambda text: f"<{text}>")
+    (said,) = edit_prompt.doubts(workspace, made, quoted=lambda text: f"<{text}>")
     assert "secrets: <aws-key in " in said and key not in said
 
 
@@ -263,14 +265,16 @@ def unbarred(text):
 
 def test_doubts_name_broken_structure_and_the_budget_and_nothing_else(workspace):
     prompt = built(workspace)
-    assert editing.doubts(workspace, prompt) == []
+    assert edit_prompt.doubts(workspace, prompt) == []
     fine, _, _ = rewritten(workspace)
-    assert editing.doubts(workspace, fine) == []
+    assert edit_prompt.doubts(workspace, fine) == []
     text = prompt.extras[SUPER_PROMPT]
     broken = edited(prompt, {SUPER_PROMPT: unbarred(text)})
-    assert any("line" in said and "structure" in said for said in editing.doubts(workspace, broken))
+    assert any(
+        "line" in said and "structure" in said for said in edit_prompt.doubts(workspace, broken)
+    )
     long = edited(prompt, {SUPER_PROMPT: text + "word " * 20_000})
-    assert [said for said in editing.doubts(workspace, long) if "budget of 6,000" in said]
+    assert [said for said in edit_prompt.doubts(workspace, long) if "budget of 6,000" in said]
     assert long.extras["token_tree"]["total"] > 15_000
 
 

@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragstream_core.errors import InputUnavailable, IntegrityError
-from ragstream_core.models.chat_calls import ERRORS
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.exchanges import (
-    Exchange,
-    Exchanges,
-    exchange_from,
-    request_digest,
-)
-from ragstream_core.orchestration.prompt_store import PromptStore
+from ragstream_core.models.chat.requests import ERRORS
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.exchanges import Exchange, Exchanges, exchange_from, request_digest
+from ragstream_core.prompts.store import PromptStore
 from ragstream_core.records.chat import ChatMessage
 
 
@@ -128,7 +123,7 @@ def test_damaged_bytes_are_refused(data):
 
 
 def test_a_record_names_its_exchanges_and_its_key_covers_them(tmp_path, monkeypatch):
-    from ragstream_core.orchestration.prompt_store import RECORD_NAME, RECORD_VERSION
+    from ragstream_core.prompts.store import RECORD_NAME, RECORD_VERSION
     from ragstream_core.records.identity import digest_of
 
     inputs = {"text": "x"}

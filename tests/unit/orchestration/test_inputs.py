@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 
 from ragstream_core.errors import UnknownSetting, UsageError
-from ragstream_core.orchestration.chain import OPS
-from ragstream_core.orchestration.inputs import (
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import (
     PromptRequest,
     begin,
     change_settings,
@@ -100,12 +100,12 @@ def test_a_file_of_two_projects_must_say_which(workspace, tmp_path):
 
 
 def test_the_key_names_the_version_of_every_stage(workspace, monkeypatch):
-    from ragstream_core.build import querying
+    from ragstream_core.wiring import prompt_inputs
 
     first = workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW)
     assert tuple(first.code) == OPS
     raised = {**first.code, "a3_nli_gate": first.code["a3_nli_gate"] + 1}
-    monkeypatch.setattr(querying, "STAGE_VERSIONS", raised)
+    monkeypatch.setattr(prompt_inputs, "STAGE_VERSIONS", raised)
     assert key(workspace) != first.key
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.orchestration.explain import load_decisions
-from ragstream_core.orchestration.prompt_store import LEDGER, _parquet
+from ragstream_core.prompts.explain import load_decisions
+from ragstream_core.prompts.store import LEDGER, _parquet
 from ragstream_core.records import Decision, decision_row
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.just("2026-01-02T03:04:05")

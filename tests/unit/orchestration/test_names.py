@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.orchestration.explain import named
-from ragstream_core.prompting.citations import answer_marker
+from ragstream_core.prompts.citations import answer_marker
+from ragstream_core.prompts.explain import named
 from ragstream_core.records.identity import chunk_id, sha256_hex, short_ids, shown_name
 
 PATHS = st.text("ab/.:#~ é", min_size=1, max_size=12)

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.compose import Layout
-from ragstream_core.prompting.render import wrapped
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.prompts.compose import Layout
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.render import wrapped
 from ragstream_core.records import SuperPrompt
+from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 COUNTER = HeuristicTokenCounter()

@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from ragstream_core.errors import IntegrityError, UnknownPrompt
-from ragstream_core.orchestration import replay as replaying
-from ragstream_core.orchestration.explain import load_decisions, ways
-from ragstream_core.orchestration.inputs import PromptRequest
+from ragstream_core.prompts import replay
+from ragstream_core.prompts.explain import load_decisions, ways
+from ragstream_core.prompts.inputs import PromptRequest
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
@@ -51,7 +51,7 @@ def test_replay_is_identical_after_reingestion_and_after_later_generations(works
 def test_replay_in_a_new_process(workspace, tmp_path, extra):
     _, record = made(workspace)
     code = (
-        "import sys; from ragstream_core.build.workspace import open_workspace;"
+        "import sys; from ragstream_core.wiring.workspace import open_workspace;"
         "w = open_workspace(sys.argv[1], explicit={'embeddings.backend': 'hashed'});"
         "print(w.replay(sys.argv[2]))"
     )
@@ -71,7 +71,7 @@ def test_replay_in_a_new_process(workspace, tmp_path, extra):
     ],
 )
 def test_settings_of_today_do_not_reach_an_old_prompt(workspace, tmp_path, given):
-    from ragstream_core.build.workspace import open_workspace
+    from ragstream_core.wiring.workspace import open_workspace
 
     _, record = made(workspace)
     given = {"embeddings.backend": "hashed", **given}
@@ -159,19 +159,19 @@ def test_other_bytes_are_a_defect_or_a_named_environment(workspace, monkeypatch)
     _, record = made(workspace)
     changed = json.loads(json.dumps(record.trail))
     changed[3][1] = "0" * 64
-    forged = replaying.PromptRecord(
+    forged = replay.PromptRecord(
         **{f: getattr(record, f) for f in record.__slots__} | {"output_sha256": "0" * 64,
                                                               "trail": changed}
     )  # fmt: skip
-    from ragstream_core.build import querying
+    from ragstream_core.wiring import prompt_inputs
 
-    verdict = replaying.replay(forged, lambda inputs: querying.rerun(workspace, inputs))
+    verdict = replay.replay(forged, lambda inputs: prompt_inputs.rerun(workspace, inputs))
     assert (verdict.verdict, verdict.first_difference) == ("defect", "retrieval")
-    other = replaying.PromptRecord(
+    other = replay.PromptRecord(
         **{f: getattr(forged, f) for f in forged.__slots__}
         | {"environment": {**record.environment, "numpy": "0.1"}}
     )
-    verdict = replaying.replay(other, lambda inputs: querying.rerun(workspace, inputs))
+    verdict = replay.replay(other, lambda inputs: prompt_inputs.rerun(workspace, inputs))
     assert verdict.verdict == "environment differs"
     assert "numpy: 0.1 then" in verdict.reason
     for code, said in (
@@ -179,7 +179,7 @@ def test_other_bytes_are_a_defect_or_a_named_environment(workspace, monkeypatch)
         ("abc" + "0" * 61, "of a program that gave them no versions"),
     ):
         older = replace(forged, inputs={**forged.inputs, "code": code})
-        verdict = replaying.replay(older, lambda inputs: querying.rerun(workspace, inputs))
+        verdict = replay.replay(older, lambda inputs: prompt_inputs.rerun(workspace, inputs))
         assert verdict.verdict == "environment differs"
         assert said in verdict.reason
 
@@ -247,32 +247,32 @@ def test_another_generation_under_the_same_number_is_named(workspace, tmp_path):
 
 
 def test_other_receipts_are_not_identical(workspace):
-    from ragstream_core.build import querying
     from ragstream_core.records import evolve
+    from ragstream_core.wiring import prompt_inputs
 
     _, record = made(workspace)
 
     def forgetful(inputs):
-        prompt = querying.rerun(workspace, inputs)
+        prompt = prompt_inputs.rerun(workspace, inputs)
         return evolve(prompt, extras={**prompt.extras, "files": []})
 
-    assert replaying.replay(record, forgetful).verdict == "defect"
+    assert replay.replay(record, forgetful).verdict == "defect"
 
 
 def test_a_vector_damaged_while_it_was_written_is_made_anew_before_the_commit(
     tmp_path, monkeypatch
 ):
-    from ragstream_core.build.workspace import open_workspace
-    from ragstream_core.stores import vector_file
+    from ragstream_core.index import vectors
+    from ragstream_core.wiring.workspace import open_workspace
     from tests.unit.orchestration.conftest import write_docs
 
-    real, calls = vector_file.pwrite_durable, []
+    real, calls = vectors.pwrite_durable, []
 
     def flipped(path, data, *, offset):
         calls.append(path)
         real(path, bytes([data[0] ^ 1]) + data[1:] if len(calls) == 1 else data, offset=offset)
 
-    monkeypatch.setattr(vector_file, "pwrite_durable", flipped)
+    monkeypatch.setattr(vectors, "pwrite_durable", flipped)
     write_docs(tmp_path)
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
     assert "1 damaged" in space.ingest("demo").warnings[0]

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from ragstream_core.prompting.citations import (
+from ragstream_core.prompts.citations import (
     answer_marker,
     check_markers,
     context_header,
     parse_markers,
 )
-from ragstream_core.prompting.fences import Source, frame
+from ragstream_core.prompts.fences import Source, frame
 
 
 def test_all_three_forms_are_read():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ragstream_core.prompting.fences import (
+from ragstream_core.prompts.fences import (
     Source,
     break_tokens,
     frame,
@@ -73,7 +73,7 @@ def test_nonce_is_pure_and_never_occurs_in_what_it_guards():
 def test_nonce_grows_while_it_occurs(monkeypatch):
     import hashlib
 
-    from ragstream_core.prompting import fences
+    from ragstream_core.prompts import fences
 
     real = fences.hashlib.sha256
 

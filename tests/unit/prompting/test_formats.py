@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.prompting.render import format_instruction
+from ragstream_core.prompts.render import format_instruction
 
 KNOWN = {
     "JSON": "one JSON value", "YAML": "one YAML document", "yml": "one YAML document",

@@ -1,7 +1,7 @@
 """What is remembered is what would be computed; long texts are not held."""
 
-from ragstream_core.prompting.fences import normalise, quote_lines
-from ragstream_core.prompting.remembering import REMEMBERED_CHARS, remembered
+from ragstream_core.prompts.fences import normalise, quote_lines
+from ragstream_core.text.memo import REMEMBERED_CHARS, remembered
 
 
 def test_a_short_text_is_read_once_and_a_long_one_each_time():

@@ -5,18 +5,19 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.prompting.compose import Layout, compose
-from ragstream_core.prompting.pack import number_lines, pack
-from ragstream_core.prompting.parser import verify
-from ragstream_core.prompting.render import (
+from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.parser import verify
+from ragstream_core.prompts.render import (
     NOTHING_RELEVANT,
+    number_lines,
+    pack,
     render_prompt_md,
     render_s_ctx_md,
     render_system_md,
     trusted,
 )
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.text.tokens import HeuristicTokenCounter
 
 BODY = {
     "system": "SYS", "role": "ROLE", "tone": "TONE", "depth": "DEPTH", "audience": "AUD",
@@ -134,7 +135,7 @@ def test_the_estimate_is_labelled_and_monotone():
 
 
 def test_the_nonce_depends_on_the_persons_own_words():
-    from ragstream_core.prompting.compose import Layout, compose
+    from ragstream_core.prompts.compose import Layout, compose
     from ragstream_core.records import SuperPrompt
 
     layout = Layout("Rules.", "")

@@ -8,9 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core import records
-from ragstream_core.orchestration import chunk as chunk_home
-from ragstream_core.orchestration import super_prompt as prompt_home
-from ragstream_core.records import Chunk, SuperPrompt, evolve, from_json, to_json
+from ragstream_core.records import (
+    Chunk,
+    SuperPrompt,
+    chunk,
+    evolve,
+    from_json,
+    super_prompt,
+    to_json,
+)
 from ragstream_core.records.super_prompt import STAGES
 
 FIELDS = {
@@ -25,8 +31,8 @@ def test_it_is_a_plain_class_with_thirteen_slots():
     assert set(SuperPrompt.__slots__) == FIELDS and len(SuperPrompt.__slots__) == len(FIELDS)
     assert not dataclasses.is_dataclass(SuperPrompt)
     assert not hasattr(SuperPrompt(), "__dict__")
-    assert prompt_home.SuperPrompt is records.SuperPrompt
-    assert chunk_home.Chunk is records.Chunk
+    assert super_prompt.SuperPrompt is records.SuperPrompt
+    assert chunk.Chunk is records.Chunk
 
 
 def test_a_new_one_is_raw_and_has_nothing_rendered():

@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
 from ragstream_core.retrieval.context import ContextLimits, Passage, context_parts
+from ragstream_core.text.tokens import HeuristicTokenCounter
 
 COUNTER = HeuristicTokenCounter()
 HEAD = re.compile(r"\[source: [^\n]*#\d+ \| score: -?\d\.\d{3}\]")

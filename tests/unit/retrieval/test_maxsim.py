@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.embedders.hashed import HashedEmbedder
-from ragstream_core.retrieval.maxsim import MaxSimScorer
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.retrieval.scoring import MaxSimScorer
 
 EMBEDDER = HashedEmbedder()
 SCORER = MaxSimScorer(EMBEDDER, EMBEDDER)

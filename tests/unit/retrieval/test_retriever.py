@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.embedders.hashed import HashedEmbedder
 from ragstream_core.errors import ModelMismatch
-from ragstream_core.lexical import LexicalArrays, build_lexical
+from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.retrieval.retriever import Fusion, Retriever
-from ragstream_core.terms import term_blob
+from ragstream_core.text.bm25 import LexicalArrays, build_lexical
+from ragstream_core.text.terms import term_blob
 
 EMBEDDER = HashedEmbedder()
 WORDS = [
@@ -158,7 +158,7 @@ def test_more_rows_than_the_margin_tie_and_ids_decide():
 
 
 def test_the_mix_is_mix_a_of_a_and_the_rest_of_b():
-    from ragstream_core.scoring import convex, min_max
+    from ragstream_core.retrieval.scoring import convex, min_max
 
     view, pieces = View("p", corpus(140)), ["catalog replay", "gate ledger"]
     for share in (0.0, 0.3, 1.0):

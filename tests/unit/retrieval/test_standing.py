@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.embedders.hashed import HashedEmbedder
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.retrieval.list_ranks import standings
 from ragstream_core.retrieval.retriever import Fusion, Retriever
-from ragstream_core.retrieval.standing import standings
 
 WORDS = ("lock", "writer", "cosine", "budget", "token", "journal")
 

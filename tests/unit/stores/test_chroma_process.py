@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import DuplicateId, StoreFailed
-from ragstream_core.stores.chroma import ChromaStore
-from ragstream_core.stores.chroma_frames import read_frame, write_frame
-from ragstream_core.stores.chroma_process import ChromaProcess
+from ragstream_core.vector_stores.chroma.process import ChromaProcess, read_frame, write_frame
+from ragstream_core.vector_stores.chroma.store import ChromaStore
 
 
 @pytest.fixture

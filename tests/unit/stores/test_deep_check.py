@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import UsageError
-from ragstream_core.stores.deep_check import Part, parse_part, read_data
-from ragstream_core.stores.heal import heal_derived
-from ragstream_core.stores.lock import project_lock
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.repair_derived import heal_derived
+from ragstream_core.index.verify import Part, parse_part, read_data
+from ragstream_core.index.view import forget_views
 
 ALL = Part(1, 1)
 
@@ -74,9 +74,9 @@ def test_each_damaged_vector_is_found_in_exactly_one_part(filled):
 
 def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
     """A reader whose mapping is shifted by one row returns wrong vectors; the search shows it."""
-    from ragstream_core.stores import deep_check
+    from ragstream_core.index import verify
 
-    real = deep_check.load_rows
+    real = verify.load_rows
 
     def lost(*given):
         loaded = real(*given)
@@ -84,7 +84,7 @@ def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
         vectors[3] = vectors[3] * 0.1 + vectors[4] * 0.9
         return replace(loaded, vectors=vectors)
 
-    monkeypatch.setattr(deep_check, "load_rows", lost)
+    monkeypatch.setattr(verify, "load_rows", lost)
     (finding,) = read_data(filled.index, ALL)
     assert finding.check == "search" and finding.message.startswith("1 vectors")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError, UsageError
-from ragstream_core.stores.faiss import FaissStore
+from ragstream_core.vector_stores.faiss import FaissStore
 
 
 def unit(n):

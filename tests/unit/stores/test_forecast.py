@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.chunking.profiles import adjusted, chunk_profile
-from ragstream_core.ingestion import sample
-from ragstream_core.ingestion.chunker import Chunker
-from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.ingestion.parsers.html_peek import shown_text
-from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
-from ragstream_core.ingestion.sample import FILES, tokens_per_byte
-from ragstream_core.ingestion.scan import scan
-from ragstream_core.stores.forecast import (
+from ragstream_core.index.derived import inspect
+from ragstream_core.index.forecast import (
     BYTES_PER_CHUNK,
     DEFAULT_CHUNKS_PER_S,
     Known,
@@ -26,7 +19,14 @@ from ragstream_core.stores.forecast import (
     known,
     peeked,
 )
-from ragstream_core.stores.pending import inspect
+from ragstream_core.ingestion import sample
+from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.ingestion.parsers.html_peek import shown_text
+from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
+from ragstream_core.ingestion.sample import FILES, tokens_per_byte
+from ragstream_core.ingestion.scan import scan
+from ragstream_core.text.chunk_profiles import adjusted, chunk_profile
+from ragstream_core.text.chunker import Chunker
 from tests.unit.ingestion.test_documents import pdf_of
 
 ROOT = Path(__file__).parents[3]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragstream_core.errors import GenerationGone
-from ragstream_core.stores import retention
-from ragstream_core.stores.catalog import open_catalog
-from ragstream_core.stores.generations import compare, kept_generations
+from ragstream_core.index import retention
+from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.generations import compare, kept_generations
 
 
 @pytest.fixture

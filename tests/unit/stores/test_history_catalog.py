@@ -7,17 +7,17 @@ import sqlite3
 import numpy as np
 import pytest
 
-from ragstream_core.build.history.check import name_chunk
+from ragstream_core.conversations.history_store import EmbeddedText, HistoryChunk, Mark, TurnRow
+from ragstream_core.conversations.journal.records import Position
 from ragstream_core.errors import GenerationGone, IntegrityError
-from ragstream_core.history.history_store import EmbeddedText, HistoryChunk, Mark, TurnRow
-from ragstream_core.history.records import Position
+from ragstream_core.index import history_catalog, history_turns, retention
+from ragstream_core.index.history_rows import newest, selection_rows
+from ragstream_core.index.verify import WHOLE, read_data
+from ragstream_core.index.verify_structure import check
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.stores import history_catalog, history_turns, retention
-from ragstream_core.stores.deep_check import WHOLE, read_data
-from ragstream_core.stores.health import check
-from ragstream_core.stores.history_rows import newest, selection_rows
-from ragstream_core.stores.view import forget_views, open_view
-from ragstream_core.terms import term_blob
+from ragstream_core.text.terms import term_blob
+from ragstream_core.wiring.history_check import name_chunk
 from tests.history_bench import HistoryBench, turn
 
 MODEL = "m"

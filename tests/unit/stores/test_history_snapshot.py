@@ -6,20 +6,14 @@ import threading
 import numpy as np
 import pytest
 
+from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import IntegrityError, OperationFailed
-from ragstream_core.history.records import HISTORY
-from ragstream_core.lexical import Bm25
+from ragstream_core.index import snapshot
+from ragstream_core.index.snapshot import build, forget_snapshots, held, open_snapshot, publish
+from ragstream_core.index.snapshot_format import encode
 from ragstream_core.retrieval.retriever import Retriever
-from ragstream_core.stores import history_snapshot
-from ragstream_core.stores.history_format import encode
-from ragstream_core.stores.history_snapshot import (
-    build,
-    forget_snapshots,
-    held,
-    open_snapshot,
-    publish,
-)
-from ragstream_core.terms import terms
+from ragstream_core.text.bm25 import Bm25
+from ragstream_core.text.terms import terms
 from tests.history_rows import EMBEDDER, mark, row, vectors_of
 
 ROWS = [
@@ -267,7 +261,7 @@ def test_a_full_disk_leaves_the_old_one(path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(history_snapshot, "replace_bytes", full)
+    monkeypatch.setattr(snapshot, "replace_bytes", full)
     with pytest.raises(OperationFailed, match="history_store.arrow"):
         put(path, ROWS[:1])
     assert path.read_bytes() == before

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.lexical import unpacked
-from ragstream_core.stores.index_export import decode, encode
+from ragstream_core.index.export import decode, encode
+from ragstream_core.text.bm25 import unpacked
 
 
 @pytest.fixture

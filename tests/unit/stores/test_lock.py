@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.stores.lock import HOLDER_NAME, process_start, project_lock
+from ragstream_core.index.lock import HOLDER_NAME, process_start, project_lock
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys, time
 from pathlib import Path
-from ragstream_core.stores.lock import project_lock
+from ragstream_core.index.lock import project_lock
 with project_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

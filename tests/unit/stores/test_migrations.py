@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.stores.schema import connect_reader, connect_writer
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.schema import connect_reader, connect_writer
+from ragstream_core.index.view import forget_views
 
 VERSION_0 = """
 CREATE TABLE files(
@@ -155,7 +155,7 @@ def test_a_lost_vector_file_is_not_given_crcs(old):
 
 
 def test_a_kill_before_the_commit_leaves_the_old_format(old, monkeypatch):
-    from ragstream_core.stores import migrations
+    from ragstream_core.index import migrations
 
     def fail(db, index_dir):
         raise KeyboardInterrupt

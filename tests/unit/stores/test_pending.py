@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ragstream_core.errors import UnknownProject
+from ragstream_core.index.derived import inspect, pending
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.stores.pending import inspect, pending
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from ragstream_core.errors import ModelMismatch, UnknownSetting, UsageError
-from ragstream_core.stores import registry
-from ragstream_core.stores.exact import ExactStore
-from ragstream_core.stores.registry import StoreOptions, create_vector_store
-from ragstream_core.stores.stamps import Stamp
+from ragstream_core.index.lock import Stamp
+from ragstream_core.vector_stores import registry
+from ragstream_core.vector_stores.exact import ExactStore
+from ragstream_core.vector_stores.registry import StoreOptions, create_vector_store
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def test_a_registered_store_is_selected_by_name(toy, options):
 
 def test_an_import_path_is_selected(options):
     for path in (
-        "ragstream_core.stores.exact:ExactStore",
-        "ragstream_core.stores.exact.ExactStore",
+        "ragstream_core.vector_stores.exact:ExactStore",
+        "ragstream_core.vector_stores.exact.ExactStore",
     ):
         registry.check_vector_store(path)
         assert isinstance(create_vector_store(path, options), ExactStore)
@@ -63,7 +63,7 @@ def test_what_a_function_returns_is_checked_at_creation(options):
         registry.unregister_vector_store("bad")
 
 
-@pytest.mark.parametrize("path", ["no.such:thing", "ragstream_core.stores.exact:Nothing"])
+@pytest.mark.parametrize("path", ["no.such:thing", "ragstream_core.vector_stores.exact:Nothing"])
 def test_paths_that_lead_nowhere(path, options):
     for use in (
         lambda: registry.check_vector_store(path),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from ragstream_core.stores import retention
+from ragstream_core.index import retention
 
 
 def rows(bench, query):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.stores import view as views
-from ragstream_core.stores.rows_file import ROWS_FILE
-from ragstream_core.stores.view import forget_views, open_view
+from ragstream_core.index import view
+from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.index.view_cache import ROWS_FILE
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def told(view):
 def asked(monkeypatch):
     """Counts how often a generation was read from the catalog."""
     calls = []
-    real = views.load_rows
-    monkeypatch.setattr(views, "load_rows", lambda *given: calls.append(1) or real(*given))
+    real = view.load_rows
+    monkeypatch.setattr(view, "load_rows", lambda *given: calls.append(1) or real(*given))
     return calls
 
 
@@ -132,6 +132,6 @@ def test_a_folder_that_cannot_be_written_is_no_error(filled):
 def test_what_was_replaced_meanwhile_does_not_stay(filled, monkeypatch):
     """An erasing between the reading and the writing: the file would name what is gone."""
     answers = iter([True, False])
-    monkeypatch.setattr(views, "_is_newest", lambda *given: next(answers))
+    monkeypatch.setattr(view, "_is_newest", lambda *given: next(answers))
     kept_view(filled)
     assert not (filled.index / ROWS_FILE).exists()

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from ragstream_core.stores.view import forget_views
+from ragstream_core.index.view import forget_views
 
 
 @pytest.fixture

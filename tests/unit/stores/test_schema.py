@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from ragstream_core.errors import IntegrityError, OperationFailed
-from ragstream_core.stores.schema import connect_reader, connect_writer, guard, transaction
+from ragstream_core.index.schema import connect_reader, connect_writer, guard, transaction
 
 
 def test_the_pragmas_are_those_that_keep_the_promise(tmp_path):

@@ -5,11 +5,11 @@ import sqlite3
 
 import pytest
 
-from ragstream_core.build.workspace import open_workspace
 from ragstream_core.errors import GenerationGone, IntegrityError
+from ragstream_core.index import view
+from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion import scan
-from ragstream_core.stores import view as views
-from ragstream_core.stores.schema import CATALOG_NAME
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 
@@ -19,15 +19,15 @@ def space(tmp_path, monkeypatch):
     write_docs(tmp_path)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
     workspace.ingest("demo")
-    views.forget_views()
+    view.forget_views()
     return workspace
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """How often the catalog is opened."""
-    found, connect = [], views.connect_reader
-    monkeypatch.setattr(views, "connect_reader", lambda d: found.append(d) or connect(d))
+    found, connect = [], view.connect_reader
+    monkeypatch.setattr(view, "connect_reader", lambda d: found.append(d) or connect(d))
     return found
 
 

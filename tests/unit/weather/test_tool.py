@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.models.scripted import ScriptedChat
+from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.weather.open_meteo import HOSTS, OpenMeteo
 from ragstream_core.weather.records import WeatherAnalysis
 from ragstream_core.weather.tool import TIMEOUT_S, WeatherTool

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
-from ragstream_core.build.chatting import ChatOptions, ChatSession
-from ragstream_core.build.history.turns import journal
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import ChatUnreachable
-from ragstream_core.history.records import Turn
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.prompting.citations import answer_marker
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.citations import answer_marker
+from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.wiring.journal import journal
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.orchestration.conftest import write_docs
 
 QUESTION = "Who holds the project lock of the catalog?"

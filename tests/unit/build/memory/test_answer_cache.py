@@ -6,14 +6,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import show, tag
-from ragstream_core.build.memory.files import memory_dir
-from ragstream_core.build.memory.recall import RagstackMemory
 from ragstream_core.errors import ChatFailed
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.inputs import PromptRequest
-from ragstream_core.prompting.citations import answer_marker
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.citations import answer_marker
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.memory import RagstackMemory
+from ragstream_core.wiring.journal import show, tag
+from ragstream_core.wiring.memory_files import memory_dir
 from tests.unit.build.memory.conftest import (
     MEMORY,
     QUESTION,
@@ -228,7 +228,7 @@ def test_an_answer_of_which_no_citation_holds_is_not_given_again(space):
 
 
 def test_an_imported_answer_is_never_given_again(space, tmp_path):
-    from ragstream_core.build.history.transfer import export_jsonl, import_jsonl
+    from ragstream_core.services.history_transfer import export_jsonl, import_jsonl
 
     talk = chat(space, model := Spy(), session="s")
     talk.ask(QUESTION)

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.answering.extract import EXTRACT, MOST_LINES, extract_of
-from ragstream_core.answering.grounding import REFUSAL
-from ragstream_core.build.chatting import ChatOptions, ChatSession, build_here
-from ragstream_core.build.history.turns import append_turn, show
-from ragstream_core.build.memory.digesting import newest_turns
-from ragstream_core.build.workspace import open_workspace
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.answers.extract import EXTRACT, MOST_LINES, extract_of
+from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import (
     ChatBroken,
     ChatBusy,
@@ -21,10 +18,13 @@ from ragstream_core.errors import (
     EmptyPrompt,
     Refused,
 )
-from ragstream_core.history.records import Asked, Turn
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.chat import ChatDelta
+from ragstream_core.services.chat import ChatOptions, ChatSession, build_here
 from ragstream_core.settings.prompts import MemoryConfig
+from ragstream_core.wiring.digest import newest_turns
+from ragstream_core.wiring.journal import append_turn, show
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.build.memory.conftest import (
     MEMORY,
     QUESTION,
@@ -249,7 +249,7 @@ def test_files_lock_and_settings_change_between_two_turns(space):
 
 def test_another_model_is_the_one_that_is_asked(space, monkeypatch):
     asked = []
-    from ragstream_core.build import models
+    from ragstream_core.wiring import models
 
     def chosen(config):
         asked.append(config.settings.provider.model)
@@ -293,7 +293,7 @@ def test_timings_add_up_and_name_every_step(space):
 
 
 def test_the_question_is_on_the_disk_before_the_model_is_asked(space):
-    from ragstream_core.build.history.turns import journal
+    from ragstream_core.wiring.journal import journal
 
     class Looking(Spy):
         def stream(self, messages):
@@ -306,14 +306,14 @@ def test_the_question_is_on_the_disk_before_the_model_is_asked(space):
 
 
 def test_the_four_names_stand_for_one_thing_each():
-    from ragstream_core.build import memory
+    from ragstream_core import memory
 
     homes = {name: getattr(memory, name).__module__ for name in memory.__all__}
     assert homes == {
-        "EpisodicIndex": "ragstream_core.stores.history_view",
-        "FactMemory": "ragstream_core.build.memory.facts",
-        "Journal": "ragstream_core.history.journal",
-        "RagstackMemory": "ragstream_core.build.memory.recall",
+        "EpisodicIndex": "ragstream_core.index.history_view",
+        "FactMemory": "ragstream_core.wiring.facts",
+        "Journal": "ragstream_core.conversations.journal.journal",
+        "RagstackMemory": "ragstream_core.services.memory",
     }
     with pytest.raises(AttributeError, match="ConversationMemory"):
         _ = memory.ConversationMemory

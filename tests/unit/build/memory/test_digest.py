@@ -6,18 +6,18 @@ import json
 
 import pytest
 
-from ragstream_core.build.history.clearing import clear
-from ragstream_core.build.history.turns import append_turn, journal, show, tag
-from ragstream_core.build.memory import digesting
-from ragstream_core.build.memory.files import memory_dir
+from ragstream_core.conversations.digest import turns_of
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import ChatUnreachable
-from ragstream_core.history.records import Turn
-from ragstream_core.memory.digest import turns_of
-from ragstream_core.models.scripted import ScriptedChat
-from ragstream_core.orchestration.compare import differing
-from ragstream_core.orchestration.inputs import DIGEST, PromptRequest
-from ragstream_core.prompting.parser import owners
-from ragstream_core.prompting.tokens import HeuristicTokenCounter
+from ragstream_core.models.chat.scripted import ScriptedChat
+from ragstream_core.prompts.compare import differing
+from ragstream_core.prompts.inputs import DIGEST, PromptRequest
+from ragstream_core.prompts.parser import owners
+from ragstream_core.services.clear_history import clear
+from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.wiring import digest
+from ragstream_core.wiring.journal import append_turn, journal, show, tag
+from ragstream_core.wiring.memory_files import memory_dir
 from tests.unit.build.memory.conftest import MEMORY, QUESTION, SAID, Spy, chat, opened, turns
 
 HISTORY = "RECENT HISTORY (non-authoritative)"
@@ -37,7 +37,7 @@ def pinned(space, **settings):
 
 
 def files(space):
-    path = digesting.summary_path(space, "memory_context")
+    path = digest.summary_path(space, "memory_context")
     return path, path.with_suffix(".md")
 
 
@@ -163,7 +163,7 @@ class Wording(Spy):
 def test_a_model_may_word_it_and_where_it_fails_the_turns_own_words_stand(
     space, monkeypatch, failing
 ):
-    from ragstream_core.build import models
+    from ragstream_core.wiring import models
 
     error = ChatUnreachable("nobody there") if failing else None
     monkeypatch.setattr(models, "chat_model", lambda config: Wording(error=error))
@@ -178,7 +178,7 @@ def test_a_model_may_word_it_and_where_it_fails_the_turns_own_words_stand(
 
 
 def test_a_words_canary_of_a_model_is_cleared_too(space, monkeypatch):
-    from ragstream_core.build import models
+    from ragstream_core.wiring import models
 
     secret = [{"turn": n, "text": "Zanzibar was worded by nobody else."} for n in range(1, 9)]
     monkeypatch.setattr(models, "chat_model", lambda config: Wording(secret))

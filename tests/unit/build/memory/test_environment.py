@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.build.history.turns import append_turn
-from ragstream_core.build.memory.files import memory_dir
+from ragstream_core.conversations.digest import turns_of
+from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.history.records import Turn
-from ragstream_core.memory.digest import turns_of
-from ragstream_core.orchestration.inputs import DIGEST, PromptRequest
+from ragstream_core.prompts.inputs import DIGEST, PromptRequest
 from ragstream_core.settings import SECTIONS
+from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.memory_files import memory_dir
 from tests.unit.build.memory.conftest import QUESTION, chat, opened
 
 GIVEN = {

@@ -1,1 +1,0 @@
-"""A chat on the command line: its loop, its commands and how it looks."""

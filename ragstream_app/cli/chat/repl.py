@@ -1,0 +1,165 @@
+"""The loop of a chat: a line is a question or a command, an error is a message, and it goes on."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ragstream_app import prompt_runner
+from ragstream_app.answer_stream import StoppableChat
+from ragstream_app.cli.chat import commands
+from ragstream_app.output.chat_entries import Said
+from ragstream_core.errors import ChatFailed
+from ragstream_core.prompts.chain import OPS
+
+if TYPE_CHECKING:
+    from ragstream_app.cli.chat.screens import Screen
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.chat import ChatOptions, ChatTurn
+    from ragstream_core.wiring.workspace import Workspace
+
+QUIT = "/quit"
+
+
+@dataclass(slots=True)
+class Talk:
+    """One chat.
+
+    Attributes:
+        workspace: The data root.
+        options: What the next question is asked with.
+        screen: Where it is shown.
+        record: Leave Dagster runs behind.
+        allow_secrets: Send what seems to contain secrets to another machine.
+        said: What was asked and answered, in order.
+        failures: Questions without a whole answer.
+    """
+
+    workspace: Workspace
+    options: ChatOptions
+    screen: Screen
+    record: bool = True
+    allow_secrets: bool = False
+    said: list[Said] = field(default_factory=list)
+    failures: int = 0
+    _made: list[prompt_runner.Outcome] = field(default_factory=list)
+
+    def run(self, lines: Iterable[str]) -> None:
+        """Take lines until the last one or ``/quit``; then see the runs of all prompts written.
+
+        Args:
+            lines: Questions and commands.
+        """
+        try:
+            for line in lines:
+                text = line.strip()
+                if text == QUIT:
+                    break
+                if text:
+                    self.take(text)
+        finally:
+            for made in self._made:
+                prompt_runner.settle(made, self.screen.aside)
+
+    def take(self, text: str) -> None:
+        """Answer a question or carry a command out; whatever goes wrong is shown."""
+        try:
+            if text.startswith("/"):
+                self.screen.told(text.split()[0], commands.carried_out(self, text))
+            else:
+                self.ask(text)
+        except Exception as error:  # the chat's error boundary: the conversation goes on
+            self.failures += not text.startswith("/")
+            self.screen.failed(text, error)
+
+    def ask(self, text: str) -> None:
+        """Answer a question; Ctrl-C ends the answer, and what came of it is kept as partial.
+
+        Args:
+            text: The question.
+
+        Raises:
+            RagstreamError: There is no answer; the question is kept where it was sent.
+        """
+        from ragstream_core.services.chat import ChatSession
+
+        stop = threading.Event()
+        session = ChatSession(
+            self.workspace, self.options, build=self._build, model=self.model(stop)
+        )
+        try:
+            with interruptible(stop), self.screen.answering() as hearing:
+                turn = session.ask(
+                    text,
+                    show=hearing.words,
+                    on_origin=hearing.origin,
+                    allow_secrets=self.allow_secrets,
+                )
+        except ChatFailed:
+            if session.prepared and session.prepared.session:
+                self.screen.aside("the question is kept without an answer")
+            raise
+        finally:  # a question that failed has begun the conversation all the same
+            self.options = replace(self.options, session=session.options.session)
+        self.said.append(Said(text, turn))
+        self.failures += turn.answer.status == "partial"
+        self._observe(turn)
+        self.screen.answered(self.said[-1])
+
+    def model(self, stop: threading.Event) -> StoppableChat:
+        """Return the model of the chat, to be ended by an event; nobody is contacted.
+
+        Args:
+            stop: Ends its stream.
+
+        Raises:
+            RagstreamError: The provider's settings are wrong.
+        """
+        from ragstream_core.wiring.models import chat_model
+
+        named = {"provider.model": self.options.model} if self.options.model else {}
+        return StoppableChat(chat_model(self.workspace.config.with_task("", explicit=named)), stop)
+
+    def _build(self, workspace: Workspace, request: PromptRequest) -> prompt_runner.Outcome:
+        """Make a prompt, recorded where that is asked for; its run is written behind."""
+        made = prompt_runner.ask(workspace, request, OPS[-1], record=self.record)
+        self._made.append(made)
+        return made
+
+    def _observe(self, turn: ChatTurn) -> None:
+        if turn.run_id:
+            from ragstream_assets.recorder.recorder import record_answer
+
+            record_answer(self.workspace, turn.answer, run_id=turn.run_id)
+
+
+@contextmanager
+def interruptible(stop: threading.Event) -> Iterator[None]:
+    """Have Ctrl-C set an event; a second one raises, as it does everywhere else.
+
+    Args:
+        stop: Set by the first one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupted(number: int, frame: object) -> None:
+        """Set the event.
+
+        Raises:
+            KeyboardInterrupt: It is set already.
+        """
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,162 @@
+"""`ragstream ask`: a prompt, its answer as it comes, and what the answer cites."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragstream_app.cli import options
+from ragstream_app.output.stages import changed_files, read_text, setting_values
+from ragstream_app.prompt_runner import ask as build
+from ragstream_app.prompt_runner import settle
+from ragstream_app.session import FAILED, emit_json, is_recorded, note, session_of
+from ragstream_core.answers.extract import EXTRACT
+from ragstream_core.errors import ChatFailed, Refused
+
+if TYPE_CHECKING:
+    from ragstream_core.answers.answer import Answer, Prepared
+    from ragstream_core.wiring.workspace import Workspace
+
+ASK_EPILOG = """**Examples**
+
+ragstream ask "How do I lock the prompt to one file?" -p handbook
+
+ragstream ask "And with two files?" -p handbook --session locks
+
+ragstream ask - -p handbook --json < question.txt
+
+If no language model can be reached, the answer is an extract of the documents and says so.
+
+Answer and citations go to stdout, everything else to stderr. An incomplete answer exits with 1;
+what arrived of it is kept."""
+
+Model = Annotated[
+    str, typer.Option(metavar="NAME", help="Ask this model instead of provider.model.")
+]
+AllowSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--allow-secrets", metavar="", help="Send it even if it seems to contain keys or passwords."
+    ),
+]
+
+
+def ask(
+    ctx: typer.Context,
+    text: options.Text,
+    projects: options.Projects = None,
+    files: options.Files = None,
+    diffs: options.Diffs = None,
+    lock: options.Lock = False,
+    off: options.Off = None,
+    task: options.Task = "",
+    as_of: options.AsOf = 0,
+    stale: options.Stale = "warn",
+    session: options.Session = "",
+    assignments: options.Assignments = None,
+    model: Model = "",
+    allow_secrets: AllowSecrets = False,
+    fresh: options.Fresh = False,
+    no_record: options.NoRecord = False,
+    no_persist: options.NoPersist = False,
+    as_json: options.Json = False,
+) -> None:
+    """Ask a language model: the Super-Prompt of a question, the answer, its citations checked.
+
+    Raises:
+        RagstreamError: A wrong request, a stage or the model refused or failed; the question is
+            kept where it was sent.
+        Exit: The answer broke off.
+    """
+    from ragstream_core.prompts.chain import OPS
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services import ask
+
+    settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
+    settings = ({"prompt.model_target": model} if model else {}) | settings
+    request = PromptRequest(
+        text=read_text(text),
+        projects=tuple(dict.fromkeys(projects or [])),
+        files=tuple(files or []),
+        diffs=tuple(diffs or []),
+        off=tuple(off or []),
+        lock=lock,
+        settings=settings,
+        task=task,
+        as_of=as_of,
+        session=session,
+    )
+    workspace = session_of(ctx).workspace(explicit={"provider.model": model} if model else None)
+    changed = [] if stale == "ok" or as_of else changed_files(workspace, request.projects)
+    if changed and stale == "refuse":
+        raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    workspace = _with_model(workspace)
+    recorded = is_recorded(workspace, wanted=not no_record)
+    made = build(workspace, request, OPS[-1], record=recorded, fresh=fresh)
+    prepared = ask.prepare(
+        workspace, made.prompt, prompt_key=made.prompt_key, session=session, or_extract=True
+    )
+    for warning in [*changed, *made.warnings]:
+        _note(f"warning: {warning}")
+    _announce(prepared)
+    try:
+        answer = ask.answer(
+            workspace, prepared, allow_secrets=allow_secrets, show=None if as_json else _show
+        )
+        if made.run_id:
+            from ragstream_assets.recorder.recorder import record_answer
+
+            record_answer(workspace, answer, run_id=made.run_id)
+        _deliver(answer, as_json=as_json)
+    except ChatFailed:
+        if prepared.session:
+            note(f"the question is kept without an answer in session {prepared.session}")
+        raise
+    finally:
+        settle(made, _note)
+
+
+def _with_model(workspace: Workspace) -> Workspace:
+    """Return the workspace with the model that a chat would take, too (R-201)."""
+    from ragstream_app.cli.chat.model_choice import SETTING, ensure_model
+
+    chosen = {SETTING: ensure_model(workspace.config)}
+    return replace(workspace, config=workspace.config.with_task("", explicit=chosen))
+
+
+def _announce(prepared: Prepared) -> None:
+    """Say what leaves this machine, where to, and what that costs, before it does."""
+    model = prepared.model
+    if model is None or model.is_local or model.name == EXTRACT:
+        return
+    cost = prepared.estimate_usd
+    price = "at an unknown price" if cost is None else f"for about ${cost:.4f} and its answer"
+    note(f"sending about {prepared.input_tokens:,} tokens to {model.name} at {model.host}, {price}")
+
+
+def _show(text: str) -> None:
+    """Write a piece of the answer at once."""
+    from ragstream_app.output.tables import printable
+
+    typer.echo(printable(text), nl=False)
+    sys.stdout.flush()
+
+
+def _deliver(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(answer.to_json())
+    else:
+        from ragstream_app.output.tables import print_citations
+
+        print_citations(answer)
+    if answer.status == "partial":
+        raise typer.Exit(FAILED)
+
+
+def _note(text: str) -> None:
+    from ragstream_app.output.tables import printable
+
+    note(printable(text))

@@ -1,0 +1,233 @@
+"""`ragstream backup`, `restore`, `du`, `forget`, `keep`, `prompts gc`, `runs gc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragstream_app.cli.commands.index import size
+from ragstream_app.session import emit_json, note, session_of
+
+FORGET_EPILOG = """**Example**
+
+ragstream forget notes/salaries.md -p handbook --delete
+
+Backups, copies on other machines and what was sent to a language model cannot be reached."""
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite what exists.")]
+
+
+def backup(
+    ctx: typer.Context,
+    destination: Annotated[Path, typer.Argument(metavar="DEST", help="The folder to make.")],
+    projects: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PROJECT]...", help="Projects with an index; none: all of them."),
+    ] = None,
+    documents: Annotated[
+        bool, typer.Option("--documents", metavar="", help="Copy the documents too.")
+    ] = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Copy indexes, project texts, prompts and conversations to a new folder; verify the copy.
+
+    Raises:
+        Refused: The folder already exists.
+        ProjectLocked: Another process writes a project.
+    """
+    from ragstream_core.services.backup import backup as make
+
+    workspace = session_of(ctx).workspace()
+    made = make(workspace, destination, projects or (), documents=documents, force=force)
+    if as_json:
+        emit_json(made)
+        return
+    for name, state in made["projects"].items():
+        typer.echo(f"{name}: generation {state['generation']}, digest {state['digest'][:12]}")
+    if made["history"]:
+        typer.echo(f"conversations: {made['history']['records']:,} records")
+    typer.echo(
+        f"{made['files']:,} files, {size(made['bytes'])}, {made['prompts']} prompts in "
+        f"{made['path']}; verified"
+    )
+
+
+def restore(
+    ctx: typer.Context,
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="A folder made by backup.")],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Bring a backup back; every file is verified before the first is written.
+
+    Raises:
+        UsageError: No backup lies there.
+        IntegrityError: A file is not what was backed up.
+        Refused: Something already exists.
+    """
+    from ragstream_core.services.restore import restore as bring_back
+
+    made = bring_back(session_of(ctx).workspace(), source, force=force)
+    if as_json:
+        emit_json(made)
+        return
+    for name, state in made["projects"].items():
+        typer.echo(f"{name}: generation {state['generation']}, digest {state['digest'][:12]}")
+    typer.echo(f"{made['files']:,} files restored from {made['path']}")
+    note("next: ragstream status")
+
+
+def du(ctx: typer.Context, as_json: Json = False) -> None:
+    """Show what takes the space below the data root."""
+    from ragstream_core.services.disk_usage import disk_usage
+
+    used = disk_usage(session_of(ctx).workspace())
+    if as_json:
+        emit_json(used)
+        return
+    for area in used["areas"]:
+        typer.echo(f"{size(area['bytes']):>12}  {area['name']:<14} {area['path']}")
+    for project, parts in used["projects"].items():
+        inside = ", ".join(f"{kind} {size(count)}" for kind, count in parts.items())
+        typer.echo(f"{'':>12}  index of {project}: {inside or 'empty'}")
+    if used["history"]:
+        inside = ", ".join(f"{part} {size(count)}" for part, count in used["history"].items())
+        typer.echo(f"{'':>12}  conversations: {inside}")
+    typer.echo(f"{size(used['total']):>12}  in all; {size(used['free'])} free")
+
+
+def forget(
+    ctx: typer.Context,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="As `status` writes it.")],
+    project: Annotated[
+        str, typer.Option("--project", "-p", metavar="NAME", help="The project it belongs to.")
+    ],
+    delete: Annotated[
+        bool,
+        typer.Option("--delete", metavar="", help="Delete the file too, if it still lies there."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Erase a file from every generation and from everything that was made from it.
+
+    Prompts and recorded runs that hold its text go as well, kept ones too. Afterwards every file
+    below the data root is searched for copies. A kill at any moment is harmless: run it again.
+
+    Raises:
+        UsageError: No generation ever held that path.
+        Refused: The file still lies in the project's folder.
+        ProjectLocked: Another process writes the project.
+        OperationFailed: Something still holds the text.
+    """
+    from ragstream_core.services.forget import forget as erase
+
+    done = erase(session_of(ctx).workspace(), project, path, delete=delete)
+    if as_json:
+        emit_json(done)
+        return
+    from ragstream_app.output.tables import printable
+
+    for name in done["removed"]:
+        typer.echo(f"removed {printable(name)}")
+    said = any(name.startswith("history/") for name in done["left"])
+    for name in done["left"]:
+        if not name.startswith("history/"):
+            note(f"the same words stand in {printable(name)}, which is yours: it was not touched")
+    if said:
+        note("the same words were said in conversations, which are yours: ragstream history clear")
+    typer.echo(
+        f"{printable(path)} is erased from {done['generations']} generations of {project}: "
+        f"{done['chunks']} chunk rows, {done['texts']} texts ({done['shared']} more are in other "
+        f"files too and stay); {done['searched']:,} files searched, none of ours holds its text"
+    )
+
+
+def keep(
+    ctx: typer.Context,
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="A prompt's key or its first 6 digits.")
+    ],
+    undo: Annotated[
+        bool, typer.Option("--undo", metavar="", help="Do not keep it any longer.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Keep a prompt: the generations it was made from stay, however old they become.
+
+    Raises:
+        UnknownPrompt: No such prompt.
+        GenerationGone: A generation that it needs is no longer there.
+    """
+    from ragstream_core.wiring import saved_prompts
+
+    workspace = session_of(ctx).workspace()
+    done = saved_prompts.unkeep(workspace, key) if undo else saved_prompts.keep(workspace, key)
+    if as_json:
+        emit_json(done)
+        return
+    if undo:
+        typer.echo(f"{done['prompt_key'][:12]} is no longer kept")
+        return
+    pins = ", ".join(f"generation {n} of {project}" for project, n in done["pins"])
+    typer.echo(f"{done['prompt_key'][:12]} is kept, and with it {pins}")
+
+
+def prompts_gc(
+    ctx: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop prompts that are old and that nobody keeps, with the stage files of their runs.
+
+    `retention.prompt_days` and `retention.prompt_count` say which; `ragstream keep` spares one.
+
+    Raises:
+        OSError: Something cannot be removed.
+    """
+    from ragstream_core.services import prompt_retention
+
+    done = prompt_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
+    if as_json:
+        emit_json(done)
+        return
+    verb = "would free" if dry_run else "freed"
+    typer.echo(
+        f"{len(done['prompts']):,} prompts, stage files of {done['runs']:,} runs, "
+        f"{done['files']:,} other files; {verb} {size(done['bytes'])}"
+    )
+
+
+def runs_gc(
+    ctx: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop recorded runs that are old and that nothing needs, with their files, and debug logs.
+
+    `retention.run_days` and `retention.run_count` say which. A run stays that holds the latest
+    state of an asset, that made a kept prompt, or that a run which stays was built on.
+
+    Raises:
+        OSError: Something cannot be removed.
+    """
+    from ragstream_assets import run_retention
+
+    done = run_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
+    if as_json:
+        emit_json(done)
+        return
+    verb = "would free" if dry_run else "freed"
+    typer.echo(
+        f"{len(done['runs']):,} runs, {done['orphans']:,} event files without a run, "
+        f"{done['logs']:,} debug logs; {verb} {size(done['bytes'])}"
+    )
+    if done["note"]:
+        note(done["note"])

@@ -1,0 +1,291 @@
+"""`ragstream eval gold`, `sweep`, `faithfulness`: a project's gold questions, and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragstream_app.session import emit_json, session_of
+from ragstream_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.evaluation.faithfulness import Report
+    from ragstream_core.ports import Progress
+    from ragstream_core.wiring.workspace import Workspace
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+
+GOLD_EPILOG = """**Examples**
+
+ragstream eval gold handbook
+
+ragstream eval gold handbook --set retrieval.dense_weight=0.7 --json"""
+
+SWEEP_EPILOG = """**Examples**
+
+ragstream eval sweep handbook
+
+ragstream eval sweep handbook --theta 0.2 --theta 0.3 --relative 0.42 --png maps"""
+
+GATE_EPILOG = """**Examples**
+
+ragstream eval gate handbook
+
+ragstream eval gate handbook --set gate.nli_theta=0.3 --json"""
+
+FAITHFULNESS_EPILOG = """**Examples**
+
+ragstream eval faithfulness -p handbook (the cited extract; no model is needed)
+
+ragstream eval faithfulness -p handbook --ask --limit 10
+
+ragstream eval faithfulness --session 2026-11-03-a --judge quote
+
+ragstream eval faithfulness --answers answers.jsonl --json --out report.json"""
+
+
+def gold(
+    ctx: typer.Context,
+    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the rank of each file and passage that the gold questions expect.
+
+    The newest generation is asked, as an ingest asks it before it commits. A rank of `-` says that
+    the item is not among the first `ingestion.gold_k` passages.
+
+    Raises:
+        UsageError: There are no gold questions, or a line is not one.
+        RagstreamError: Nothing is ingested, or the embedding model is not available.
+    """
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.config import parse_assignments
+    from ragstream_core.services.eval_gold import ask_gold
+
+    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    with ingest_progress("gold questions") as told:
+        report = ask_gold(
+            workspace, project, progress=lambda done, total: told("questions", done, total)
+        )
+    if as_json:
+        emit_json(report.to_json())
+        return
+    from ragstream_app.output.tables import print_gold
+
+    print_gold(report)
+
+
+def sweep(
+    ctx: typer.Context,
+    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
+    theta: Annotated[
+        list[float] | None, typer.Option(help="A `gate.theta`; repeatable; default: seven.")
+    ] = None,
+    relative: Annotated[
+        list[float] | None, typer.Option(help="A `gate.relative`; repeatable; default: four.")
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the heat maps there.")
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what the gate keeps of what gold questions need, and how long prompts get.
+
+    Every question of the project's `gold.jsonl` is asked under every pair of thresholds. `kept`
+    is the share of the expected files and passages that pass the gate, of those that retrieval
+    found; `shown` the share that stands in the prompt. Nothing of the questions is kept.
+
+    Raises:
+        UsageError: There are no gold questions, or a threshold is not between 0 and 1.
+    """
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.config import parse_assignments
+    from ragstream_core.evaluation.sweep import RELATIVES, THETAS, pictures, write_point
+    from ragstream_core.services import eval_sweep
+
+    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    pairs = [
+        (t, r) for t in sorted({*(theta or THETAS)}) for r in sorted({*(relative or RELATIVES)})
+    ]
+    with ingest_progress("sweep") as progress:
+        points = list(
+            eval_sweep.sweep(
+                workspace,
+                project,
+                pairs,
+                progress=lambda done, total: progress("questions", done, total),
+            )
+        )
+    for point in points:
+        write_point(eval_sweep.points_dir(workspace, project), point)
+    if png is not None:
+        _write_pictures(png, pictures(points))
+    if as_json:
+        emit_json({"project": project, "points": [point.to_json() for point in points]})
+        return
+    from ragstream_app.output.tables import print_sweep
+
+    print_sweep([point.to_json() for point in points])
+
+
+def gate(
+    ctx: typer.Context,
+    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure whether the NLI model is a better gate than similarity.
+
+    Every gold question goes through both gates. The model is better where it keeps at least as
+    much of what the questions need, lets no more candidates pass, and is ahead in one of the two.
+    The result is kept with the digest of the model's weights, and `gate.backend: auto` heeds it.
+
+    Raises:
+        UsageError: There are no gold questions, or a line is not one.
+        WeightsMissing: The model of `gate.model` is not on this machine.
+        RagstreamError: Nothing is ingested, or the embedding model is not available.
+    """
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.config import parse_assignments
+    from ragstream_core.services.eval_sweep import measure_gate
+
+    workspace = session_of(ctx).workspace(explicit=dict(parse_assignments(assignments or [])))
+    with ingest_progress("gate") as told:
+        found = measure_gate(
+            workspace, project, progress=lambda done, total: told("questions", done, total)
+        )
+    if as_json:
+        emit_json(found.to_json())
+        return
+    from ragstream_app.output.tables import print_gate
+
+    print_gate(found.to_json())
+
+
+def faithfulness(
+    ctx: typer.Context,
+    project: Annotated[
+        str, typer.Option("--project", "-p", metavar="NAME", help="A project with gold questions.")
+    ] = "",
+    gold: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Gold questions; default: the project's gold.jsonl."),
+    ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", metavar="", help="Let the language model answer them.")
+    ] = False,
+    answers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Judge the answers of a file (JSON lines).")
+    ] = None,
+    session: Annotated[
+        str, typer.Option(metavar="NAME", help="Judge the answers of a conversation.")
+    ] = "",
+    prompts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Judge the answers to a recorded prompt; repeatable."),
+    ] = None,
+    judge: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="auto, nli, quote or llm; default: evaluation.judge."),
+    ] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Only the first N answers; 0: all.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report with all texts there.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which share of the claims of answers is supported by the passages they cite.
+
+    Without --ask no language model is needed: the cited extract of each gold question's prompt is
+    judged. Of gold questions the figures are kept, of everything else nothing.
+
+    Raises:
+        UsageError: There is nothing to judge, or options that do not go together.
+        RagstreamError: A model or a prompt is not available.
+    """
+    from ragstream_app.output.progress import ingest_progress
+
+    given = bool(answers) + bool(session) + bool(prompts)
+    if given > 1 or (given and (gold or ask)) or not (given or project):
+        raise UsageError(
+            "one of -p PROJECT (with --gold, --ask), --answers, --session and --prompts",
+            hint="ragstream eval faithfulness --help",
+        )
+    workspace = session_of(ctx).workspace()
+    with ingest_progress("faithfulness") as told:
+
+        def progress(done: int, total: int) -> None:
+            told("answers", done, total)
+
+        report = _judged(
+            workspace, project, gold, ask=ask, answers=answers, session=session,
+            prompts=prompts or [], judge=judge, limit=limit, progress=progress,
+        )  # fmt: skip
+    if out is not None:
+        _write_report(out, report)
+    if as_json:
+        emit_json(report.to_json())
+        return
+    from ragstream_app.output.inspect import print_faithfulness
+
+    print_faithfulness(report)
+
+
+def _judged(
+    workspace: Workspace,
+    project: str,
+    gold: Path | None,
+    *,
+    ask: bool,
+    answers: Path | None,
+    session: str,
+    prompts: list[str],
+    judge: str,
+    limit: int,
+    progress: Progress,
+) -> Report:
+    from ragstream_core.services import eval_faithfulness
+
+    if answers or session or prompts:
+        return eval_faithfulness.of_recorded(
+            workspace, project=project, judge=judge, session=session, prompts=prompts,
+            file=answers, limit=limit, progress=progress,
+        )  # fmt: skip
+    return eval_faithfulness.of_gold(
+        workspace, project, judge=judge, gold=gold, limit=limit, ask=ask, progress=progress
+    )
+
+
+def _write_report(path: Path, report: Report) -> None:
+    import json
+
+    from ragstream_core.platform.files import replace_text
+
+    try:
+        replace_text(path, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+
+
+def _write_pictures(folder: Path, drawn: dict[str, bytes]) -> None:
+    from ragstream_core.platform.files import replace_bytes
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in drawn.items():
+            replace_bytes(folder / f"{name.replace(' ', '-')}.png", data)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror or error}") from None

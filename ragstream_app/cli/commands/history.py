@@ -1,0 +1,350 @@
+"""`ragstream history append`, `show`, `sessions`, `tag`, `import`, `export`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragstream_app.cli import options
+from ragstream_app.session import emit_json, note, session_of
+from ragstream_core.errors import Refused, UsageError
+
+APPEND_EPILOG = """**Examples**
+
+ragstream history append --session demo --user "Which port?" --assistant "8503." --tag GOLD
+
+ragstream history append --external --answers 4cf016 --assistant-file reply.md
+
+The command exits with 0 only once the turn is on disk."""
+ADOPT_EPILOG = """**Examples**
+
+ragstream history adopt my_project --tag GOLD --days 30
+
+ragstream prompt "What did we decide?" -p my_project --set history.projects=current
+
+The turns stay where they are; a tag `project:NAME` is added, and `--undo` takes it away."""
+EXPORT_EPILOG = """**Examples**
+
+ragstream history export --out conversations.jsonl (comes back equal by `history import`)
+
+ragstream history export --session demo --format md"""
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+OneSession = Annotated[
+    str, typer.Option("--session", metavar="NAME", help="Only this conversation.")
+]
+
+
+def append(
+    ctx: typer.Context,
+    session: options.HistorySession = "",
+    user: options.User = "",
+    assistant: options.Assistant = "",
+    user_file: options.UserFile = None,
+    assistant_file: options.AssistantFile = None,
+    external: options.External = False,
+    answers: options.Answers = "",
+    tags: options.Tags = None,
+    projects: options.HistoryProjects = None,
+    importance: options.Importance = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Keep one turn of a conversation; it is on the disk when the command ends with 0.
+
+    Raises:
+        UsageError: No text, or a value that is not valid.
+        UnknownPrompt: No prompt under that key.
+        Refused: `history.persist` is off.
+        ProjectLocked: Another process kept writing for 5 seconds.
+        OperationFailed: Disk full or failing; the turn is not kept.
+    """
+    from ragstream_core.conversations.journal.records import Turn
+    from ragstream_core.wiring import journal
+    from ragstream_core.wiring.prompt_citations import prompt_session
+
+    if answers and not external:
+        raise UsageError("--answers goes with --external", hint="give both")
+    question, answer = _text("user", user, user_file), _text("assistant", assistant, assistant_file)
+    if "-" in (user, assistant) and user == assistant:
+        raise UsageError("stdin cannot be both sides", hint="give one of them as a file")
+    workspace = session_of(ctx).workspace()
+    session = session or (prompt_session(workspace, answers) if answers else "")
+    turn = Turn(
+        "",
+        session or journal.new_session(workspace),
+        "",
+        question,
+        answer,
+        tags=tuple(tags or ()),
+        projects=tuple(projects or ()),
+        importance=importance,
+    )
+    unknown: list[str] = []
+    if external:
+        entry, unknown = journal.append_external(workspace, turn, answers=answers)
+    else:
+        entry = journal.append_turn(workspace, turn)
+    for line in journal.journal(workspace).warnings:
+        note(line)
+    if unknown:
+        from ragstream_app.output.tables import printable
+
+        note(f"not issued by {answers or 'any prompt'}: {printable(', '.join(unknown))}")
+    found = {"id": entry.record.id, "seq": entry.seq, "session": turn.session_id}
+    if as_json:
+        emit_json({**found, "unknown_citations": unknown})
+        return
+    typer.echo(f"turn {entry.seq} of {turn.session_id} is kept, id {entry.record.id}")
+
+
+def show(
+    ctx: typer.Context,
+    session: OneSession = "",
+    everything: Annotated[
+        bool, typer.Option("--all", metavar="", help="All conversations; default: the newest one.")
+    ] = False,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only turns with this tag.")
+    ] = None,
+    last: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Only the newest N; 0: all of them.")
+    ] = 0,
+    as_json: Json = False,
+) -> None:
+    """Show turns as they were said, with their tags of now."""
+    from ragstream_core.wiring import journal
+
+    workspace = session_of(ctx).workspace()
+    if not everything and not session:
+        known = journal.sessions(workspace)
+        session = known[-1]["session_id"] if known else ""
+    rows = journal.show(workspace, session, tags=tags or (), last=last)
+    if as_json:
+        emit_json({"turns": rows})
+        return
+    for row in rows:
+        _print_turn(row)
+    if not rows:
+        where = f" in {session}" if session else ""
+        note(f"no such turn is kept{where}; next: ragstream history sessions")
+
+
+def summaries(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the summaries of old turns that prompts search, and how many answers cite them.
+
+    One that two answers cite is tagged SILVER by the next `ragstream history embed` and ranks
+    higher; `ragstream history tag ID --remove SILVER` takes that back for good.
+
+    Raises:
+        RagstreamError: The journal or the published selection cannot be read.
+    """
+    from ragstream_core.wiring.history_publishing import summaries as published
+
+    rows = published(session_of(ctx).workspace())
+    if as_json:
+        emit_json({"summaries": rows})
+        return
+    for row in rows:
+        tags = ", ".join(row["tags"])
+        typer.echo(f"{row['id']}  cited by {row['answers']} answers  {tags}".rstrip())
+        typer.echo(f"  {row['title']}")
+    if not rows:
+        note("no summary is published; history.summaries rolls old turns up")
+
+
+def sessions(ctx: typer.Context, as_json: Json = False) -> None:
+    """List the conversations, the newest last."""
+    from ragstream_core.wiring import journal
+
+    rows = journal.sessions(session_of(ctx).workspace())
+    if as_json:
+        emit_json({"sessions": rows})
+        return
+    for row in rows:
+        tags = ", ".join(f"{count} {tag}" for tag, count in sorted(row["tags"].items()))
+        typer.echo(
+            f"{row['session_id']:<24} {row['turns']:>5} turns  "
+            f"{row['first'][:16]} to {row['last'][:16]}  {tags}".rstrip()
+        )
+
+
+def tag(
+    ctx: typer.Context,
+    turn: Annotated[str, typer.Argument(metavar="TURN", help="Its number or its id.")],
+    add: Annotated[
+        list[str] | None, typer.Option("--add", metavar="TAG", help="Add this tag; repeatable.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="TAG", help="Remove it; repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Add or remove tags of a turn; the next prompt obeys. The turn itself is not rewritten.
+
+    Raises:
+        UsageError: No such turn, or no tag.
+        Refused: `history.persist` is off.
+    """
+    from ragstream_core.wiring import journal
+
+    workspace = session_of(ctx).workspace()
+    entry, now = journal.tag(workspace, turn, add=add or (), remove=remove or ())
+    if as_json:
+        emit_json({"id": entry.record.id, "seq": entry.seq, "turn": turn, "tags": list(now)})
+        return
+    typer.echo(f"turn {turn}: {', '.join(now) or 'no tags'}")
+
+
+def adopt(
+    ctx: typer.Context,
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project to label with.")],
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only turns with this tag.")
+    ] = None,
+    days: Annotated[
+        float,
+        typer.Option(metavar="N", min=0, max=36_500, help="Only turns of the last N days; 0: all."),
+    ] = 0.0,
+    session: OneSession = "",
+    undo: Annotated[
+        bool, typer.Option("--undo", metavar="", help="Take the label away again.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only show which turns these are.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring turns of any conversation into a project, e.g. all GOLD ones of the last month.
+
+    Raises:
+        UnknownProject: There is no such folder.
+        UsageError: Nothing says which turns.
+        Refused: `history.persist` is off.
+    """
+    from ragstream_core.services.history_transfer import adopt as label
+
+    rows = label(
+        session_of(ctx).workspace(), project, tags=tags or (), days=days, session=session,
+        undo=undo, dry_run=dry_run,
+    )  # fmt: skip
+    if as_json:
+        emit_json({"project": project, "turns": rows})
+        return
+    for row in rows:
+        _print_turn(row)
+    what = "would change" if dry_run else "no longer belong to" if undo else "belong to"
+    typer.echo(f"{len(rows)} turns {what} {project}")
+
+
+def import_(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSONL; - reads stdin.")],
+    session: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The conversation of rows that name none; default: new."),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Add turns from an export, or from rows with user, assistant, timestamp, session, tags.
+
+    What already exists is skipped, so the same file can be imported twice.
+
+    Raises:
+        UsageError: A line cannot be read; nothing was written.
+        IntegrityError: A row is not what was exported; nothing was written.
+        Refused: `history.persist` is off.
+    """
+    from ragstream_core.services.history_transfer import import_jsonl, read_lines
+
+    lines = _text("file", file, None).split("\n") if file == "-" else read_lines(Path(file))
+    done = import_jsonl(session_of(ctx).workspace(), lines, session=session)
+    if as_json:
+        emit_json({"added": done.added, "skipped": done.skipped, "sessions": list(done.sessions)})
+        return
+    typer.echo(
+        f"{done.added} records added to {len(done.sessions)} conversations, "
+        f"{done.skipped} existed already"
+    )
+    if done.added:
+        note("next: ragstream history embed")
+
+
+def export(
+    ctx: typer.Context,
+    session: OneSession = "",
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="jsonl, or md for people.")
+    ] = "jsonl",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a file; default: stdout.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write conversations out, verbatim; cleared turns are not in it.
+
+    Raises:
+        UsageError: No such form, or --json without a file.
+        Refused: The file already exists.
+    """
+    from ragstream_core.platform.files import replace_text
+    from ragstream_core.services import history_transfer
+
+    if form not in ("jsonl", "md") or (as_json and out is None):
+        raise UsageError("the form is jsonl or md, and --json goes with --out")
+    if out is not None and out.exists() and not force:
+        raise Refused(f"{out} already exists", hint="--force, or another name")
+    workspace = session_of(ctx).workspace()
+    if form == "md":
+        text, count = history_transfer.export_markdown(workspace, session), 0
+    else:
+        lines = list(history_transfer.export_jsonl(workspace, session))
+        text, count = "".join(lines), len(lines)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    replace_text(out, text)
+    if as_json:
+        emit_json({"path": str(out), "records": count, "bytes": len(text.encode("utf-8"))})
+        return
+    typer.echo(f"{out}: {len(text.encode('utf-8')):,} bytes; `history clear` cannot reach it")
+
+
+def _text(side: str, text: str, file: Path | None) -> str:
+    """Return what one side said, from an option, stdin or a file; one last newline is dropped.
+
+    Raises:
+        UsageError: Both were given, or the file cannot be read.
+    """
+    if text and file is not None:
+        raise UsageError(f"--{side} and --{side}-file exclude each other")
+    if text != "-" and file is None:
+        return text
+    try:
+        said = file.read_bytes() if file is not None else sys.stdin.buffer.read()
+        words = said.decode("utf-8")  # nothing is translated: what was said stays as it is
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file or 'stdin'} cannot be read: {error}") from None
+    return words.removesuffix("\n").removesuffix("\r")
+
+
+def _print_turn(row: Mapping[str, Any]) -> None:
+    from ragstream_app.output.tables import printable
+
+    tags = " ".join(row["tags"])
+    status = "" if row["status"] == "complete" else f"  ({row['status']})"
+    status += f"  Origin: {row['origin']}" if row["origin"] else ""
+    status += f" from turn {row['origin_turn']}" if row["origin_turn"] else ""
+    typer.echo(f"#{row['seq']}  {row['session_id']}  {row['timestamp'][:19]}  {tags}{status}")
+    sides = zip(row["speakers"], (row["user_text"], row["assistant_text"]), strict=True)
+    for name, text in sides:
+        if text:
+            typer.echo(f"  {printable(name)}:")
+            for line in text.split("\n"):
+                typer.echo(f"    {printable(line)}")

@@ -1,0 +1,324 @@
+"""`ragstream index`: generations, check, gc, diff, export.
+
+`ragstream index import-pkl`: documents from the NumPy pickles of older programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragstream_app.session import emit_json, note, session_of
+from ragstream_core.errors import UnknownProject
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+IMPORT_EPILOG = """**Examples**
+
+ragstream index import-pkl history_store.pkl -p old_notes
+
+ragstream ingest old_notes (embeds the texts with this project's model)"""
+
+
+def import_pkl(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A pickle with texts.")],
+    project: Annotated[
+        str, typer.Option("--project", "-p", metavar="PROJECT", help="Where the documents go.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")
+    ] = False,
+) -> None:
+    """Write the texts of a NumPy pickle as documents of a project.
+
+    A pickle can run programs when it is opened. This one is read by a limited process that knows
+    arrays, texts and containers and refuses everything else; nothing in it is ever executed.
+
+    Raises:
+        UsageError: The file cannot be read, or a document of that name holds another text.
+        PickleRefused: The pickle is refused; nothing was written.
+    """
+    from ragstream_core.ingestion.pickle_import import import_pickle
+    from ragstream_core.wiring import projects
+
+    data_dir = session_of(ctx).workspace().data_dir
+    found = import_pickle(file, data_dir / "doc_raw" / projects.checked(project))
+    if as_json:
+        emit_json({"project": project, **found._asdict()})
+        return
+    typer.echo(
+        f"{project}: {len(found.written)} documents written, {len(found.unchanged)} unchanged, "
+        f"{found.empty} without text, {found.vectors} vectors not imported"
+    )
+    if found.written:
+        note(f"next: ragstream ingest {project}")
+
+
+REFUSED = 3
+SHOWN = 20
+CHECK_EPILOG = """**Examples**
+
+ragstream index check (structure of every index, seconds)
+
+ragstream index check handbook --read-data 1/1 (every text, every vector)
+
+ragstream index check --read-data 3/7 (a seventh a day)
+
+ragstream index check handbook --suspicious (passages that try to command a model)"""
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A project with an index.")]
+Projects = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PROJECT]...", help="Projects with an index; none: all of them."),
+]
+
+
+def generations(ctx: typer.Context, projects: Projects = None, as_json: Json = False) -> None:
+    """List the generations that prompts can be made from again, and what keeps each.
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+    """
+    from ragstream_core.services import verify
+
+    workspace = session_of(ctx).workspace()
+    found = {name: verify.generations(workspace, name) for name in _wanted(workspace, projects)}
+    if as_json:
+        emit_json(found)
+        return
+    for name, rows in found.items():
+        typer.echo(name)
+        for row in rows:
+            names = ", ".join(w if " " in w or w == "newest" else w[:12] for w in row["kept_by"])
+            names = names or "none; removed by the next gc"
+            typer.echo(
+                f"  {row['n']:>5}  {row['created']}  {row['digest'][:12]}  "
+                f"{row['files']:>6,} files  {row['chunks']:>8,} chunks  {names}"
+            )
+
+
+def check(
+    ctx: typer.Context,
+    projects: Projects = None,
+    read_data: Annotated[
+        str,
+        typer.Option(
+            metavar="N/T", help="Also read texts and vectors: the n-th of t parts, 1/1 for all."
+        ),
+    ] = "",
+    suspicious: Annotated[
+        bool,
+        typer.Option(
+            "--suspicious",
+            metavar="",
+            help="Also count passages that look like commands to a model.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check indexes and conversations; make derived files again and name what else to run.
+
+    Without an option: structure, ids, digests, counts and the vectors of the newest generation.
+    With one: every text is hashed, every vector compared with its crc and searched for.
+
+    Raises:
+        UsageError: N/T is no part.
+        Exit: With 3, where something is wrong.
+    """
+    from ragstream_core.index.verify import parse_part
+    from ragstream_core.services import history_verify, verify
+
+    part = parse_part(read_data) if read_data else None
+    workspace = session_of(ctx).workspace()
+    results = [verify.check(workspace, name, part=part) for name in _wanted(workspace, projects)]
+    if suspicious:
+        from ragstream_core.services.verify import suspicious_passages
+
+        for result in (r for r in results if r["generation"] and not r["findings"]):
+            found = suspicious_passages(workspace, result["project"])
+            result["suspicious"] = found.to_json()
+    if not projects and history_verify.is_there(workspace):
+        results.append(history_verify.check(workspace, part=part))
+    if as_json:
+        emit_json(results)
+    else:
+        for result in results:
+            _print_check(result)
+    if any(result["findings"] for result in results):
+        raise typer.Exit(REFUSED)
+
+
+def gc(
+    ctx: typer.Context,
+    projects: Projects = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop generations that nobody needs, and compact what is left.
+
+    The newest generations (ingestion.retain_generations) and those of kept prompts stay.
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+        ProjectLocked: Another process writes the project.
+    """
+    from ragstream_core.services import verify
+
+    workspace = session_of(ctx).workspace()
+    wanted = _wanted(workspace, projects)
+    results = [verify.gc(workspace, name, dry_run=dry_run) for name in wanted]
+    if as_json:
+        emit_json(results)
+        return
+    for result in results:
+        numbers = result["generations"]
+        which = f"generations {numbers[0]} to {numbers[-1]}" if numbers else "no generation"
+        verb = "would free about" if dry_run else "freed"
+        typer.echo(
+            f"{result['project']}: {which} ({len(numbers)}), {result['chunks']:,} chunk rows, "
+            f"{result['texts']:,} texts, {result['vectors']:,} vectors; "
+            f"{verb} {size(result['bytes'])}"
+        )
+
+
+def diff(
+    ctx: typer.Context,
+    project: Project,
+    before: Annotated[int, typer.Argument(metavar="N", help="The earlier generation.")],
+    after: Annotated[int, typer.Argument(metavar="M", help="The later one.")],
+    as_json: Json = False,
+) -> None:
+    """Show which files and how many chunks differ between two generations.
+
+    Raises:
+        GenerationGone: One of them is not kept.
+    """
+    from ragstream_core.services import verify
+
+    found = verify.diff(session_of(ctx).workspace(), project, before=before, after=after)
+    if as_json:
+        emit_json(asdict(found))
+        return
+    from ragstream_app.output.tables import printable
+
+    for sign, paths in (("+", found.added), ("~", found.changed), ("-", found.removed)):
+        for path in paths[:SHOWN]:
+            typer.echo(f"{sign} {printable(path)}")
+        if len(paths) > SHOWN:
+            typer.echo(f"{sign} … and {len(paths) - SHOWN} more")
+    typer.echo(
+        f"{project} {before} → {after}: {len(found.added)} files added, {len(found.changed)} "
+        f"changed, {len(found.removed)} removed; {found.chunks_added:,} chunks added, "
+        f"{found.chunks_removed:,} removed, {found.chunks_kept:,} kept; "
+        f"{found.texts_added:,} new texts"
+    )
+
+
+def export(
+    ctx: typer.Context,
+    project: Project,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to; default: PROJECT.arrow.")
+    ] = None,
+    generation: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Which generation; 0: the newest.")
+    ] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write one generation as one Arrow file: ids, places, texts, vectors, term arrays.
+
+    The same generation gives the same bytes. The file holds the texts of your documents.
+
+    Raises:
+        GenerationGone: That generation is not kept, or holds no chunk.
+        Refused: The file already exists.
+        OperationFailed: Disk full, permission denied; a file that was there stays.
+    """
+    from ragstream_core.services import inspect_index
+
+    done = inspect_index.export(
+        session_of(ctx).workspace(),
+        project,
+        out or Path(f"{project}.arrow"),
+        generation=generation,
+        force=force,
+    )
+    if as_json:
+        emit_json(done)
+        return
+    typer.echo(
+        f"{done['path']}: {done['rows']:,} chunks of generation {done['generation']}, "
+        f"{size(done['bytes'])}; `ragstream forget` cannot reach it"
+    )
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for people."""
+    power = min((max(count, 1).bit_length() - 1) // 10, 3)
+    if power == 0:
+        return f"{count:,} bytes"
+    return f"{count / 1024**power:,.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"
+
+
+def _print_check(result: dict[str, Any]) -> None:
+    from ragstream_app.output.tables import collection_text, printable
+    from ragstream_core.conversations.journal.records import HISTORY
+
+    history = result["project"] == HISTORY
+    name = "conversations" if history else result["project"]
+    for path in result["healed"]:
+        note(f"{name}: {path} was not what the catalog says and was made again")
+    if result.get("finished"):
+        note(f"{name}: an interrupted clearing is now finished")
+    if not result["findings"]:
+        none = "the journal is sound, nothing is embedded" if history else "no index"
+        what = f"generation {result['generation']} is sound" if result["generation"] else none
+        typer.echo(f"{name}: {what}")
+        if standing := collection_text(result.get("collection", {})):
+            typer.echo(f"{name}: {standing}")
+    if "suspicious" in result:
+        _print_suspicious(name, result["suspicious"])
+    for finding in result["findings"]:
+        typer.echo(f"{name}: {finding['check']}: {printable(finding['message'])}")
+    for command in dict.fromkeys(finding["run"] for finding in result["findings"]):
+        note(f"  next: {command}")
+
+
+def _print_suspicious(name: str, found: dict[str, Any]) -> None:
+    """Print what looks like commands to a model; it is quoted in prompts all the same."""
+    from ragstream_app.output.tables import printable
+
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in found["kinds"].items())
+    typer.echo(
+        f"{name}: {found['suspicious']:,} of {found['texts']:,} passages look suspicious"
+        + (f" ({kinds})" if kinds else "")
+    )
+    for place in found["places"][:SHOWN]:
+        typer.echo(f"  {printable(place['place'])}: {', '.join(place['kinds'])}")
+
+
+def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
+    from ragstream_core.services.disk_usage import indexed_projects
+
+    known = indexed_projects(workspace)
+    wanted = list(dict.fromkeys(projects or known))
+    for name in wanted:
+        if name not in known:
+            workspace.doc_dir(name)  # an unknown name is named as such
+    if not wanted:
+        raise UnknownProject(
+            f"there is no index under {workspace.config.index_dir}", hint="ragstream ingest"
+        )
+    return wanted

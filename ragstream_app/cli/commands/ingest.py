@@ -1,0 +1,219 @@
+"""`ragstream ingest` and `ragstream status`: light commands, nothing heavy until it is needed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragstream_app.session import (
+    Session,
+    describe,
+    emit_json,
+    exit_code,
+    is_recorded,
+    note,
+    session_of,
+    show,
+)
+from ragstream_core.errors import RagstreamError, UnknownProject, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.wiring.workspace import Workspace
+
+INGEST_EPILOG = """**Examples**
+
+ragstream ingest (all projects: the folders below data/doc_raw)
+
+ragstream ingest handbook --json
+
+ragstream ingest handbook --rebuild (after a change of the embedding model)"""
+LAST_PROMPTS = 5
+REFUSED = 3
+
+Projects = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PROJECT]...", help="Folders below doc_raw; none: all of them."),
+]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+
+
+def ingest(
+    ctx: typer.Context,
+    projects: Projects = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", metavar="", help="Hash every file and check every vector.")
+    ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", metavar="", help="Start a new index; after a new model or damage."
+        ),
+    ] = False,
+    no_record: Annotated[
+        bool, typer.Option("--no-record", metavar="", help="Leave no Dagster run behind.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring the index of projects up to date with their folders.
+
+    Only what changed is read and only new texts are embedded. A file that cannot be read is
+    skipped with its reason and never stops the others; nor does one project the next.
+
+    Raises:
+        RagstreamError: The only project failed.
+        Exit: One of several failed, or the quality gate refused; the code is the worst.
+    """
+    if verify and rebuild:
+        raise UsageError("--verify and --rebuild exclude each other", hint="give one of them")
+    workspace = session_of(ctx).workspace()
+    how = _How(workspace, verify=verify, rebuild=rebuild, record=not no_record)
+    wanted = _wanted(workspace, projects)
+    results, worst = _ingest_each(how, wanted, as_json=as_json)
+    if as_json:
+        emit_json(results if len(wanted) > 1 else results[0])
+    elif not worst:
+        note(f'next: ragstream prompt "your question" -p {wanted[0]}')
+    if worst:
+        raise typer.Exit(worst)
+
+
+def status(
+    ctx: typer.Context,
+    projects: Projects = None,
+    skipped: Annotated[
+        bool,
+        typer.Option("--skipped", metavar="", help="List the files that are left out, and why."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what is indexed, what an ingest would do, and the last prompts; writes nothing."""
+    session: Session = session_of(ctx)
+    workspace = session.workspace()
+    rows = [workspace.status(project) for project in _wanted(workspace, projects)]
+    prompts = _last_prompts(workspace.data_dir / "prompts")
+    if as_json:
+        emit_json(
+            {
+                "data_dir": str(workspace.data_dir),
+                "projects": rows,
+                "prompts": prompts,
+                "not_projects": [list(row) for row in workspace.unfit_folders()],
+            }
+        )
+        return
+    from ragstream_app.output.tables import print_skipped, print_status
+
+    print_status(rows, prompts)
+    if skipped:
+        print_skipped(rows)
+
+
+class _How:
+    """How this call ingests one project."""
+
+    def __init__(self, workspace: Workspace, *, verify: bool, rebuild: bool, record: bool) -> None:
+        self.workspace = workspace
+        self.verify = verify
+        self.rebuild = rebuild
+        self.record = is_recorded(workspace, wanted=record)
+
+    def ingest(self, project: str) -> tuple[IngestionStats, str]:
+        """Return the statistics and the Dagster run, empty where there was nothing to record."""
+        if not self.verify and not self.rebuild:
+            unchanged = self.workspace.unchanged(project)
+            if unchanged is not None:
+                return unchanged, ""
+        from ragstream_app.output.progress import ingest_progress
+
+        with ingest_progress(project) as progress:
+            if not self.record:
+                stats = self.workspace.ingest(
+                    project, verify=self.verify, rebuild=self.rebuild, progress=progress
+                )
+                return stats, ""
+            from ragstream_assets.recorder.recorder import record_ingest
+
+            return record_ingest(
+                self.workspace,
+                project,
+                verify=self.verify,
+                rebuild=self.rebuild,
+                progress=progress,
+            )
+
+
+def _ingest_each(
+    how: _How, wanted: list[str], *, as_json: bool
+) -> tuple[list[dict[str, Any]], int]:
+    """Ingest one project after the other; return what to say of each, and the worst exit code."""
+    results: list[dict[str, Any]] = []
+    worst = 0
+    for project in wanted:
+        try:
+            stats, run_id = how.ingest(project)
+        except (RagstreamError, OSError) as error:
+            if len(wanted) == 1:
+                raise
+            worst = max(worst, exit_code(error))
+            results.append({"project": project, "error": describe(error)})
+            if not as_json:
+                note(f"{project}:")
+                show(error)
+            continue
+        if stats.refused:
+            worst = max(worst, REFUSED)
+        results.append({**stats.to_json(), "run_id": run_id})
+        if not as_json:
+            _print(stats, run_id)
+    return results, worst
+
+
+def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
+    wanted = list(dict.fromkeys(projects or workspace.projects()))
+    if not wanted:
+        folder = workspace.data_dir / "doc_raw"
+        raise UnknownProject(
+            "; ".join([f"there is no project under {folder}", *unfit_lines(workspace)]),
+            hint=f"put documents into {folder}/PROJECT/, or name another root with --data DIR",
+        )
+    if not projects:
+        for line in unfit_lines(workspace):
+            note(line)
+    return wanted
+
+
+def unfit_lines(workspace: Workspace) -> list[str]:
+    """Return a line for each folder that cannot be a project, for people."""
+    rows = workspace.unfit_folders()
+    return [f"no project: {name!r}: {reason}" for name, reason in rows]
+
+
+def _print(stats: IngestionStats, run_id: str) -> None:
+    if not (stats.committed or stats.skipped_reasons or stats.warnings or stats.refused):
+        counts = f"{stats.files['unchanged']} files, {stats.chunks.get('live', 0)} chunks"
+        others = ((kind, stats.files.get(kind, 0)) for kind in ("touched", "skipped"))
+        also = "".join(f", {count} {kind}" for kind, count in others if count)
+        typer.echo(
+            f"{stats.project}: nothing to do ({counts}{also}; generation {stats.generation}, "
+            f"{stats.seconds:.2f} s)"
+        )
+        return
+    from ragstream_app.output.tables import print_ingest
+
+    print_ingest(stats, run_id)
+
+
+def _last_prompts(folder: Path) -> list[dict[str, str]]:
+    """Return key and time of the newest kept prompts, from their folders alone."""
+    records = [(path.stat().st_mtime, path.parent.name) for path in folder.glob("*/record.json")]
+    newest = sorted(records, reverse=True)[:LAST_PROMPTS]
+    return [{"prompt_key": key, "when": _local_time(at)} for at, key in newest]
+
+
+def _local_time(at: float) -> str:
+    return dt.datetime.fromtimestamp(at).astimezone().isoformat("T", "seconds")

@@ -1,0 +1,200 @@
+"""`ragstream rerun`: a stage of a kept prompt again, and all that come after it.
+
+`ragstream prompt` and `ragstream search`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from ragstream_app.cli import options
+from ragstream_app.cli.commands.explain import Key
+from ragstream_app.output.delivery import Target, deliver
+from ragstream_app.output.stages import changed_files, read_text, setting_values
+from ragstream_app.output.tables import KEY_DIGITS
+from ragstream_app.prompt_runner import announced, ask, outcome_of, settle
+from ragstream_app.session import emit_json, is_recorded, note, session_of
+from ragstream_core.errors import Refused, UsageError
+
+PROMPT_EPILOG = """**Examples**
+
+ragstream prompt "How do I lock the prompt to one file?" -p handbook
+
+ragstream prompt "What does this say?" -p handbook --file citations.md --lock
+
+git diff | ragstream prompt - -p handbook --set retrieval.top_k=20 --json
+
+ragstream prompt "How do I lock the prompt to one file?" -p handbook --copy
+
+The Super-Prompt goes to stdout, everything else to stderr: pipe it where you like."""
+
+
+def prompt(
+    ctx: typer.Context,
+    text: options.Text,
+    projects: options.Projects = None,
+    files: options.Files = None,
+    diffs: options.Diffs = None,
+    lock: options.Lock = False,
+    off: options.Off = None,
+    without: options.Without = None,
+    task: options.Task = "",
+    through: options.Through = "prompt_builder",
+    as_of: options.AsOf = 0,
+    stale: options.Stale = "warn",
+    session: options.Session = "",
+    model_target: options.ModelTarget = "",
+    assignments: options.Assignments = None,
+    out: options.Out = None,
+    copy: options.Copy = False,
+    force: options.Force = False,
+    fresh: options.Fresh = False,
+    no_record: options.NoRecord = False,
+    no_persist: options.NoPersist = False,
+    as_json: options.Json = False,
+) -> None:
+    """Turn a question into a Super-Prompt: evidence, files and rules, cited and within a budget.
+
+    Raises:
+        RagstreamError: A wrong request, or a stage that refused or failed; nothing is kept then.
+    """
+    target = Target(out, copy, force, as_json)
+    target.check()
+    from ragstream_core.prompts.chain import last_op
+    from ragstream_core.prompts.inputs import PromptRequest
+
+    settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
+    settings |= {"prompt.model_target": model_target} if model_target else {}
+    request = PromptRequest(
+        text=read_text(text),
+        projects=tuple(dict.fromkeys(projects or [])),
+        files=tuple(files or []),
+        diffs=tuple(diffs or []),
+        off=(*(off or []), *(without or [])),
+        lock=lock,
+        settings=settings,
+        task=task,
+        as_of=as_of,
+        session=session,
+    )
+    op = last_op(through)
+    workspace = session_of(ctx).workspace()
+    changed = [] if stale == "ok" or as_of else changed_files(workspace, request.projects)
+    if changed and stale == "refuse":
+        raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    expected = announced(workspace, request)
+    recorded = is_recorded(workspace, wanted=not no_record)
+    outcome = ask(workspace, request, op, record=recorded, fresh=fresh)
+    outcome = replace(outcome, expected=expected)
+    outcome.warnings[:0] = changed
+    if without:
+        from ragstream_core.services.what_if import compared_with
+
+        compared = compared_with(workspace, outcome.prompt, tuple(without))
+        outcome = replace(outcome, compared=compared)
+    deliver(outcome, target)
+    settle(outcome, note)
+
+
+def search(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
+    projects: options.Projects = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many chunks.")] = 10,
+    context: options.AsContext = False,
+    separator: options.Separator = "\\n\\n",
+    task: options.Task = "",
+    assignments: options.Assignments = None,
+    as_json: options.Json = False,
+) -> None:
+    """Rank the chunks of projects for a text, without a prompt around it.
+
+    With --context the chain's reranker puts them in order, and their texts are printed as one:
+    within `retrieval.max_context_chars` and `max_context_tokens`, less `token_overhead`.
+
+    Raises:
+        UsageError: Nothing to look for, or nowhere to look.
+    """
+    if not any(c.isalnum() for c in text):
+        raise UsageError("the search text is empty", hint='ragstream search "…" -p PROJECT')
+    if not projects:
+        raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
+    workspace = session_of(ctx).workspace(task=task, explicit=setting_values(assignments))
+    if context:
+        from ragstream_app.output.inspect import print_context
+
+        print_context(workspace, text, projects, separator=separator, task=task, as_json=as_json)
+        return
+    rows = workspace.search(text, list(dict.fromkeys(projects)), k=k)
+    if as_json:
+        emit_json(rows)
+        return
+    from ragstream_app.output.tables import print_search
+
+    print_search(rows, workspace.config.settings.retrieval.min_score)
+
+
+RERUN_EPILOG = """**Examples**
+
+ragstream rerun 0a1b2c a3 --set gate.theta=0.3
+
+ragstream rerun 0a1b2c reranked --set rerank.backend=none --json
+
+What comes before the stage is as it was then; the documents are those the prompt was made from."""
+
+
+def rerun(
+    ctx: typer.Context,
+    key: Key,
+    stage: Annotated[
+        str,
+        typer.Argument(
+            metavar="STAGE",
+            help="Where to begin: preprocessed, a2, retrieval, reranked, a3, a4, a5, or an op.",
+        ),
+    ],
+    assignments: options.Assignments = None,
+    out: options.Out = None,
+    copy: options.Copy = False,
+    force: options.Force = False,
+    no_record: options.NoRecord = False,
+    as_json: options.Json = False,
+) -> None:
+    """Run a kept prompt again from a stage on, with other settings; the first one stays.
+
+    Raises:
+        UnknownPrompt: No such prompt.
+        RagstreamError: An input is no longer there, or a stage refused or failed.
+    """
+    target = Target(out, copy, force, as_json)
+    target.check()
+    from ragstream_assets.recorder.resuming import first_op, resume
+
+    workspace, settings = session_of(ctx).workspace(), setting_values(assignments)
+    recorded = is_recorded(workspace, wanted=not no_record)
+    then = workspace.store.record(key)
+    done = resume(workspace, key, stage, settings=settings, record=recorded)
+    outcome = outcome_of(done)
+    if settings and done.record and done.record.output_sha256 == then.output_sha256:
+        outcome.warnings.append(_same(then.prompt_key, first_op(stage), settings))
+    deliver(outcome, target)
+    settle(outcome, note)
+
+
+def _same(key: str, op: str, settings: Mapping[str, str]) -> str:
+    """Say that settings made no difference, and where they are read if that is before the op."""
+    from ragstream_assets.recorder.chain_run import readers
+    from ragstream_core.prompts.chain import OPS
+
+    late = {name: readers(name) for name in sorted(settings)}
+    told = [
+        f"{name} is read at {ops[0]}: ragstream rerun {key[:KEY_DIGITS]} {ops[0]}"
+        for name, ops in late.items()
+        if OPS.index(ops[-1]) < OPS.index(op)
+    ]
+    same = f"word for word the Super-Prompt of {key[:KEY_DIGITS]}"
+    return "; ".join([same, *told])

@@ -1,0 +1,228 @@
+"""`ragstream up`: Dagster's web server, its daemon and the page, started and stopped together.
+
+`ragstream password`: what visitors of a page that others may reach must know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragstream_app.server.processes import HOST, is_free
+from ragstream_app.session import note, session_of
+from ragstream_core.errors import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import FrameType
+
+    from ragstream_app.server.access import Door
+    from ragstream_app.server.processes import Server
+    from ragstream_app.server.supervisor import Supervisor
+    from ragstream_core.config import AppConfig
+
+
+def password(ctx: typer.Context) -> None:
+    """Set the password of the page, for the case that other machines may reach it.
+
+    It is asked for, never given as a word of the command; from a pipe, the first line is taken.
+    Only a hash of it is kept, in the data root. `page.allow_remote` says how to open the page.
+
+    Raises:
+        Refused: It is too short, or the two inputs differ.
+        OSError: The data root cannot be written.
+    """
+    from ragstream_app.server.access import make_password, password_file, write_password
+    from ragstream_core.platform.files import make_private_dir
+
+    path = password_file(session_of(ctx).workspace().config)
+    kept = make_password(_asked())
+    make_private_dir(path.parent)
+    write_password(path, kept)
+    note(f"kept in {path}; a running page uses it after a restart")
+
+
+def _asked() -> str:
+    """Return the password that somebody types twice, or a pipe's first line.
+
+    Raises:
+        Refused: The two inputs differ.
+    """
+    import sys
+    from getpass import getpass
+
+    from ragstream_core.errors import Refused
+
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    first = getpass("Password: ")
+    if getpass("Again: ") != first:
+        raise Refused("the two inputs differ", hint="ragstream password")
+    return first
+
+
+WORKSPACE = """# how Dagster finds RAGstream's definitions; the repository holds the same file
+load_from:
+  - python_module:
+      module_name: ragstream_assets.definitions
+      location_name: ragstream
+"""
+
+
+def up(
+    ctx: typer.Context,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only", metavar="", help="Dagster's pages cannot launch or change anything."
+        ),
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="N", min=1, max=65535, help="Dagster's port; default 3000."),
+    ] = None,
+    page_port: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=65535, help="The page's port; default 8503."),
+    ] = None,
+    no_page: Annotated[
+        bool, typer.Option("--no-page", metavar="", help="Start Dagster only.")
+    ] = False,
+) -> None:
+    """Start Dagster and the page on this machine; Ctrl-C stops them together.
+
+    A server that dies is started again.
+
+    Raises:
+        Refused: A port is in use, or the page would be open to the network without protection.
+        OperationFailed: One of them did not start, or does not stay.
+        UnknownSetting: The page's address is none.
+    """
+    from ragstream_app.server.access import door_of
+
+    session = session_of(ctx)
+    given = {"dagster.port": port, "page.port": page_port}
+    explicit: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    config = session.workspace(explicit=explicit).config
+    door = None if no_page else door_of(config)
+    _require_free(config, door)
+    servers = [*([_page(door)] if door else []), *_dagster(config, read_only=read_only)]
+    environment = _environment(config, session.config)
+    with _signals_stop(), _running(servers, environment, config) as supervisor:
+        _announce(supervisor, config)
+        supervisor.watch()
+
+
+def _require_free(config: AppConfig, door: Door | None) -> None:
+    wanted = [("--port", HOST, config.settings.dagster.port)]
+    if door is not None:
+        wanted.append(("--page-port", door.address, door.port))
+    if len({port for _, _, port in wanted}) < len(wanted):
+        raise Refused("Dagster and the page cannot share a port", hint="--port N --page-port M")
+    for option, address, port in wanted:
+        if not is_free(port, address):
+            raise Refused(
+                f"port {port} is in use",
+                hint="is `ragstream up` running already? otherwise: "
+                f"ragstream up {option} {port + 1}",
+            )
+
+
+def _dagster(config: AppConfig, *, read_only: bool) -> list[Server]:
+    from ragstream_app.server.processes import Server
+    from ragstream_assets.instance import dagster_home
+    from ragstream_core.platform.files import replace_text
+
+    replace_text(dagster_home(config.data_dir) / "workspace.yaml", WORKSPACE, durable=False)
+    flags = ["--read-only"] if read_only else []
+    web = [sys.executable, "-m", "ragstream_assets.servers.web", *flags]
+    daemon = [sys.executable, "-m", "ragstream_assets.servers.daemon"]
+    url = f"http://{HOST}:{config.settings.dagster.port}"
+    return [Server("Dagster", web, url, f"{url}/server_info"), Server("Dagster daemon", daemon)]
+
+
+def _page(door: Door) -> Server:
+    from ragstream_app.server.processes import Server
+
+    command = [sys.executable, "-m", "ragstream_app.server.page"]
+    return Server("page", command, door.url, f"{door.url}/_stcore/health")
+
+
+def _environment(config: AppConfig, config_file: Path | None) -> dict[str, str]:
+    """Return the servers' environment: they read the same settings, the ports of this call too."""
+    from ragstream_core.config import child_environment
+
+    environment = child_environment(config)
+    environment["RAGSTREAM_DAGSTER__PORT"] = str(config.settings.dagster.port)
+    environment["RAGSTREAM_PAGE__PORT"] = str(config.settings.page.port)
+    if config_file is not None:
+        environment["RAGSTREAM_CONFIG"] = str(config_file.absolute())
+    return environment
+
+
+@contextlib.contextmanager
+def _running(
+    servers: list[Server], environment: dict[str, str], config: AppConfig
+) -> Iterator[Supervisor]:
+    """Start the servers, and stop all of them whatever happens afterwards."""
+    from ragstream_app.server.supervisor import Supervisor
+    from ragstream_core.platform.files import make_private_dir
+
+    logs = make_private_dir(config.data_dir / "logs")
+    supervisor = Supervisor(servers, environment, logs, note)
+    note("starting " + ", ".join(server.name for server in servers) + " …")
+    try:
+        supervisor.start()
+        yield supervisor
+    finally:
+        note("stopping …")
+        supervisor.stop()
+
+
+@contextlib.contextmanager
+def _signals_stop() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP stop us as Ctrl-C does: by unwinding."""
+
+    def unwind(number: int, _: FrameType | None) -> None:
+        """Unwind.
+
+        Raises:
+            SystemExit: Always.
+        """
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _announce(supervisor: Supervisor, config: AppConfig) -> None:
+    """Say where each server is as soon as it answers, then what runs by itself."""
+    from ragstream_app.server.supervisor import triggers_at
+
+    for server in supervisor.servers:
+        if server.probe:
+            supervisor.wait_until(server)
+        _line(server.name, server.url or "running")
+    for server in supervisor.servers:
+        if server.name == "Dagster":
+            found = triggers_at(server.url)
+            _line("sensors on", ", ".join(found.sensors))
+            _line("schedules on", ", ".join(found.schedules))
+            _line("switched off", ", ".join(found.off))
+    _line("data root", str(config.data_dir))
+    _line("Ctrl-C", "stops them all; a run in progress is marked as failed and continues next time")
+
+
+def _line(name: str, text: str) -> None:
+    if text:
+        typer.echo(f"{name:<15} {text}")
+        sys.stdout.flush()

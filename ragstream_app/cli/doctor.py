@@ -1,0 +1,331 @@
+"""What `ragstream doctor` looks at; each check says ok, warn or fail and the next step.
+
+Nothing here contacts anything: the provider is shown, ports are tried on loopback only.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import RagstreamError, WeightsMismatch, WeightsMissing
+
+if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
+
+PACKAGES = (
+    "dagster", "dagster-webserver", "streamlit", "onnxruntime", "tokenizers", "numpy",
+    "semantic-text-splitter", "PyStemmer", "pyarrow", "torch", "sentence-transformers",
+)  # fmt: skip
+OLDEST = (3, 11)
+LOW_DISK_BYTES = 2_000_000_000
+DOCTOR_SOURCES = ("model.safetensors", "config.json", "tokenizer.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding.
+
+    Attributes:
+        name: What was looked at.
+        level: ``ok``, ``warn`` (works, could be better) or ``fail`` (something will not work).
+        detail: What was found.
+        next_step: What to do about it; empty where nothing is to be done.
+    """
+
+    name: str
+    level: str
+    detail: str
+    next_step: str = ""
+
+
+def examine(config: AppConfig) -> list[Check]:
+    """Run all checks; one that breaks is a finding itself."""
+    models = (_embedder, _reranker, _gate)
+    looks = (_python, _packages, *models, _data_root, _history, _ports, _provider)
+    return _examined(looks, config)
+
+
+def examine_models(config: AppConfig) -> list[Check]:
+    """Check every file of the models on this machine."""
+    return _examined(
+        (_embedder, _embedder_files, _reranker, _gate, _ranking_files, _token_files), config
+    )
+
+
+def _examined(
+    looks: Iterable[Callable[[AppConfig], Iterator[Check]]], config: AppConfig
+) -> list[Check]:
+    checks: list[Check] = []
+    for look in looks:
+        try:
+            checks += _findings(look, config)
+        except RagstreamError as error:
+            checks.append(Check(look.__name__.strip("_"), "fail", error.message, error.hint))
+        except OSError as error:
+            checks.append(Check(look.__name__.strip("_"), "fail", str(error)))
+    return checks
+
+
+def _findings(look: Callable[[AppConfig], Iterator[Check]], config: AppConfig) -> list[Check]:
+    return list(look(config))
+
+
+def _python(_: AppConfig) -> Iterator[Check]:
+    version = platform.python_version()
+    if sys.version_info[:2] < OLDEST:
+        yield Check("python", "fail", version, "install Python 3.11 or newer")
+    else:
+        yield Check("python", "ok", f"{version} on {platform.machine()}, {os.cpu_count()} cores")
+
+
+def _packages(_: AppConfig) -> Iterator[Check]:
+    versions: list[str] = []
+    missing: list[str] = []
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        yield Check("packages", "fail", f"missing: {', '.join(missing)}", "make demo")
+    else:
+        yield Check("packages", "ok", ", ".join(versions))
+
+
+def _embedder(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.models.embedders import fingerprints, onnx_export, weights
+    from ragstream_core.wiring import models
+
+    settings = config.settings.embeddings
+    if settings.backend == "hashed":
+        step = "unset embeddings.backend: hashed vectors do not capture meaning"
+        yield Check("embedding model", "warn", "hashed: made for tests", step)
+        return
+    if settings.backend == "openai":
+        at = models.endpoint(config)
+        where = at.host if at else "nowhere"
+        detail = f"{settings.model} at {where} (not contacted now; an ingest sends it your texts)"
+        yield Check("embedding model", "ok", detail)
+        return
+    if settings.backend == "fastembed" or not weights.is_default(settings.model):
+        yield _other_embedder(config)
+        return
+    try:
+        folder = weights.find_default(config.data_dir / "models")
+        weights.verify_files(folder, DOCTOR_SOURCES)
+    except (WeightsMissing, WeightsMismatch) as error:
+        yield Check("embedding model", "fail", error.message, error.hint)
+        return
+    verified = f"{settings.model} in {folder}, sha256 verified"
+    if settings.backend != "onnx":
+        from ragstream_core.models.embedders.sentence_transformers import resolve_device
+
+        how = f"by torch on {resolve_device(settings.device)}"
+        yield Check("embedding model", "ok", f"{verified}, {how}")
+        return
+    yield Check("embedding model", "ok", f"{verified}, by onnxruntime on cpu")
+    made = config.data_dir / "models" / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+    if onnx_export.is_intact(made):
+        yield Check("ONNX export", "ok", str(made))
+    elif importlib.util.find_spec("onnx") is None:
+        yield Check(
+            "ONNX export", "fail", "not made yet, and onnx is missing", weights.MISSING_HINT
+        )
+    else:
+        yield Check("ONNX export", "warn", "not made yet; the first ingest makes it (about 13 s)")
+
+
+def _other_embedder(config: AppConfig) -> Check:
+    """Say where another model than the default one lies, what runs it, and where it computes."""
+    from ragstream_core.models.embedders.onnx_model import known_export
+    from ragstream_core.models.embedders.sentence_transformers import resolve_device
+    from ragstream_core.models.embedders.weights import find_model
+    from ragstream_core.wiring.models import models_dir
+
+    settings = config.settings.embeddings
+    if settings.backend == "fastembed":
+        from ragstream_core.models.embedders.fastembed import local_model
+
+        local = local_model(settings.model, models_dir(config))
+        detail = f"{local.name} in {local.folder}, by FastEmbed on cpu"
+        return Check("embedding model", "ok", detail)
+    folder = find_model(settings.model, models_dir(config))
+    how = f"torch on {resolve_device(settings.device)}"
+    if settings.backend == "onnx":
+        export = known_export(settings.model, models_dir(config))
+        how = "onnxruntime on cpu" if not export.refused else f"{how}, since {export.refused}"
+        how += "" if export.made or export.refused else " (exported by the first ingest)"
+    return Check("embedding model", "ok", f"{settings.model} in {folder}, by {how}")
+
+
+def _embedder_files(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.models.embedders import weights
+
+    settings = config.settings.embeddings
+    others = ("hashed", "openai", "fastembed")
+    if settings.backend in others or not weights.is_default(settings.model):
+        return
+    weights.verify_files(weights.find_default(config.data_dir / "models"), weights.SHA256)
+    yield Check("embedding model files", "ok", f"all {len(weights.SHA256)} have their sha256")
+
+
+def _ranking_files(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.models.downloads import pulled, verify_pulled
+    from ragstream_core.models.rerankers.cross_encoder import weights_digest
+    from ragstream_core.wiring.models import gate_name, reranker_name, weights_folder
+
+    roles = {
+        "reranker": reranker_name(config, config.settings.rerank),
+        "gate": gate_name(config, config.settings.gate),
+    }
+    for role, name in roles.items():
+        folder = weights_folder(config, name)
+        if folder is None:
+            continue
+        source, files = pulled(folder), verify_pulled(folder)
+        detail = f"{name}: {weights_digest(folder)[:12]} (nothing to compare it with)"
+        if source is not None:
+            at = f"{source.host} at {source.commit[:12]}"
+            detail = f"{name}: all {files} files have the sha256 that they had at {at}"
+        yield Check(f"{role} files", "ok", detail)
+
+
+def _token_files(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.models.token_counters import TOKEN_FILES, token_folder, verified
+    from ragstream_core.wiring.models import models_dir
+
+    for file in TOKEN_FILES.values():
+        if not (token_folder(models_dir(config)) / file.file_name).exists():
+            continue
+        try:
+            verified(file, models_dir(config))
+        except WeightsMismatch as error:
+            yield Check(f"token file {file.name}", "fail", error.message, error.hint)
+        else:
+            yield Check(f"token file {file.name}", "ok", "its sha256 matches")
+
+
+def _reranker(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.wiring.models import MODEL_FREE, reranker_name
+
+    settings = config.settings.rerank
+    name = reranker_name(config, settings)
+    if name not in MODEL_FREE:
+        yield _weighed(config, "reranker", name, "rerank.backend")
+        return
+    if settings.backend != "auto":
+        yield Check("reranker", "ok", f"{name} (rerank.backend={settings.backend})")
+        return
+    yield Check(
+        "reranker",
+        "warn",
+        f"{name}; the cross-encoder {settings.model} is not on this machine",
+        f"ragstream models pull {settings.model}",
+    )
+
+
+def _gate(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.wiring.models import MODEL_FREE, gate_name, unmeasured_gate
+
+    settings = config.settings.gate
+    name = gate_name(config, settings)
+    if name not in MODEL_FREE:
+        yield _weighed(config, "gate", name, "gate.backend")
+        return
+    told = f"{name} (gate.backend={settings.backend})"
+    if unmeasured_gate(config, settings):
+        why = f"; {settings.model} is here, but no measurement shows that it is better"
+        yield Check("gate", "ok", f"{told}{why}: ragstream eval gate PROJECT")
+        return
+    absent = f"; {settings.model} is not on this machine" if settings.backend == "auto" else ""
+    yield Check("gate", "ok", f"{told}{absent}")
+
+
+def _weighed(config: AppConfig, what: str, name: str, setting: str) -> Check:
+    """Say whether the weights of a chosen model are here, and which they are."""
+    from ragstream_core.wiring.models import models_dir, reranker_weights
+
+    weights = reranker_weights(config, name)
+    if weights:
+        return Check(what, "ok", f"{name}, sha256 {weights[:12]}")
+    place = models_dir(config) / name.replace(":", "/")
+    step = f"put its folder into {place}, or set {setting} to auto"
+    if ":" not in name:  # FlashRank's are no models of a hub
+        step = f"ragstream models pull {name}, or {step}"
+    return Check(what, "fail", f"the weights of {name} are not here", step)
+
+
+def _data_root(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.wiring.projects import unfit
+
+    root = config.data_dir
+    if not root.is_dir():
+        step = f"mkdir -p {root}/doc_raw/PROJECT and put documents there"
+        yield Check("data root", "fail", f"{root} does not exist", step)
+        return
+    if not os.access(root, os.W_OK | os.X_OK):
+        yield Check("data root", "fail", f"{root} is not writable", f"chmod u+wx {root}")
+        return
+    free = shutil.disk_usage(root).free
+    level = "warn" if free < LOW_DISK_BYTES else "ok"
+    step = "free some space; an ingest needs room for new vectors" if level == "warn" else ""
+    yield Check("data root", level, f"{root}, {free / 1e9:.1f} GB free", step)
+    for name, reason in unfit(root):
+        yield Check("projects", "warn", f"{root / 'doc_raw' / name} is not a project", reason)
+    home = root / "dagster_home"
+    recorded = config.settings.dagster.record == "dagster"
+    state = "there" if home.is_dir() else "made by the first recorded run"
+    yield Check("dagster home", "ok", f"{home} ({state if recorded else 'recording is off'})")
+
+
+def _history(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.services.history_embedding import history_status
+    from ragstream_core.wiring.workspace import Workspace
+
+    if not config.settings.history.persist:
+        yield Check("history", "ok", "history.persist is off: nothing of a prompt is kept")
+        return
+    now = history_status(Workspace(config))
+    if not now["records"] and not now["damaged"]:
+        yield Check("history", "ok", "no conversation yet")
+        return
+    detail = f"{now['turns']:,} turns embedded, {now['pending']:,} waiting"
+    if now["damaged"]:
+        yield Check("history", "fail", now["damaged"][0], "ragstream history check")
+    elif now["other_model"]:
+        step = "ragstream history backfill --rebuild"
+        yield Check("history", "warn", f"{detail}; embedded by another model", step)
+    elif now["pending"]:
+        yield Check("history", "warn", detail, "ragstream history embed")
+    else:
+        yield Check("history", "ok", detail)
+
+
+def _ports(config: AppConfig) -> Iterator[Check]:
+    from ragstream_app.server.processes import is_free
+
+    wanted = (("Dagster", "--port", config.settings.dagster.port),
+              ("page", "--page-port", config.settings.page.port))  # fmt: skip
+    for name, option, port in wanted:
+        if is_free(port):
+            yield Check(f"port {port}", "ok", f"free for the {name}")
+        else:
+            step = f"fine if `ragstream up` is running; otherwise: ragstream up {option} N"
+            yield Check(f"port {port}", "warn", f"in use, but the {name} needs it", step)
+
+
+def _provider(config: AppConfig) -> Iterator[Check]:
+    from ragstream_core.models.chat.providers import provider_key
+
+    provider = config.settings.provider
+    found = provider_key(provider.api_key, provider.api_key_file).get_secret_value()
+    key = "with a key" if found else "without a key"
+    yield Check("provider", "ok", f"{provider.model} at {provider.base_url}, {key}; not contacted")

@@ -1,0 +1,256 @@
+"""The command line `ragstream`: the tree of commands and its entry point.
+
+Importing this module loads typer and nothing of the library: each command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragstream_app.cli.commands import (
+    ask,
+    care,
+    chat,
+    evaluate,
+    explain,
+    history,
+    history_care,
+    index,
+    ingest,
+    memory,
+    models,
+    prompt,
+    spec,
+    trace,
+    up,
+    weather,
+)
+from ragstream_app.cli.commands import index as commands_index
+from ragstream_app.cli.commands import inspect as commands_inspect
+from ragstream_app.cli.commands import prompt as commands_prompt
+from ragstream_app.cli.commands import up as commands_up
+from ragstream_app.session import Session, guarded
+
+EPILOG = """**First steps**
+
+ragstream ingest handbook
+
+ragstream prompt "How do I lock the prompt to one file?" -p handbook
+
+ragstream explain KEY
+
+Exit codes: 0 ok, 1 the operation failed, 2 wrong usage, 3 refused."""
+
+WITH_VALUE = ("--data", "--config")
+
+app = typer.Typer(
+    name="ragstream",
+    help="Documents in, cited and replayable Super-Prompts out, as Dagster runs.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+config_app = typer.Typer(help="Show the settings and where they come from.", no_args_is_help=True)
+models_app = typer.Typer(help="See which models there are and check them.", no_args_is_help=True)
+index_app = typer.Typer(help="Look after the indexes.", no_args_is_help=True)
+prompts_app = typer.Typer(help="Look after the recorded prompts.", no_args_is_help=True)
+runs_app = typer.Typer(help="Look after the recorded runs.", no_args_is_help=True)
+history_app = typer.Typer(help="Keep conversations and look after them.", no_args_is_help=True)
+memory_app = typer.Typer(help="Decide what is remembered of what you say.", no_args_is_help=True)
+eval_app = typer.Typer(help="Measure retrieval and the answers to it.", no_args_is_help=True)
+
+
+def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: str = "") -> None:
+    """Register a command; its docstring is its help, without the section for programmers."""
+    text = inspect.cleandoc(command.__doc__ or "").partition("\n\nRaises:")[0]
+    group.command(name, help=text, epilog=epilog or None)(command)
+
+
+_add(app, "ingest", ingest.ingest, ingest.INGEST_EPILOG)
+_add(app, "status", ingest.status)
+_add(app, "prompt", prompt.prompt, prompt.PROMPT_EPILOG)
+_add(app, "ask", ask.ask, ask.ASK_EPILOG)
+_add(app, "chat", chat.chat, chat.CHAT_EPILOG)
+_add(app, "rerun", commands_prompt.rerun, commands_prompt.RERUN_EPILOG)
+_add(app, "search", prompt.search)
+_add(app, "explain", explain.explain)
+_add(app, "why-not", trace.why_not, trace.WHY_NOT_EPILOG)
+_add(app, "replay", explain.replay, explain.REPLAY_EPILOG)
+_add(app, "diff", trace.diff, trace.DIFF_EPILOG)
+_add(app, "trace", trace.trace, trace.TRACE_EPILOG)
+_add(app, "verify-prompt", trace.verify_prompt, trace.VERIFY_EPILOG)
+_add(app, "leave-one-out", trace.leave_one_out, trace.LEAVE_EPILOG)
+_add(app, "bundle", trace.bundle, trace.BUNDLE_EPILOG)
+_add(app, "spec", spec.spec, spec.SPEC_EPILOG)
+_add(app, "keep", care.keep)
+_add(app, "weather", weather.weather, weather.WEATHER_EPILOG)
+_add(app, "up", up.up)
+_add(app, "password", commands_up.password)
+_add(app, "doctor", explain.doctor)
+_add(app, "du", care.du)
+_add(app, "backup", care.backup)
+_add(app, "restore", care.restore)
+_add(app, "forget", care.forget, care.FORGET_EPILOG)
+app.add_typer(index_app, name="index")
+app.add_typer(prompts_app, name="prompts")
+app.add_typer(runs_app, name="runs")
+app.add_typer(history_app, name="history")
+app.add_typer(memory_app, name="memory")
+app.add_typer(models_app, name="models")
+app.add_typer(config_app, name="config")
+app.add_typer(eval_app, name="eval")
+_add(index_app, "generations", index.generations)
+_add(index_app, "check", index.check, index.CHECK_EPILOG)
+_add(index_app, "diff", index.diff)
+_add(index_app, "gc", index.gc)
+_add(index_app, "export", index.export)
+_add(index_app, "inspect", commands_inspect.inspect)
+_add(index_app, "neighbors", commands_inspect.neighbors, commands_inspect.NEIGHBORS_EPILOG)
+_add(index_app, "tsne", commands_inspect.tsne, commands_inspect.TSNE_EPILOG)
+_add(index_app, "import-pkl", commands_index.import_pkl, commands_index.IMPORT_EPILOG)
+_add(prompts_app, "gc", care.prompts_gc)
+_add(runs_app, "gc", care.runs_gc)
+_add(history_app, "append", history.append, history.APPEND_EPILOG)
+_add(history_app, "show", history.show)
+_add(history_app, "sessions", history.sessions)
+_add(history_app, "summaries", history.summaries)
+_add(history_app, "tag", history.tag)
+_add(history_app, "adopt", history.adopt, history.ADOPT_EPILOG)
+_add(history_app, "import", history.import_)
+_add(history_app, "export", history.export, history.EXPORT_EPILOG)
+_add(history_app, "embed", history_care.embed)
+_add(history_app, "backfill", history_care.backfill, history_care.BACKFILL_EPILOG)
+_add(history_app, "check", history_care.check)
+_add(history_app, "clear", history_care.clear, history_care.CLEAR_EPILOG)
+_add(history_app, "reactivate", history_care.reactivate)
+_add(memory_app, "show", memory.show)
+_add(memory_app, "candidates", memory.candidates)
+_add(memory_app, "accept", memory.accept)
+_add(memory_app, "reject", memory.reject)
+_add(memory_app, "edit", memory.edit)
+_add(memory_app, "undo", memory.undo)
+_add(memory_app, "add", memory.add, memory.ADD_EPILOG)
+_add(memory_app, "remove", memory.remove)
+_add(memory_app, "scan", memory.scan, memory.SCAN_EPILOG)
+_add(models_app, "list", models.list_)
+_add(models_app, "pull", models.pull)
+_add(models_app, "verify", models.verify)
+_add(config_app, "show", explain.config_show)
+_add(config_app, "reference", explain.config_reference)
+_add(eval_app, "retrieval", explain.eval_retrieval, explain.EVAL_EPILOG)
+_add(eval_app, "gold", evaluate.gold, evaluate.GOLD_EPILOG)
+_add(eval_app, "sweep", evaluate.sweep, evaluate.SWEEP_EPILOG)
+_add(eval_app, "gate", evaluate.gate, evaluate.GATE_EPILOG)
+_add(eval_app, "faithfulness", evaluate.faithfulness, evaluate.FAITHFULNESS_EPILOG)
+
+
+def _version(value: bool) -> None:
+    if not value:
+        return
+    from importlib import metadata
+
+    try:
+        typer.echo(f"ragstream {metadata.version('ragstream')}")
+    except metadata.PackageNotFoundError:
+        typer.echo("ragstream, from a source tree that is not installed")
+    raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The data root; default: $RAGSTREAM_DATA_DIR, else data."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A configuration file; default: ragstream.yaml."),
+    ] = None,
+    traceback: Annotated[
+        bool,
+        typer.Option(
+            "--traceback", metavar="", help="Show the traceback of an error, for a report."
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Keep the global options for the command that follows."""
+    ctx.obj = Session(data, config)
+
+
+def global_apart(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the global options, which people may write anywhere, and all other words."""
+    end = words.index("--") if "--" in words else len(words)
+    first: list[str] = []
+    rest: list[str] = []
+    position = 0
+    while position < end:
+        word = words[position]
+        name, sign, _ = word.partition("=")
+        width = 1
+        if name in WITH_VALUE and not sign:
+            width = 2
+        target = first if name in WITH_VALUE or word == "--traceback" else rest
+        target += words[position : min(position + width, end)]
+        position += width
+    return first, [*rest, *words[end:]]
+
+
+def only(name: str) -> typer.Typer:
+    """Return the application with one command or group; with all of them where none is named so.
+
+    To make them all takes longer than most commands need.
+    """
+    commands = [c for c in app.registered_commands if c.name == name]
+    groups = [g for g in app.registered_groups if g.name == name]
+    small = copy.copy(app)
+    if commands or groups:
+        small.registered_commands, small.registered_groups = commands, groups
+    return small
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Its words without the program's name; default: those of this process.
+
+    Returns:
+        The exit code: 0 ok, 1 failed, 2 wrong usage, 3 refused, 130 interrupted.
+    """
+    os.umask(0o077)  # whatever is written belongs to its owner alone
+    words = sys.argv[1:] if argv is None else argv
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")  # file names need not be valid UTF-8
+
+    def run() -> object:
+        if {"--help", "--version"}.isdisjoint(words):
+            from ragstream_core.config import quiet_environment
+
+            quiet_environment()
+        first, rest = global_apart(words)
+        called = only(rest[0]) if rest else app
+        return called([*first, *rest], prog_name="ragstream", standalone_mode=False)
+
+    return guarded(run, words)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

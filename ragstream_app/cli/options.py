@@ -1,0 +1,142 @@
+"""The options of `ragstream prompt`, one name each; `search` takes some of them too.
+
+The options of `ragstream history append`, one name each.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+HistorySession = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The conversation; default: the answered prompt's, or a new one."
+    ),
+]
+User = Annotated[str, typer.Option(metavar="TEXT", help="What was asked; - reads stdin.")]
+Assistant = Annotated[str, typer.Option(metavar="TEXT", help="What was answered; - reads stdin.")]
+UserFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Read the question from a file.")
+]
+AssistantFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Read the answer from a file.")
+]
+External = Annotated[
+    bool, typer.Option("--external", metavar="", help="The answer comes from another program.")
+]
+Answers = Annotated[
+    str, typer.Option(metavar="KEY", help="The prompt that it answers; its citations are checked.")
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="GOLD, SILVER, BLUE or yours.")
+]
+HistoryProjects = Annotated[
+    list[str] | None,
+    typer.Option("--project", "-p", metavar="NAME", help="A project that it belongs to."),
+]
+Importance = Annotated[
+    float, typer.Option(metavar="X", min=0.0, max=1.0, help="0 to 1; raises its rank.")
+]
+
+
+Text = Annotated[
+    str, typer.Argument(metavar="TEXT|-", help="What you want to ask, or - to read it from stdin.")
+]
+Projects = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--project", metavar="PROJECT", help="A project to read; repeatable."),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file", metavar="PATH", help="Inject this file of the project; any type; repeatable."
+    ),
+]
+Diffs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--diff", metavar="PATH", help="Show what git says changed in this file; repeatable."
+    ),
+]
+Lock = Annotated[
+    bool,
+    typer.Option(
+        "--lock", metavar="", help="Exact File Lock: use the given files and nothing else."
+    ),
+]
+Off = Annotated[
+    list[str] | None,
+    typer.Option("--off", metavar="PATH", help="Leave this file out; repeatable."),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="PATH",
+        help="Like --off, and say what differs from the prompt with it; repeatable.",
+    ),
+]
+Task = Annotated[str, typer.Option(metavar="NAME", help="A task profile: a named set of settings.")]
+Through = Annotated[
+    str,
+    typer.Option(
+        metavar="STAGE",
+        show_default="all of them",
+        help="Stop after: preprocessed, a2, retrieval, reranked, a3, a4, a5.",
+    ),
+]
+AsOf = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Read generation N of the index; 0: the newest.")
+]
+Stale = Annotated[
+    Literal["ok", "warn", "refuse"],
+    typer.Option(help="When documents changed since the last ingest."),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for this call; repeatable."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the Super-Prompt to a new file instead of stdout."),
+]
+Copy = Annotated[
+    bool,
+    typer.Option("--copy", metavar="", help="Put the Super-Prompt on the clipboard instead."),
+]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace the FILE that is there.")]
+Session = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The conversation it belongs to: its newest turns are shown verbatim."
+    ),
+]
+ModelTarget = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="The model it is meant for: bounds the budget, and its price is shown first.",
+    ),
+]
+Fresh = Annotated[
+    bool,
+    typer.Option("--fresh", metavar="", help="Run the chain even if the kept prompt is unchanged."),
+]
+NoRecord = Annotated[
+    bool, typer.Option("--no-record", metavar="", help="Leave no Dagster run behind.")
+]
+NoPersist = Annotated[
+    bool, typer.Option("--no-persist", metavar="", help="Write nothing of this prompt anywhere.")
+]
+AsContext = Annotated[
+    bool,
+    typer.Option("--context", metavar="", help="Print the passages as one text for a model."),
+]
+Separator = Annotated[
+    str,
+    typer.Option(metavar="TEXT", help="With --context: between two passages; \\n is a new line."),
+]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]

@@ -1,1 +1,0 @@
-"""The commands of `ragstream`, a module a group."""

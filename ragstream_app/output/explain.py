@@ -1,0 +1,369 @@
+"""How diff, trace, why-not, verify-prompt and leave-one-out look on a terminal.
+
+How a prompt is explained on a terminal: its candidates' ways, where it comes from, its files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ragstream_app.output.tables import (
+    KEY_DIGITS,
+    MAX_SHOWN,
+    NAME_WIDTH,
+    REPLACEMENT,
+    print_usage,
+    printable,
+)
+from ragstream_app.session import note
+from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.records import STAGES
+from ragstream_core.records.identity import shown_name
+from ragstream_core.services.explain import TOKENS
+
+if TYPE_CHECKING:
+    from ragstream_core.prompts.recorded import Asking
+    from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.services.explain import Ancestor, Explanation
+
+
+LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
+_COLUMNS = ("dense", "lexical", "score", "rerank", "cosine")
+LEGEND = (
+    "dense and lexical: meaning and words, 0 to 1 within this prompt; score: both together; "
+    "rerank: what the reranker says; cosine: to the nearest piece of the question; "
+    "ranks: retrieval→reranked→a3→a4"
+)
+
+
+def print_explanation(found: Explanation, *, detailed: bool) -> None:
+    """Print all that is known of a prompt; of one candidate every step.
+
+    Args:
+        found: Of the prompt.
+        detailed: Print every step, and nothing of what all candidates share.
+    """
+    key = found.record.prompt_key
+    _print_line(found.line)
+    _print_edits(found.record)
+    if not detailed:
+        _print_asked(found.asked)
+        _print_notes(found.record)
+    print_explained(key, found.candidates, locked=found.locked, detailed=detailed)
+    if not detailed:
+        _print_injected(found.files)
+    print_usage(found.usage)
+
+
+def print_explained(
+    key: str,
+    ways: Sequence[Mapping[str, Any]],
+    *,
+    locked: bool,
+    detailed: bool,
+    most_out: int | None = None,
+) -> None:
+    """Print each candidate's way: a line with its scores and ranks, or every step of it.
+
+    Args:
+        key: Of the prompt.
+        ways: From `ways`.
+        locked: Whether the prompt had the Exact File Lock.
+        detailed: Print every step.
+        most_out: So many lines of candidates that are not in it, the first; None: all.
+    """
+    if locked and not ways:
+        typer.echo(f"prompt {key[:KEY_DIGITS]}: {LOCKED}")
+        return
+    if detailed:
+        for way in ways:
+            _print_steps(way)
+        return
+    typer.echo(f"prompt {key[:KEY_DIGITS]}: {_summed_up(ways)}")
+    left_out = [way["chunk_id"] for way in ways if not way["kept"]]
+    unshown = set(left_out[most_out:]) if most_out is not None else set()
+    ways = [way for way in ways if way["chunk_id"] not in unshown]
+    names = [printable(shown_name(way["chunk_id"])) for way in ways]
+    width = min(max(map(len, names), default=0), NAME_WIDTH)
+    if ways:
+        heads = "".join(f"{name:>8}" for name in _COLUMNS)
+        typer.echo(f"     {'':<{width}}{heads}  ranks           ended at")
+    for way, name in zip(ways, names, strict=True):
+        last = way["steps"][-1]
+        mark = "in " if way["kept"] else "out"
+        numbers = "".join(_cell(value) for value in _scores(way["steps"]))
+        ranked = [step for step in way["steps"] if step["pass"] == last["pass"]]
+        ranks = "→".join(str(step["rank"]) for step in ranked[:4])
+        end = f"{last['stage']}  {last['rule']}: {printable(last['reason'])}"
+        typer.echo(f"{mark}  {name:<{width}}{numbers}  {ranks:<14}  {end}")
+    if unshown:
+        note(f"and {len(unshown)} more that are not in it")
+    if ways:
+        note(LEGEND)
+        note(f"next: ragstream explain {key[:KEY_DIGITS]} --chunk ID shows every step of one")
+
+
+def _print_asked(asked: Sequence[Asking]) -> None:
+    """Print every time that a prompt was asked for, and whether its record answered."""
+    for asking in asked:
+        how = "the chain ran" if asking.ran else "answered from the record"
+        note(f"asked {asking.at[:19].replace('T', ' ')}  {how}")
+
+
+def _print_notes(record: PromptRecord) -> None:
+    """Print what the stages reported and warned of; nothing for a record of an older version."""
+    for row in record.notes:
+        again = f" (pass {row['pass_no']})" if row["pass_no"] > 1 else ""
+        warning = "warning: " if row["kind"] == "warning" else ""
+        note(f"{row['stage']}{again}  {warning}{printable(row['message'])}")
+
+
+def _summed_up(ways: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many candidates are in a prompt, and at which stages the others ended."""
+    kept = sum(bool(way["kept"]) for way in ways)
+    ends = Counter(way["steps"][-1]["stage"] for way in ways if not way["kept"])
+    told = ", ".join(f"{ends[stage]} ended at {stage}" for stage in STAGES if ends[stage])
+    return f"{kept} of {len(ways)} candidates are in it" + (f"; {told}" if told else "")
+
+
+def _print_injected(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the files, and the changes of files, that a prompt injected, by their citation ids."""
+    for row in rows:
+        name = printable(f"{row['project']}/{row['path']}")
+        typer.echo(f"in   {row['short_id']}  ❖ {row['kind']} {name}  sha256 {row['sha256'][:12]}")
+
+
+def _print_line(line: Sequence[Ancestor]) -> None:
+    """Print which prompts a prompt goes on from, a line each; nothing where it began anew."""
+    for ancestor in line:
+        changes = [f"{name} = {printable(str(value))} from {op} on"
+                   for op, name, value in ancestor.changes]  # fmt: skip
+        gone = "" if ancestor.kept else ", which is not kept any more"
+        said = ", ".join(changes) or "the same settings"
+        typer.echo(f"goes on from {ancestor.prompt_key[:KEY_DIGITS]}{gone}: {said}")
+
+
+def _print_edits(record: PromptRecord) -> None:
+    """Print what a person changed by hand in a kept prompt; nothing where nobody did."""
+    for edit in record.edits:
+        what = f"{edit.target}: {' '.join(printable(edit.value).split()) or 'nothing'}"
+        if edit.target == SUPER_PROMPT:
+            what = f"the Super-Prompt, as built under key {record.parent[:KEY_DIGITS]}"
+        typer.echo(f"edited by hand {edit.when}  {what}")
+
+
+def _scores(steps: Sequence[Mapping[str, Any]]) -> list[float | None]:
+    """Return the columns of a candidate's last pass; None where a stage gave no number."""
+    last = {step["stage"]: step for step in steps if step["pass"] == steps[-1]["pass"]}
+    found = last.get("retrieval", {}).get("scores", {})
+    closer = last.get("reranked", {}).get("scores", {})
+    reranked = next((number for name, number in closer.items() if name != "retrieval"), None)
+    row = [found.get(name) for name in ("dense", "lexical", "score")]
+    return [*row, reranked, found.get("best_cosine")]
+
+
+def _cell(value: float | None) -> str:
+    return f"{'–' if value is None else f'{value:.3f}':>8}"
+
+
+def _print_steps(way: Mapping[str, Any]) -> None:
+    typer.echo(f"{printable(way['chunk_id'])}  ({'in' if way['kept'] else 'out'})")
+    for step in way["steps"]:
+        again = f" (pass {step['pass']})" if step["pass"] > 1 else ""
+        score = f"{step['score']:.3f}" if step["score"] else "-"
+        parts = ", ".join(f"{name} {value:.3f}" for name, value in step["scores"].items())
+        why = f"{step['rule']}: {printable(step['reason'])}" + (f"  ({parts})" if parts else "")
+        typer.echo(f"  {step['stage'] + again:<10} rank {step['rank']:>3}  {score:>6}  {why}")
+
+
+PIECE_CHARS = 100
+_STATES = {"current": "green", "changed": "yellow"}
+_INDEXED = {
+    "current": "holds this version of the file",
+    "changed": "holds another version of the file",
+    "no longer": "does not hold the file any more",
+}
+_ITEMS = ("facts", "constraints", "open_issues", "files")
+
+
+def print_diff(found: Mapping[str, Any]) -> None:
+    """Print what differs in the output, then each input that differs with what it did."""
+    output = found["output"]
+    pair = f"{found['before'][:KEY_DIGITS]} → {found['after'][:KEY_DIGITS]}"
+    typer.echo(f"{pair}: {'the same bytes' if output['identical'] else 'other bytes'}")
+    _print_output(output)
+    for row in found["causes"]:
+        typer.echo(f"input {row['input']}: caused {row['effect']}")
+        _indented(row["details"])
+    for project, changes in found["documents"].items():
+        typer.echo(f"documents of {project} between the generations")
+        for kind, paths in changes.items():
+            _indented([f"{path} {kind}" for path in paths])
+    for line in found["environment"]:
+        typer.echo(f"environment: {printable(line)}")
+
+
+def _print_output(output: Mapping[str, Any]) -> None:
+    selection = output["selection"]
+    for sign, side in (("+", "added"), ("-", "removed")):
+        _indented([f"{sign} chunk {shown_name(i)}" for i in selection[side]])
+        for name in _ITEMS:
+            label = name.removesuffix("s").replace("_", " ")
+            _indented([f"{sign} {label}: {text}" for text in output[name][side]])
+    if selection["reordered"]:
+        typer.echo("  the selected chunks stand in another order")
+    if output["blocks"]:
+        typer.echo(f"  blocks that differ: {', '.join(output['blocks'])}")
+
+
+def print_trace(found: Mapping[str, Any]) -> None:
+    """Print the way of a citation: chunk, file, generation, ingest run."""
+    state = typer.style(found["now"], fg=_STATES.get(found["now"], "red"))
+    issued = "" if found["issued"] else "  (a candidate; the prompt does not show it)"
+    typer.echo(f"{found['short_id']}  {printable(found['id'])}{issued}")
+    if found["kind"] == "conversation":
+        session = printable(found["session_id"]) or "all conversations"
+        typer.echo(f"  turns       {session}, records {'–'.join(map(str, found['seqs']))}: {state}")
+        return
+    if found["kind"] == "turn":
+        session = printable(str(found.get("session_id", found["source"])))
+        typer.echo(f"  turn        {session}, record {found.get('seq', '–')}: {state}")
+        return
+    if "span" in found:
+        page = f", page {found['page']}" if found["page"] else ""
+        heading = f", {printable(found['heading'])}" if found["heading"] else ""
+        span = f"characters {found['span'][0]}–{found['span'][1]}"
+        typer.echo(f"  chunk       {found['chunk_idx']}: {span}{page}{heading}")
+    path = f"{printable(found['project'])}/{printable(found['path'])}"
+    moved = printable(found.get("moved_to", ""))
+    state += f"; the same bytes are now {moved}" if moved else ""
+    if found["kind"] == "diff":
+        typer.echo(f"  changes     of {path} since its last commit: {state}")
+    else:
+        injected = ", injected" if found["kind"] == "file" else ""
+        typer.echo(f"  file        {path}{injected}: {state}")
+    typer.echo(f"  sha256      {found['sha256']}")
+    if "generation" in found:
+        _print_generation(found["generation"], found["indexed"])
+
+
+def _print_generation(generation: Mapping[str, Any], indexed: str) -> None:
+    kept = "" if generation["kept"] else "; no longer kept as it was"
+    typer.echo(f"  generation  {generation['n']} ({generation['digest'][:12]}){kept}")
+    if "since" in generation:
+        provenance = generation["provenance"]
+        run = f", run {provenance['run_id']}" if provenance.get("run_id") else ""
+        when = generation["created"] or "before the oldest kept generation"
+        typer.echo(f"  ingested    generation {generation['since']}, {when}{run}")
+    typer.echo(f"  index now   {_INDEXED[indexed]}")
+
+
+def print_why_not(found: Mapping[str, Any]) -> None:
+    """Print where each chunk ended, what it lacks, and its places in the lists of retrieval."""
+    if found["note"]:
+        note(f"warning: {printable(found['note'])}")
+    shown = found["verdicts"][:MAX_SHOWN]
+    for verdict in shown:
+        name = shown_name(verdict["chunk_id"]) if verdict["chunk_id"] else verdict["path"]
+        where = "is in the prompt" if verdict["kept"] else f"ended at {verdict['stage']}"
+        why = f"{verdict['rule']}: {printable(verdict['reason'])}"
+        typer.echo(f"{printable(name)} {where}  {why}")
+        if verdict["distance"] is not None:
+            typer.echo(f"  {_lacking(verdict)}")
+        for place in verdict["places"]:
+            typer.echo(f"  {_place(place)}")
+    more = len(found["verdicts"]) - MAX_SHOWN
+    if more > 0:
+        note(f"{more:,} more chunks (--json lists all)")
+    if any(verdict["places"] for verdict in shown):
+        note("dense: cosine with the question; lexical: BM25, its words")
+        pieces = found["pieces"] if len(found["pieces"]) > 1 else []
+        for n, piece in enumerate(pieces, start=1):
+            note(f"q{n}: {printable(' '.join(piece.split()))[:PIECE_CHARS]}")
+
+
+def _lacking(verdict: Mapping[str, Any]) -> str:
+    distance, measure = verdict["distance"], verdict["measure"]
+    if measure == TOKENS:
+        return f"it lacks {distance:,} tokens of budget, those left out before it included"
+    return f"it lacks {distance:.6f} ({measure})"
+
+
+def _place(place: Mapping[str, Any]) -> str:
+    if not place["rank"]:
+        return f"{place['signal']:<12} no word of the question"
+    at = f"{place['signal']:<12} rank {place['rank']:,} of {place['of']:,}  {place['score']:.3f}"
+    depth = min(place["depth"], place["of"])
+    if place["rank"] <= depth:
+        return f"{at}  within the first {depth}"
+    return f"{at}  rank {depth} has {place['last']:.3f}, {place['distance']:.6f} away"
+
+
+def print_receipts(found: Mapping[str, Any]) -> None:
+    """Print a line a file: how the prompt uses it and what has become of it."""
+    for row in found["files"]:
+        state = typer.style(f"{row['state']:<10}", fg=_STATES.get(row["state"], "red"))
+        path = f"{row['project']}/{row['path']}" if row["project"] else row["path"]
+        name = printable(path.replace("\n", REPLACEMENT))  # a name cannot forge another file's line
+        typer.echo(f"{state}  {row['use']:<8}  {row['sha256'][:12]}  {name}")
+    moved = sum(row["state"] != "current" for row in found["files"])
+    key = found["prompt_key"][:KEY_DIGITS] or "a prompt that is not on record"
+    note(f"{key}: {moved} of {len(found['files'])} files changed since")
+
+
+def print_leave_one_out(found: Mapping[str, Any]) -> None:
+    """Print a table: what changes in the prompt when a file is off."""
+    typer.echo(f"prompt {found['prompt_key'][:KEY_DIGITS]}: {found['tokens']:,} tokens")
+    if found["note"]:
+        note(found["note"])
+    if not found["files"]:
+        typer.echo("no document is selected")
+        return
+    names = [printable(f"{row['project']}/{row['path']}") for row in found["files"]]
+    width = max(len("without"), *map(len, names))
+    heads = ("chunks", "come in", "facts -", "facts +", "tokens")
+    typer.echo(f"{'without':<{width}}{''.join(f'{head:>9}' for head in heads)}")
+    for row, name in zip(found["files"], names, strict=True):
+        if row["error"]:
+            typer.echo(f"{name:<{width}}  {printable(row['error'])}")
+            continue
+        typer.echo(f"{name:<{width}}{_counts(row)}")
+
+
+def _counts(row: Mapping[str, Any]) -> str:
+    output = row["output"]
+    items = [output[name] for name in ("facts", "constraints")]
+    lost, won = (sum(len(item[side]) for item in items) for side in ("removed", "added"))
+    come = len(output["selection"]["added"])
+    return f"{row['chunks']:>9}{come:>9}{lost:>9}{won:>9}{row['tokens']:>+9,}"
+
+
+def print_compared(found: Mapping[str, Any]) -> None:
+    """Say on stderr what leaving files out changes."""
+    names = printable(", ".join(found["without"]))
+    if found["error"]:
+        note(f"the prompt with {names} cannot be made: {printable(found['error'])}")
+        return
+    output = found["output"]
+    if output["identical"]:
+        note(f"without {names}: the same prompt")
+        return
+    told = []
+    for name in ("selection", "facts", "constraints", "open_issues"):
+        sides = [("-", len(output[name]["removed"])), ("+", len(output[name]["added"]))]
+        numbers = " ".join(f"{sign}{n}" for sign, n in sides if n)
+        label = "chunks" if name == "selection" else name.replace("_", " ")
+        told += [f"{label} {numbers}"] if numbers else []
+    told.append(f"tokens {found['tokens']:+,}")
+    note(f"without {names}: {', '.join(told)}")
+
+
+def _indented(lines: Sequence[str]) -> None:
+    for line in lines[:MAX_SHOWN]:
+        typer.echo(f"  {printable(line)}")
+    if len(lines) > MAX_SHOWN:
+        typer.echo(f"  … {len(lines) - MAX_SHOWN:,} more (--json lists all)")

@@ -1,0 +1,218 @@
+"""What `eval faithfulness` prints: a line an answer, what is not supported, the figures.
+
+What `index inspect`, `index neighbors` and `search --context` print; safe for a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ragstream_app.output.tables import printable
+from ragstream_app.session import console as _console
+from ragstream_app.session import emit_json, note
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ragstream_core.evaluation.faithfulness import Judged, Report
+    from ragstream_core.wiring.workspace import Workspace
+
+
+SNIPPET_CHARS = 140
+BAR = 30
+
+
+def print_neighbours(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print each anchor with its neighbours as a table.
+
+    Args:
+        rows: As `nearest` returns them.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    console = _console()
+    for row in rows:
+        title = Text(_where(row), style="bold")
+        table = Table(title=title, title_justify="left", expand=True, box=SIMPLE_HEAD)
+        table.add_column("cosine", justify="right", no_wrap=True)
+        table.add_column("where", overflow="fold", max_width=max(20, 2 * console.width // 5))
+        table.add_column("text", ratio=1)
+        table.add_row("", Text("itself", style="dim"), Text(_words(row), style="dim"))
+        for near in row["neighbours"]:
+            table.add_row(f"{near['score']:.3f}", Text(_where(near)), Text(_words(near)))
+        console.print(table)
+    if not any(row["neighbours"] for row in rows):
+        console.print(Text("there is no other chunk"))
+
+
+def print_report(found: Mapping[str, Any]) -> None:
+    """Print the one page about an index.
+
+    Args:
+        found: As `report` returns it.
+    """
+    from rich.text import Text
+
+    console, tokens, norms = _console(), found["tokens"], found["norms"]
+    repeats, vectors = found["repeated"], found["vectors"]
+    types = ", ".join(f"{count:,} {name}" for name, count in found["files"].items())
+    facts = (
+        ("generation", f"{found['generation']} of {found['created'][:19]}, "
+                       f"digest {found['digest'][:12]}"),
+        ("model", f"{found['model']}, {found['dimension']} dimensions, {found['embed_fp'][:12]}"),
+        ("files", f"{types or 'none'}; {found['skipped']:,} left out"),
+        ("chunks", f"{found['chunks']:,} of {found['texts']:,} different texts"),
+        ("tokens", f"{tokens['min']:,} to {tokens['max']:,} a chunk, "
+                   f"{tokens['mean']:,} on average"),
+        ("repeated", f"{repeats['texts']:,} texts in {repeats['chunks']:,} chunks, "
+                     f"one of them {repeats['most']:,} times" if repeats["texts"] else "none"),
+        ("vectors", f"{vectors['live']:,} live, {vectors['missing']:,} missing, "
+                    f"{vectors['older']:,} kept for older generations"),
+        ("lengths", f"{norms['min']:.6f} to {norms['max']:.6f}; "
+                    f"{norms['not_unit'] + norms['not_finite']:,} are not unit vectors"),
+    )  # fmt: skip
+    console.print(Text(found["project"], style="bold"))
+    console.print(_columns([(name, printable(value)) for name, value in facts]))
+    console.print(Text("tokens a chunk", style="bold"))
+    console.print(_bars([(f"{b['low']:,}-{b['high']:,}", b["count"]) for b in tokens["histogram"]]))
+    console.print(Text("largest files", style="bold"))
+    console.print(_bars([(printable(path), n) for path, n in found["largest"].items()]))
+    for finding in found["findings"]:
+        said = f"{finding['check']}: {printable(finding['message'])}\n  next: {finding['run']}"
+        console.print(Text(said, style="red"))
+    if not found["findings"]:
+        console.print(Text("vectors and metadata agree", style="green"))
+
+
+def print_context(
+    workspace: Workspace,
+    text: str,
+    projects: Sequence[str],
+    *,
+    separator: str,
+    task: str,
+    as_json: bool,
+) -> None:
+    """Find passages for a text and print them as one; what else there is to say goes to stderr.
+
+    Args:
+        workspace: The data root.
+        text: What to look for.
+        projects: Where.
+        separator: Between two passages, with the escapes for new line and tab.
+        task: Name of a task profile; empty for none.
+        as_json: Print JSON.
+
+    Raises:
+        RagstreamError: Unknown project, damaged index, missing model.
+    """
+    from ragstream_core.services.context import ContextBuilder
+    from ragstream_core.wiring.token_budget import counter_of_settings
+
+    between = separator.replace("\\n", "\n").replace("\\t", "\t")
+    names = tuple(dict.fromkeys(projects))
+    found = ContextBuilder(workspace, names, between, task=task).build_context(text)
+    counter = counter_of_settings(workspace, workspace.config.with_task(task).chain())
+    tokens = counter.count(found.text)
+    if as_json:
+        shown = [{"chunk_id": p.chunk_id, "score": p.score} for p in found.passages]
+        counts = {"cut": found.cut, "left_out": found.left, "below_min_score": found.below}
+        emit_json({"context": found.text, "passages": shown, "tokens": tokens, **counts})
+        return
+    typer.echo(printable(found.text))
+    said = [
+        f"{len(found.passages)} passages",
+        f"{len(found.text):,} characters",
+        f"{tokens:,} tokens",
+    ]
+    said += ["the last one is cut"] if found.cut else []
+    said += [f"{found.left} more do not fit"] if found.left else []
+    said += [f"{found.below} are below retrieval.min_score"] if found.below else []
+    note(" · ".join(said))
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        table.add_row(Text(f"  {name}", style="dim"), Text(value, overflow="fold"))
+    return table
+
+
+def _bars(rows: Sequence[tuple[str, int]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    most = max((count for _, count in rows), default=1)
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    for name, count in rows:
+        bar = "█" * max(round(BAR * count / most), 1 if count else 0)
+        table.add_row(Text(f"  {name}", overflow="fold"), Text(f"{count:,}"), Text(bar))
+    return table
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return printable(f"{row['source']}#{row['chunk_id'].rpartition('::')[2]}")
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    text = printable(" ".join(str(row["text"]).split()))
+    return text if len(text) <= SNIPPET_CHARS else f"{text[:SNIPPET_CHARS].rstrip()} …"
+
+
+WIDTH = 72
+
+
+def print_faithfulness(report: Report) -> None:
+    """Print a report: answers, unsupported sentences, what was skipped, totals."""
+    for judged in report.answers:
+        score = "  -  " if judged.score is None else f"{judged.score:.3f}"
+        of = f"{judged.supported}/{len(judged.verdicts)}"
+        typer.echo(f"{score}  {of:>7}  {_short(judged.of.question or 'no question')}")
+        for line in _unsupported(judged):
+            typer.echo(f"         {line}")
+    for where, why in report.skipped:
+        typer.echo(f"skipped: {where}: {printable(why)}")
+    for line in _totals(report.figures()):
+        typer.echo(line)
+
+
+def _unsupported(judged: Judged) -> list[str]:
+    return [
+        f"{verdict.rule}: {_short(sentence.text)}"
+        + (f" ({printable(verdict.reason)})" if verdict.reason else "")
+        for sentence, verdict in judged.rows
+        if verdict is not None and not verdict.supported
+    ]
+
+
+def _short(text: str) -> str:
+    shown = printable(" ".join(text.split()))
+    return shown if len(shown) <= WIDTH else f"{shown[: WIDTH - 2]} …"
+
+
+def _totals(found: dict[str, Any]) -> list[str]:
+    score = "no claim" if found["score"] is None else f"{found['score']:.3f}"
+    lines = [
+        f"faithfulness {score} · {found['scored']} of {found['answers']} answers claim something · "
+        f"{found['supported']} of {found['claims']} claims supported, {found['quoted']} word for "
+        f"word · {found['uncited']} without a citation · "
+        f"{found['unknown_citations']} with one that was not issued · "
+        f"{found['refused']} refusals · judge {found['judge']}"
+    ]
+    gold = found.get("gold")
+    if gold:
+        lines.append(
+            f"right answers: contained {gold['contained']:.3f}, F1 {gold['f1']:.3f}, exact match "
+            f"{gold['exact_match']:.3f}, of {gold['answers']}"
+        )
+    return lines

@@ -1,0 +1,179 @@
+"""A readable text of a prompt that is still on its way: what each stage has made so far.
+
+What language models took, in words: tokens and cost of an answer or of an agent's question.
+
+What the words of `prompt` and `ask` mean: the text, the settings, the state of the documents.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from ragstream_app.session import note, pending_paths
+from ragstream_core.prompts.compose import injected
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.chat import ChatUsage
+from ragstream_core.records.super_prompt import BODY_KEYS
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def usage_text(usage: ChatUsage) -> str:
+    """Return tokens and cost; a cost of 0 is said to be free, an unknown one unknown."""
+    if not usage.reported and not usage.input_tokens:
+        return "tokens and cost unknown"
+    about = "" if usage.reported else "about "
+    cost = f"${usage.cost_usd:.4f}" if usage.cost_usd else "free"
+    cost = "cost unknown" if usage.cost_usd is None else cost
+    return f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens · {cost}"
+
+
+def call_text(row: Mapping[str, Any]) -> str:
+    """Return whom an agent asked, what that took, and what served instead where the answer did not.
+
+    Args:
+        row: As `usage_row`.
+    """
+    why = f" ({row['reason']}): {row['instead']}" if row.get("reason") else ""
+    taken = "" if row["taken"] else f", its answer was not taken{why}"
+    return f"asked {row['model']}: {usage_text(usage_from(row))}{taken}"
+
+
+def usage_from(row: Mapping[str, Any]) -> ChatUsage:
+    """Return the usage that a row of `usage_row`, or their sum, holds."""
+    return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
+
+
+_NAMES_SHOWN = 3
+
+
+def read_text(text: str) -> str:
+    """Return the text of a prompt; ``-`` reads stdin."""
+    if text != "-":
+        return text
+    if sys.stdin.isatty():
+        note("type the prompt; end it with Ctrl-D")
+    return sys.stdin.buffer.read().decode("utf-8-sig", "replace")  # a mark of its encoding goes
+
+
+def setting_values(assignments: list[str] | None) -> dict[str, str]:
+    """Return dotted setting → value of ``--set``.
+
+    Raises:
+        UnknownSetting: A word that sets nothing.
+    """
+    if not assignments:
+        return {}
+    from ragstream_core.config import parse_assignments
+
+    return parse_assignments(assignments)
+
+
+def changed_files(workspace: Workspace, projects: tuple[str, ...]) -> list[str]:
+    """Return one sentence a project with documents that changed since its last ingest.
+
+    Raises:
+        UnknownProject: There is no such folder.
+    """
+    found = []
+    for project in projects:
+        pending = pending_paths(workspace.status(project))
+        if pending:
+            names = ", ".join(pending[:_NAMES_SHOWN])
+            more = " …" if len(pending) > _NAMES_SHOWN else ""
+            changed = f"{len(pending)} file(s) changed since the last ingest"
+            found.append(f"{project}: {changed}: {names}{more}")
+    return found
+
+
+MAX_CANDIDATES = 20
+_VIEWS = (
+    ("a4", "Selected"),
+    ("a3", "Kept by the gate"),
+    ("reranked", "Reranked"),
+    ("retrieval", "Retrieved"),
+)
+
+
+def stage_text(prompt: SuperPrompt) -> str:
+    """Return the Super-Prompt once it is built, before that what the stages have made so far."""
+    finished = str(prompt.extras.get("super_prompt", ""))
+    if finished:
+        return finished
+    blocks = [_s_ctx(prompt), _candidates(prompt), _files(prompt)]  # the newest comes first
+    blocks += [_shape(prompt), _pieces(prompt), _prompt(prompt)]
+    head = f"── stage: {prompt.stage} ──"
+    return "\n\n".join([head, *("\n".join(lines) for lines in map(list, blocks) if lines)])
+
+
+def last_score(steps: Sequence[Mapping[str, Any]]) -> float:
+    """Return the score of the last step that ranked by one; later steps only check."""
+    return next((float(step["score"]) for step in reversed(steps) if step["score"]), 0.0)
+
+
+def _prompt(prompt: SuperPrompt) -> Iterator[str]:
+    yield "PROMPT"
+    for key in BODY_KEYS:
+        value = prompt.body.get(key, "").strip()
+        if value and not (key == "text" and value in prompt.body.get("task", "")):
+            yield f"{key}: {value}"
+
+
+def _pieces(prompt: SuperPrompt) -> Iterator[str]:
+    pieces = prompt.extras.get("query_pieces", [])
+    if pieces:
+        yield f"QUERY PIECES ({len(pieces)})"
+    for number, piece in enumerate(pieces, start=1):
+        yield f"{number}. {_line(piece['text'])}"
+
+
+def _shape(prompt: SuperPrompt) -> Iterator[str]:
+    shape: dict[str, Any] = prompt.extras.get("shape", {})
+    plain = {key: value for key, value in shape.items() if isinstance(value, str) and value}
+    if plain:
+        yield "SHAPE"
+    for key, value in plain.items():
+        yield f"{key}: {_line(value)}"
+
+
+def _files(prompt: SuperPrompt) -> Iterator[str]:
+    files = injected(prompt)
+    if files:
+        yield f"❖ FILES ({len(files)})"
+    for row in files:
+        yield f"{'/'.join(row['home'])}  {row['mode']}  sha256 {row['sha256'][:12]}"
+
+
+def _candidates(prompt: SuperPrompt) -> Iterator[str]:
+    """List the newest order of the candidates; the chunks' first words stand with them."""
+    found = next((view for view in _VIEWS if view[0] in prompt.views_by_stage), None)
+    if found is None:
+        return
+    ids = prompt.views_by_stage[found[0]]
+    snippets = {chunk.id: chunk.snippet for chunk in prompt.base_context_chunks}
+    yield f"{found[1].upper()} ({len(ids)})"
+    for rank, chunk_id in enumerate(ids[:MAX_CANDIDATES], start=1):
+        path, _, rest = chunk_id.partition("::")
+        yield f"{rank:>2}. {path}#{rest.rpartition('::')[2]}"
+        yield f"    {_line(snippets.get(chunk_id, ''))}"
+    if len(ids) > MAX_CANDIDATES:
+        yield f"    … and {len(ids) - MAX_CANDIDATES} more"
+
+
+def _s_ctx(prompt: SuperPrompt) -> Iterator[str]:
+    s_ctx = prompt.extras.get("s_ctx", {})
+    for key in ("facts", "constraints", "open_issues"):
+        items = s_ctx.get(key) or []
+        if items:
+            yield f"{key.replace('_', ' ').upper()} ({len(items)})"
+        for number, item in enumerate(items, start=1):
+            yield f"{number}. {_line(item['text'])}"
+
+
+def _line(text: str, limit: int = 140) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"

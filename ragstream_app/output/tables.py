@@ -1,0 +1,335 @@
+"""What people see on a terminal: aligned text, no table library, so that `status` stays light.
+
+Texts of documents and file names go through `printable`: they cannot colour a line or move the
+cursor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ragstream_app.output.progress import duration
+from ragstream_app.output.stages import call_text, stage_text, usage_from, usage_text
+from ragstream_app.session import note, pending_paths
+from ragstream_core.index.derived import UNREADABLE
+from ragstream_core.ingestion.stats import FILE_KEYS
+from ragstream_core.records.identity import shown_name
+
+if TYPE_CHECKING:
+    from ragstream_app.cli.doctor import Check
+    from ragstream_app.prompt_runner import Outcome
+    from ragstream_core.answers.answer import Answer
+    from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.services.eval_gold import GoldReport
+
+MAX_SHOWN = 12
+NAMES_SHOWN = 3
+SNIPPET_CHARS = 150
+NAME_WIDTH = 48
+KEY_DIGITS = 12
+NOTICED_S = 0.1
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters, so that it cannot steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else REPLACEMENT for c in text)
+
+
+def print_ingest(stats: IngestionStats, run_id: str) -> None:
+    """Print the counts of an ingest, what changed, what was skipped and why."""
+    rows = [("", "files", "")]
+    for kind in FILE_KEYS:
+        names = [printable(path) for path in stats.changed.get(kind, ())]
+        rows.append((kind, f"{stats.files.get(kind, 0):,}", _some(names)))
+    rows.append(("", "chunks", ""))
+    rows += [(k, f"{stats.chunks.get(k, 0):,}", "") for k in ("embedded", "reused", "live")]
+    typer.echo(printable(stats.project))
+    _aligned(rows, right=(1,))
+    _list("skipped", [f"{path}: {reason}" for path, reason in stats.skipped_reasons])
+    _list("warning", stats.warnings)
+    embedded = stats.chunks.get("embedded", 0)
+    rate = f", {embedded / stats.seconds:,.0f} chunks/s" if embedded and stats.seconds else ""
+    done = "committed" if stats.committed else "nothing to commit; the newest is"
+    if stats.refused:
+        typer.echo(f"refused by the quality gate: {stats.refused}")
+        done = "nothing was committed; the newest stays"
+    run = f" · Dagster run {run_id[:8]}" if run_id else ""
+    more = after_text(stats)
+    typer.echo(f"{done} generation {stats.generation} in {stats.seconds:.2f} s{rate}{more}{run}")
+
+
+def after_text(stats: IngestionStats) -> str:
+    """Return how long an ingest went on after its commit; empty where nobody noticed."""
+    seconds = stats.after_commit_s
+    return f"; {seconds:.2f} s more for what derives from it" if seconds >= NOTICED_S else ""
+
+
+def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[str, str]]) -> None:
+    """Print a line a project, then the last prompts."""
+    lines = [("project", "gen", "files", "chunks", "to ingest", "skipped", "MB", "made")]
+    lines += [
+        (
+            printable(row["project"]),
+            str(row["generation"] or "–"),
+            f"{row['files']:,}",
+            f"{row['chunks']:,}",
+            f"{len(pending_paths(row)):,}",
+            f"{len(row['skipped']):,}",
+            f"{row['bytes'] / 1e6:,.1f}",
+            str(row["created"] or "")[:16].replace("T", " "),
+        )
+        for row in rows
+    ]
+    _aligned(lines, right=tuple(range(1, 7)))
+    for row in rows:
+        if row["forecast"]["chunks"]:
+            typer.echo(f"{printable(row['project'])}: {forecast_text(row['forecast'])}")
+        if UNREADABLE in row["reason"]:
+            typer.echo(f"{printable(row['project'])}: {printable(row['reason'])}")
+        if standing := collection_text(row["collection"]):
+            typer.echo(f"{printable(row['project'])}: {printable(standing)}")
+            if row["collection"]["next"]:
+                typer.echo(f"  next: {row['collection']['next']}")
+    if prompts:
+        typer.echo("last prompts:")
+    for item in prompts:
+        typer.echo(f"  {item['prompt_key'][:KEY_DIGITS]}  {item['when'][:16].replace('T', ' ')}")
+    stale = [r["project"] for r in rows if r["reason"] and UNREADABLE not in r["reason"]]
+    if stale:
+        typer.echo(f"next: ragstream ingest {' '.join(stale)}")
+    elif prompts:
+        typer.echo(f"next: ragstream explain {prompts[0]['prompt_key'][:KEY_DIGITS]}")
+
+
+def collection_text(state: Mapping[str, Any]) -> str:
+    """Return what to know of a Chroma collection; empty where it is whole and finds all its rows.
+
+    Args:
+        state: As `ragstream_core.wiring.chroma_collections.state`; empty for none.
+    """
+    if state.get("problem"):
+        return f"the Chroma collection was left as it was: {state['problem']}"
+    recall = state.get("self_recall")
+    if recall is None or recall >= 1:
+        return ""
+    return (
+        f"the Chroma collection holds all {state['rows']:,} rows; its graph finds "
+        f"{recall:.1%} of a sample by their own vectors"
+    )
+
+
+def forecast_text(forecast: Mapping[str, Any]) -> str:
+    """Return what an ingest would embed and how long that takes, in one sentence."""
+    speed = f"{forecast['chunks_per_s']:,.0f} chunks/s"
+    basis = f"{speed} measured here" if forecast["measured"] else f"an estimate: {speed} assumed"
+    return (
+        f"an ingest would embed about {forecast['chunks']:,} chunks of {forecast['files']:,} files "
+        f"in about {duration(forecast['seconds'])} ({basis})"
+    )
+
+
+def print_skipped(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print every file that is left out with its reason, a line each."""
+    for row in rows:
+        for path, reason in row["skipped"]:
+            typer.echo(printable(f"{row['project']}/{path}: {reason}".replace("\n", "\\n")))
+
+
+def print_prompt(outcome: Outcome, places: Sequence[str] = ()) -> None:
+    """Print the Super-Prompt on stdout, byte for byte unless to a terminal; a footer on stderr.
+
+    Args:
+        outcome: The prompt.
+        places: Where the text was put instead.
+    """
+    if outcome.text and not places:
+        shown = printable(outcome.text) if sys.stdout.isatty() else outcome.text
+        typer.echo(shown, nl=False, color=True)  # else click takes out what looks like a colour
+    elif not outcome.text:
+        typer.echo(printable(stage_text(outcome.prompt)))
+    for warning in outcome.warnings:
+        note(f"warning: {printable(warning)}")
+    print_usage(outcome.llm)
+    seconds = sum(outcome.timings_ms.values()) / 1000
+    run = f" · Dagster run {outcome.run_id[:8]}" if outcome.run_id else ""
+    where = f" · written to {' and '.join(places)}" if places and outcome.text else ""
+    if not outcome.text:
+        note(f"stage {outcome.prompt.stage} · {seconds:.2f} s{run}")
+        return
+    key = outcome.prompt_key[:KEY_DIGITS]
+    first = f"key {key}" if key else "nothing is kept of it"
+    if outcome.prompt.model_target:
+        first += f" · for {printable(outcome.prompt.model_target)}"
+        first += f", ${outcome.cost_usd:.4f}" if outcome.cost_usd else ""
+    chunks = len(outcome.prompt.final_selection_ids)
+    took = "from its record" if outcome.asked else f"{seconds:.2f} s"
+    note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {took}{run}{where}")
+    if outcome.asked:
+        last = outcome.asked[-1].at[:16].replace("T", " ")
+        note(f"nothing has changed since {last}; --fresh runs the chain again")
+    if key:
+        note(f"next: ragstream explain {key} · ragstream replay {key}")
+
+
+def print_citations(answer: Answer) -> None:
+    """Print what an answer cites under it, and what is known about it on stderr."""
+    typer.echo("", nl=not answer.text.endswith("\n"))
+    if answer.citations:
+        typer.echo("")
+    for citation in answer.citations:
+        page = f" p. {citation.page_number}" if citation.page_number else ""
+        where = printable(f"{citation.source}{page} [{citation.id}]")
+        words = printable(" ".join(citation.snippet.split()))[:SNIPPET_CHARS]
+        typer.echo(f"  {where}: {words}" if citation.verified
+                   else f"  unverified: {where}: {citation.reason}")  # fmt: skip
+    for warning in answer.warnings:
+        note(f"warning: {printable(warning)}")
+    note(" · ".join(answer_facts(answer)))
+
+
+def print_usage(usage: Mapping[str, Any]) -> None:
+    """Print what the agents took that asked a language model; nothing where none did.
+
+    Args:
+        usage: As `llm_usage`.
+    """
+    for row in usage["calls"]:
+        note(f"{row['op']} {printable(call_text(row))}")
+    if len(usage["calls"]) > 1:
+        note(f"together: {usage_text(usage_from(usage))}")
+
+
+def answer_facts(answer: Answer) -> list[str]:
+    """Return what is known about an answer, as short texts."""
+    key = answer.prompt_key[:KEY_DIGITS]
+    nobody = "no model answered" if answer.origin == "extract" else "no model was asked"
+    parts = [f"{answer.status}, {answer.model}" if answer.model else nobody]
+    parts += [usage_text(answer.usage)] if answer.usage and answer.model else []
+    parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
+    parts.append(f"prompt {key}" if key else "nothing is kept of it")
+    return [*parts, f"go on with --session {answer.session}"] if answer.session else parts
+
+
+def print_search(rows: Sequence[Mapping[str, Any]], least: float) -> None:
+    """Print the hits, best first: where each is, its scores, and its first words.
+
+    Args:
+        rows: The hits.
+        least: The least cosine of a hit.
+    """
+    for rank, row in enumerate(rows, start=1):
+        where = printable(shown_name(row["chunk_id"]))
+        scores = f"dense {row['dense']:.3f} · lexical {row['lexical']:.2f}"
+        typer.echo(f"{rank:>3}  {row['score']:.3f}  {where}  ({scores})")
+        typer.echo(f"     {printable(' '.join(str(row['snippet']).split()))[:SNIPPET_CHARS]}")
+    if not rows:
+        below = f" with a cosine of {least:g} or more (retrieval.min_score)" if least > -1 else ""
+        note(f"nothing found{below}; `ragstream status` shows what is indexed")
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print the doctor's findings, each with its next step where it has one."""
+    for check in checks:
+        level = typer.style(f"{check.level:<5}", fg=_LEVEL_COLOURS[check.level])
+        typer.echo(f"{level}{check.name}: {printable(check.detail)}")
+        if check.next_step:
+            typer.echo(f"       next: {check.next_step}")
+
+
+def print_settings(rows: Iterable[tuple[str, Any, str]], *, origin: bool) -> None:
+    """Print a line a setting, with where it came from where that was asked for."""
+    for key, value, where in rows:
+        shown = f"{key} = {value!r}"
+        typer.echo(f"{shown:<60}  {where}" if origin else shown)
+
+
+def print_metrics(report: Mapping[str, Any]) -> None:
+    """Print the metrics of a retrieval evaluation."""
+    _aligned([(name, f"{value:.4f}") for name, value in report["metrics"].items()])
+    typer.echo(
+        f"{report['queries']:,} queries · settings {str(report['fingerprint'])[:KEY_DIGITS]} "
+        f"· {report['seconds']:.1f} s"
+    )
+
+
+def print_gold(report: GoldReport) -> None:
+    """Print a line an expected item with its rank, the worst first, and the figures."""
+    found = report.to_json()
+    rows = [
+        (rank, row["line"], item, row["question"])
+        for row in found["results"]
+        for item, rank in zip(row["expected"], row["ranks"], strict=True)
+    ]
+    rows.sort(key=lambda row: (row[0] != 0, -row[0], row[1]))
+    head = ("rank", "line", "expected", "question")
+    shown = [
+        (str(rank or "-"), str(line), printable(item), printable(" ".join(question.split())))
+        for rank, line, item, question in rows
+    ]
+    _aligned([head, *shown], right=(0, 1))
+    k = found["k"]
+    typer.echo(
+        f"generation {found['generation']} · {found['questions']:,} questions · recall@{k} "
+        f"{found['recall']:.3f} · MRR@{k} {found['mrr']:.3f} · {found['missed']:,} not found"
+    )
+
+
+def print_sweep(points: Sequence[Mapping[str, Any]]) -> None:
+    """Print a line a point of a threshold sweep."""
+    head = ("theta", "relative", "kept", "shown", "candidates", "tokens")
+    rows = [
+        (
+            f"{p['theta']:g}",
+            f"{p['relative']:g}",
+            f"{p['kept_relevant']:.3f}",
+            f"{p['shown']:.3f}",
+            f"{p['candidates']:.1f}",
+            f"{p['tokens']:,.0f}",
+        )
+        for p in points
+    ]
+    _aligned([head, *rows], right=tuple(range(len(head))))
+    asked, found = points[0]["questions"], points[0]["found"]
+    typer.echo(f"{asked:,} questions · {found:,} expected items found")
+
+
+def print_gate(found: Mapping[str, Any]) -> None:
+    """Print what both gates came to, and which one `gate.backend: auto` takes."""
+    rows = [
+        (name, f"{row['kept_relevant']:.3f}", f"{row['candidates']:.1f}")
+        for name, row in ((found["model"], found["nli"]), ("similarity", found["similarity"]))
+    ]
+    _aligned([("gate", "kept", "candidates"), *rows], right=(1, 2))
+    chosen = found["model"] if found["is_better"] else "similarity"
+    asked, items = found["nli"]["questions"], found["nli"]["found"]
+    typer.echo(f"{asked:,.0f} questions · {items:,.0f} expected items found")
+    typer.echo(f"gate.backend=auto takes {chosen} at gate.nli_theta={found['nli_theta']:g}")
+
+
+def _aligned(rows: Sequence[Sequence[str]], *, right: tuple[int, ...] = ()) -> None:
+    """Print rows of cells in columns, two blanks apart; those in ``right`` end in line."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        typer.echo("  ".join(cells).rstrip())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _list(title: str, lines: Sequence[str]) -> None:
+    for line in lines[:MAX_SHOWN]:
+        typer.echo(f"  {title}: {printable(line)}")
+    if len(lines) > MAX_SHOWN:
+        typer.echo(f"  {title}: {len(lines) - MAX_SHOWN:,} more (--json lists all)")

@@ -1,0 +1,132 @@
+"""One question of a chat on the page.
+
+The answer to a Super-Prompt that a person sent from the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ragstream_app.answer_stream import StoppableChat, StreamJob
+from ragstream_app.prompt_runner import outcome_of
+
+if TYPE_CHECKING:
+    from ragstream_app.prompt_runner import Outcome
+    from ragstream_core.answers.answer import Answer, Prepared
+    from ragstream_core.ports import ChatModel
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.services.chat import ChatOptions, ChatSession, ChatTurn
+    from ragstream_core.wiring.workspace import Workspace
+
+
+class AnswerJob(StreamJob):
+    """Asks a model for the answer to a prepared prompt.
+
+    Args:
+        workspace: The data root.
+        prepared: What is sent.
+        allow_secrets: Send it even though it seems to contain secrets.
+        run_id: The Dagster run of its prompt, in which the answer is observed; empty for none.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        prepared: Prepared,
+        *,
+        allow_secrets: bool = False,
+        run_id: str = "",
+    ) -> None:
+        super().__init__(workspace)
+        self._allow_secrets = allow_secrets
+        self._run_id = run_id
+        model = prepared.model
+        self.prepared = replace(prepared, model=model and StoppableChat(model, self._stop))
+        self._thread.start()
+
+    def _make(self) -> tuple[Answer, str]:
+        """Ask.
+
+        Raises:
+            RagstreamError: There is no answer.
+        """
+        from ragstream_core.services import ask
+
+        found = ask.answer(
+            self._workspace,
+            self.prepared,
+            allow_secrets=self._allow_secrets,
+            show=self._pieces.append,
+        )
+        return found, self._run_id
+
+
+class ChatJob(StreamJob):
+    """Answers one question of a chat.
+
+    Args:
+        workspace: The data root.
+        options: What it is asked with.
+        question: Its text.
+        model: Who is asked.
+        allow_secrets: Send what seems to contain secrets to another machine.
+        group: Groups the Dagster runs of one tab.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        options: ChatOptions,
+        question: str,
+        *,
+        model: ChatModel,
+        allow_secrets: bool = False,
+        group: str = "",
+    ) -> None:
+        from ragstream_core.services.chat import ChatSession
+
+        super().__init__(workspace)
+        self.question = question
+        self.origin = ""
+        self.turn: ChatTurn | None = None
+        self._allow_secrets = allow_secrets
+        self._group = group
+        self._session: ChatSession = ChatSession(
+            workspace, options, build=self._build, model=StoppableChat(model, self._stop)
+        )
+        self._thread.start()
+
+    @property
+    def session(self) -> str:
+        """The conversation that it belongs to; empty where it is not kept."""
+        return self._session.options.session
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Places that seem to hold a secret and would have left this machine."""
+        prepared = self._session.prepared
+        return prepared.secrets if prepared and self.error and not self._allow_secrets else ()
+
+    def _make(self) -> tuple[Answer, str]:
+        """Ask.
+
+        Raises:
+            RagstreamError: There is no answer.
+        """
+        self.turn = self._session.ask(
+            self.question,
+            show=self._pieces.append,
+            allow_secrets=self._allow_secrets,
+            on_origin=self._begins,
+        )
+        return self.turn.answer, self.turn.run_id
+
+    def _begins(self, origin: str) -> None:
+        self.origin = origin
+
+    def _build(self, workspace: Workspace, request: PromptRequest) -> Outcome:
+        """Make the prompt, recorded as the page's settings say; its run is written behind."""
+        from ragstream_assets.recorder.recorder import record_prompt
+
+        return outcome_of(record_prompt(workspace, request, session=self._group))

@@ -1,0 +1,110 @@
+"""The page: Prompt left, Super-Prompt right, eight buttons, nothing runs without a click.
+
+Run by ``ragstream up``, or by
+``python -m streamlit run ragstream_app/page/main.py --server.port 8503``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+
+from ragstream_app.page.panels import (
+    answer,
+    evaluation,
+    map,
+    memory,
+    preview,
+    prompt,
+    shaper,
+    shared,
+    sidebar,
+    transparency,
+)
+from ragstream_app.page.panels import preview as panels_preview
+from ragstream_app.page.panels.chat import view
+from ragstream_app.page.panels.chat.ask import VIEW_KEY
+from ragstream_app.page.panels.conversation import turns
+from ragstream_app.server.page import is_guarded
+from ragstream_app.session import describe
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SIDEBAR_WIDTH = 290
+
+
+def refuse_remote() -> None:
+    """Stop where the server listens to more than this machine and no login stands before it."""
+    address = st.get_option("server.address")
+    if st.runtime.exists() and address not in LOOPBACK and not is_guarded():
+        st.error(
+            "This page would be open to the network and has no password. "
+            "Start it with `ragstream up`, or with `--server.address 127.0.0.1`."
+        )
+        st.stop()
+
+
+def show_prompt() -> None:
+    """Draw Prompt and Super-Prompt side by side, and the tabs below them."""
+    left, right = st.columns(2, gap="small")
+    with left:
+        prompt.show()
+    with right:
+        preview.show()
+    in_tabs(
+        {
+            "Answer": answer.show,
+            "Transparency": transparency.show,
+            "Prompt Shaper": shaper.show,
+            "Tokens": panels_preview.show_tokens,
+            "Conversation": turns.show,
+        }
+    )
+
+
+# What the page can do besides; all are drawn, so that changing the view loses nothing. (A string
+# here would be shown on the page.)
+VIEWS: dict[str, Callable[[], None]] = {
+    "Prompt": show_prompt,
+    view.NAME: view.show,
+    "Memory": memory.show,
+    "Map": map.show,
+    evaluation.NAME: evaluation.show,
+}
+
+
+def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> None:
+    """Draw panels as tabs; one panel's trouble leaves the others usable.
+
+    Args:
+        panels: Name → what draws it.
+        key: Where the name of the open one stands; None: nobody asks for it.
+    """
+    tabs = st.tabs(list(panels), key=key, on_change="rerun" if key else "ignore")
+    for tab, show in zip(tabs, panels.values(), strict=True):
+        with tab:
+            try:
+                show()
+            except Exception as error:
+                shared.show_message(describe(error))
+
+
+def main() -> None:
+    """Draw the page."""
+    st.set_page_config(page_title="RAGstream", layout="wide", initial_sidebar_state=SIDEBAR_WIDTH)
+    st.html(Path(__file__).parent / "page.css")
+    refuse_remote()
+    st.title("RAGstream", anchor=False)
+    try:
+        sidebar.show()
+    except Exception as error:  # a wrong setting, an unreadable data root
+        shared.show_message(describe(error))
+        st.stop()
+    prompt.settle()
+    prompt.welcome()
+    shared.show_problem()
+    in_tabs(VIEWS, VIEW_KEY)
+
+
+main()

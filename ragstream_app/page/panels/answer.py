@@ -1,0 +1,222 @@
+"""The answer: who is asked, what is sent, the words as they come, what they cite.
+
+What is sent is the Super-Prompt that the page shows, and only by *Send*. The answer comes in a
+thread of its own: a rerun of the page looks at it again and starts nothing.
+
+An answer that is here: its words, what is known about it, its citations; or why it is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from ragstream_app.output.markup import answer_html
+from ragstream_app.output.stages import usage_text
+from ragstream_app.page.jobs.answers import AnswerJob
+from ragstream_app.page.panels import citations, model_choice
+from ragstream_app.page.panels.conversation import choice
+from ragstream_app.page.panels.shared import desk, report, show_message, super_prompt_key
+from ragstream_app.session import describe
+from ragstream_core.errors import ChatFailed, UsageError
+
+if TYPE_CHECKING:
+    from ragstream_app.page.prompt_session import Step
+    from ragstream_core.answers.answer import Answer, Prepared
+    from ragstream_core.ports import ChatModel
+
+
+MAX_SHOWN = 60_000
+"""Characters of an answer that are drawn; *Save* has all of it."""
+
+
+def show_answered(found: AnswerJob) -> None:
+    """Show the answer with its citations, or why there is none.
+
+    Args:
+        found: A job that has ended.
+    """
+    if found.answer is None:
+        _failed(found)
+        return
+    left, right = st.columns([5, 4], gap="medium")
+    with left:
+        words(found.answer.text)
+        for warning in found.answer.warnings:
+            st.text(f"warning: {warning}")
+        _foot(found.answer)
+    with right:
+        citations.show(found.answer, found.prepared.issued)
+
+
+def _failed(found: AnswerJob) -> None:
+    if found.stopped:
+        st.info("Stopped before the first word.")
+    elif found.error is not None:
+        show_message(describe(found.error))
+    if isinstance(found.error, ChatFailed) and found.prepared.session:
+        st.text(f"The question is kept without an answer in session {found.prepared.session}.")
+
+
+def _foot(answer: Answer) -> None:
+    """Show who answered, at what cost, where it is kept, and the text to take along."""
+    line, plain, save = st.columns([5, 1, 1], gap="small", vertical_alignment="center")
+    line.text(" · ".join(facts(answer)))
+    with plain.popover("Copy", width="stretch"):
+        st.code(answer.text[:MAX_SHOWN], language=None, wrap_lines=True)
+    name = f"answer-{answer.prompt_key[:12] or 'not-kept'}.md"
+    save.download_button("Save", answer.text, name, width="stretch", on_click="ignore")
+
+
+def facts(answer: Answer) -> list[str]:
+    """Return what is known about an answer, as short texts."""
+    parts = [f"{answer.status}, {answer.model}" if answer.model else "no model was asked"]
+    parts += [usage_text(answer.usage)] if answer.usage and answer.model else []
+    parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
+    parts += [f"prompt {answer.prompt_key[:12]}"] if answer.prompt_key else []
+    return [*parts, f"kept in session {answer.session}" if answer.session else "not kept"]
+
+
+def words(text: str) -> None:
+    """Draw an answer, or what has come of it so far.
+
+    Args:
+        text: Its Markdown.
+    """
+    st.html(answer_html(text[:MAX_SHOWN]))
+    if len(text) > MAX_SHOWN:
+        st.text(f"… {len(text) - MAX_SHOWN:,} more characters: Save has them all")
+
+
+JOB_KEY = "answer_job"
+REFRESH_S = 0.3
+
+
+def show() -> None:
+    """Draw the panel."""
+    step = desk().last
+    if step is not None and step.prompt.extras.get("super_prompt"):
+        _sending(step)
+    elif job() is None:
+        st.text("An answer needs a finished Super-Prompt: Run all, or press Prompt Builder.")
+    found = job()
+    if found is None:
+        return
+    if found.running:
+        st.fragment(watch, run_every=REFRESH_S)()
+    else:
+        show_answered(found)
+
+
+def job() -> AnswerJob | None:
+    """Return the newest answer of this tab, on its way or here."""
+    found: AnswerJob | None = st.session_state.get(JOB_KEY)
+    return found
+
+
+def watch() -> None:
+    """Show what has come so far; at the end draw the page again, once."""
+    found = job()
+    if found is None or not found.running:
+        st.rerun()
+        return
+    line, stop = st.columns([5, 1], gap="small", vertical_alignment="center")
+    line.text("Stopping …" if found.stopped else f"{_asked(found)} is answering …")
+    stop.button("Stop", on_click=found.stop, disabled=found.stopped, width="stretch")
+    words(found.text)
+
+
+def _sending(step: Step) -> None:
+    """Draw who is asked, what it costs and *Send*; or the one thing that stands in its way."""
+    try:
+        asked = model_choice.model()
+    except Exception as error:  # wrong settings of the provider
+        show_message(describe(error))
+        return
+    hindrance = model_choice.hindrance(asked)
+    prepared = None if hindrance else _prepared(step, asked)
+    send, told = st.columns([1, 9], gap="small", vertical_alignment="bottom")
+    with told:
+        if prepared is not None:
+            model_choice.tell(prepared)
+        elif hindrance:
+            st.info(hindrance)
+        allowed = prepared is not None and model_choice.secrets_allowed(prepared)
+    send.button(
+        "Send",
+        help="Sends the Super-Prompt and keeps question and answer in the conversation.",
+        type="primary",
+        width="stretch",
+        disabled=prepared is None or not (allowed and _is_shown(prepared)) or _is_busy(),
+        on_click=on_send,
+        args=(prepared, allowed),
+    )
+
+
+def on_send(prepared: Prepared, allow_secrets: bool) -> None:
+    """Ask the model; a second press while an answer is on its way does nothing.
+
+    Args:
+        prepared: What is sent.
+        allow_secrets: Send it even though it seems to contain secrets.
+    """
+    if _is_busy():
+        return
+    report(None)
+    if not _is_shown(prepared):  # an edit and the press came together
+        again = "look at it once more, then press Send"
+        report(UsageError("the Super-Prompt changed just now; nothing was sent", hint=again))
+        return
+    st.session_state[citations.OPEN_KEY] = None
+    choice.join(prepared.session)
+    last = desk().last
+    st.session_state[JOB_KEY] = AnswerJob(
+        choice.home(),
+        prepared,
+        allow_secrets=allow_secrets,
+        run_id=last.run_id if last else "",
+    )
+
+
+def _is_shown(prepared: Prepared) -> bool:
+    """Whether what would be sent is what the page shows at this moment."""
+    step, text = desk().last, prepared.prompt.extras["super_prompt"]
+    if step is None or step.prompt is not prepared.prompt:
+        return False
+    return bool(st.session_state.get(super_prompt_key(), text) == text)
+
+
+def _prepared(step: Step, asked: ChatModel) -> Prepared | None:
+    """Return what would be sent, made again only when something of it changed."""
+    from ragstream_core.prompts.inputs import inputs_of
+    from ragstream_core.services import ask
+
+    known = st.session_state.get("answer_prepared")
+    session = inputs_of(step.prompt).history.session or choice.chosen()
+    of = (model_choice.chosen(), session, choice.persisting())
+    if known and known[0] is step.prompt and known[1] == of:
+        found: Prepared = known[2]
+        return found
+    try:
+        made = ask.prepare(
+            choice.home(),
+            step.prompt,
+            prompt_key=step.prompt_key,
+            session=session,
+            model=asked,
+        )
+    except Exception as error:  # the page's error boundary
+        show_message(describe(error))
+        return None
+    st.session_state["answer_prepared"] = (step.prompt, of, made)
+    return made
+
+
+def _asked(found: AnswerJob) -> str:
+    return found.prepared.model.name if found.prepared.model else "Nobody"
+
+
+def _is_busy() -> bool:
+    found = job()
+    return found is not None and found.running

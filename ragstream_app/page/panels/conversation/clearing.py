@@ -1,0 +1,240 @@
+"""Clear history: what, a look at what would go, a word to confirm, and a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from ragstream_app.output import history_ways
+from ragstream_app.output.history_ways import Way
+from ragstream_app.output.markup import literal
+from ragstream_app.page.jobs.background import ClearingJob, start
+from ragstream_app.page.panels import notices, prompt
+from ragstream_app.page.panels import prompt as panels_prompt
+from ragstream_app.page.panels.answer import JOB_KEY as ANSWER_KEY
+from ragstream_app.page.panels.conversation.choice import chosen, home, listing
+from ragstream_app.page.panels.notices import Notice
+from ragstream_app.page.panels.shared import desk, show_message, workspace
+from ragstream_core.conversations.journal.records import INACTIVE
+from ragstream_core.wiring.saved_prompts import require_uncleared
+
+PLACE = "clear history"
+JOB_KEY = "clearing_job"
+SCOPE_KEY = "clear_scope"
+SINCE_KEY = "clear_since"
+UNTIL_KEY = "clear_until"
+ONLY_KEY = "clear_only"
+ARCHIVE_KEY = "clear_archive"
+WORD_KEY = "clear_word"
+LOOKED_KEY = "clear_looked"
+BACK_KEY = "clear_back"
+_SETTLED_KEY = "clearing_settled"
+WORD = "CLEAR"
+THIS, TIME, ALL = "This conversation", "A time", "Everything"
+WAY_KEY = "clear_way"
+MASK_KEY = "clear_mask"
+WAYS = {
+    "Erase": history_ways.ERASE,
+    "Keep, inactive": history_ways.INACTIVE,
+    "Keep, inactive, without vectors": history_ways.VECTORS,
+    "Make anonymous": history_ways.ANONYMISE,
+}
+EVERY_S = 0.5
+AT_ONCE_S = 1.0
+MOST_NAMED = 8
+
+
+def show() -> None:
+    """Draw the form in two steps: look, then confirm by a word."""
+    st.radio("Clear", [THIS, TIME, ALL], key=SCOPE_KEY, horizontal=True)
+    if st.session_state[SCOPE_KEY] == TIME:
+        since, until = st.columns(2, gap="small")
+        since.text_input("From, included", key=SINCE_KEY, placeholder="2026-10-01")
+        until.text_input("Until, not included", key=UNTIL_KEY, placeholder="2026-10-08T14:30")
+        if chosen():
+            st.checkbox("Only in this conversation", key=ONLY_KEY)
+    st.selectbox("What happens to the turns", list(WAYS), key=WAY_KEY)
+    if way().kind == history_ways.ERASE:
+        st.checkbox(
+            "Archive a copy first",
+            key=ARCHIVE_KEY,
+            help="A file that only you may read, and nothing searches; it can be brought back.",
+        )
+    if way().kind == history_ways.ANONYMISE:
+        st.text_input(
+            "Names to mask, separated by commas",
+            key=MASK_KEY,
+            help="Addresses, numbers and secrets are found without; a name in a sentence is not.",
+        )
+    st.button("What would go?", on_click=notices.attempt, args=(PLACE, _look), width="stretch")
+    notices.show(PLACE)
+    looked = st.session_state.get(LOOKED_KEY)
+    if looked and looked[0] == (choice(), way()):
+        _confirm()
+    _reactivate()
+    _bring_back()
+
+
+def report() -> None:
+    """Draw the clearing at work, or what the last one did."""
+    job: ClearingJob | None = st.session_state.get(JOB_KEY)
+    if job is None:
+        return
+    if not job.done.is_set():
+        _follow()
+        return
+    if st.session_state.get(_SETTLED_KEY) is not job and not prompt.is_busy():
+        st.session_state[_SETTLED_KEY] = job
+        if _let_go():
+            st.rerun()
+    if job.problem:
+        show_message(job.problem)
+    else:
+        _said(job)
+
+
+def choice() -> dict[str, Any]:
+    """Return what the form asks to clear, as `history.clearing.clear` takes it."""
+    state = st.session_state
+    scope = state.get(SCOPE_KEY, THIS)
+    only = scope == THIS or (scope == TIME and state.get(ONLY_KEY))
+    return {
+        "session": chosen() if only else "",
+        "since": (state.get(SINCE_KEY) or "").strip() if scope == TIME else "",
+        "until": (state.get(UNTIL_KEY) or "").strip() if scope == TIME else "",
+        "everything": scope == ALL,
+    }
+
+
+def way() -> Way:
+    """Return what the form asks to do with the turns."""
+    state = st.session_state
+    kind = WAYS[state.get(WAY_KEY) or "Erase"]
+    names = str(state.get(MASK_KEY) or "").split(",") if kind == history_ways.ANONYMISE else ()
+    mask = tuple(name.strip() for name in names if name.strip())
+    return Way(kind, kind == history_ways.ERASE and bool(state.get(ARCHIVE_KEY)), mask)
+
+
+def _look() -> Notice:
+    """Ask the core what would happen; only then can it be confirmed."""
+    from ragstream_core.conversations.clearing import choice_of
+
+    state, wanted, how = st.session_state, choice(), way()
+    state[LOOKED_KEY], state[WORD_KEY] = None, ""
+    found = how.run(workspace(), choice_of(**wanted), dry_run=True)
+    if found["turns"] or found.get("questions") or found.get("damaged"):
+        state[LOOKED_KEY] = ((wanted, how), found)
+    return Notice(warnings=[how.told(found)])
+
+
+def _confirm() -> None:
+    st.text_input(f"Type {WORD} to confirm", key=WORD_KEY)
+    job: ClearingJob | None = st.session_state.get(JOB_KEY)
+    st.button(
+        "Clear for good" if way().kind == history_ways.ERASE else "Do it",
+        type="primary",
+        width="stretch",
+        disabled=st.session_state[WORD_KEY] != WORD or (job is not None and not job.done.is_set()),
+        on_click=_on_clear,
+    )
+
+
+def _on_clear() -> None:
+    """Begin to clear what was looked at, if the word stands there."""
+    state = st.session_state
+    looked, word = state.get(LOOKED_KEY), state.get(WORD_KEY)
+    state[LOOKED_KEY], state[WORD_KEY] = None, ""
+    if word != WORD or not looked or looked[0] != (choice(), way()):
+        return
+    notices.attempt(PLACE, Notice)
+    job = state[JOB_KEY] = start(workspace(), *looked[0])
+    job.done.wait(AT_ONCE_S)
+
+
+@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
+def _follow() -> None:
+    """Follow a clearing; the whole page is drawn again at its end."""
+    job: ClearingJob = st.session_state[JOB_KEY]
+    if job.done.is_set():
+        st.rerun()
+    st.progress(job.fraction, text=literal(f"Clearing: {job.line}"))
+
+
+def _let_go() -> bool:
+    """Take a prompt and its answer from the tab where they belong to what was cleared.
+
+    Returns:
+        Whether there was one.
+    """
+    from ragstream_core.errors import InputUnavailable, UnknownPrompt
+    from ragstream_core.prompts.inputs import inputs_of
+
+    st.session_state.pop(panels_prompt.KEY, None)  # applied again, it would be written again
+    step = desk().last
+    if step is None:
+        return False
+    try:
+        require_uncleared(workspace(), inputs_of(step.prompt))
+        if step.prompt_key:
+            workspace().store.record(step.prompt_key)
+    except (InputUnavailable, UnknownPrompt):
+        desk().request, desk().steps = None, {}
+        st.session_state.pop(ANSWER_KEY, None)
+        return True
+    return False
+
+
+def _said(job: ClearingJob) -> None:
+    done = job.report
+    removed = done.get("removed", [])
+    lines = [job.said, *(f"removed {name}" for name in removed[:MOST_NAMED])]
+    more = len(removed) - MOST_NAMED
+    lines += [f"removed {more:,} more files and folders"] if more > 0 else []
+    lines += [f"archived in {done['archive']}"] if done.get("archive") else []
+    st.success("  \n".join(map(literal, lines)))
+    yours = [f"the same words stand in {name}, which is yours" for name in done.get("left", [])]
+    out = [f"out of reach: {place}" for place in done.get("unreachable", [])]
+    told = [*yours, *done.get("warnings", []), *out]
+    if told:
+        st.warning("  \n".join(map(literal, told)))
+    st.button("Close this report", on_click=st.session_state.pop, args=(JOB_KEY, None))
+
+
+def _reactivate() -> None:
+    """Draw the way back for inactive turns, where the choice holds some."""
+    if any(INACTIVE in row["tags"] for row in listing().turns):
+        st.button(
+            "Use inactive turns again",
+            help="Those of the choice above; prompts find and show them again.",
+            on_click=notices.attempt,
+            args=(PLACE, _on_reactivate),
+            width="stretch",
+        )
+
+
+def _on_reactivate() -> Notice:
+    from ragstream_core.conversations.clearing import choice_of
+    from ragstream_core.services.clear_history import bring_back
+
+    done = bring_back(workspace(), choice_of(**choice()))
+    return Notice([f"{history_ways.what(done)} are active again"])
+
+
+def _bring_back() -> None:
+    """Draw the archives; the core's import brings one back."""
+    from ragstream_core.wiring.journal import history_dir
+
+    names = sorted(path.name for path in (history_dir(workspace()) / "archive").glob("*.jsonl"))
+    if names:
+        st.selectbox("Archives", names, key=BACK_KEY)
+        st.button("Bring back", on_click=notices.attempt, args=(PLACE, _import), width="stretch")
+
+
+def _import() -> Notice:
+    from ragstream_core.services.history_transfer import import_jsonl, read_lines
+    from ragstream_core.wiring.journal import history_dir
+
+    path = history_dir(workspace()) / "archive" / st.session_state[BACK_KEY]
+    done = import_jsonl(home(), read_lines(path))
+    return Notice([f"{done.added} records added, {done.skipped} existed already"])

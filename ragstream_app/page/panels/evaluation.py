@@ -1,0 +1,218 @@
+"""The view *Evaluation*: how well a project's gold questions are answered, as tables and plots.
+
+Nothing runs without a click. The same figures come from `ragstream eval` and Dagster's group
+`evaluation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import streamlit as st
+
+from ragstream_app.page.jobs import background
+from ragstream_app.page.panels.chat.ask import VIEW_KEY
+from ragstream_app.page.panels.notices import follow
+from ragstream_app.page.panels.shared import PROJECTS_KEY, show_message, workspace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragstream_app.page.jobs.background import BackgroundJob
+    from ragstream_core.evaluation.faithfulness import Report
+    from ragstream_core.evaluation.sweep import Point
+    from ragstream_core.services.eval_gold import GoldReport
+
+NAME = "Evaluation"
+PROJECT_KEY, KIND_KEY, JOBS_KEY = "eval_project", "eval_kind", "eval_jobs"
+HEIGHT = 240
+LINE = "#3389a8"
+
+
+class Kind(NamedTuple):
+    """One evaluation that the view offers.
+
+    Attributes:
+        press: Name of its button.
+        about: What it does, in one sentence.
+        start: Starts it for a project.
+        show: Draws what came of it.
+    """
+
+    press: str
+    about: str
+    start: Callable[..., BackgroundJob[Any]]
+    show: Callable[[Any], None]
+
+
+def show() -> None:
+    """Draw the view."""
+    from ragstream_core.wiring.quality_gate import gold_path
+
+    space = workspace()
+    names = [name for name in space.projects() if gold_path(space, name).is_file()]
+    if not names:
+        st.text(
+            "Gold questions are questions with the file or passage that answers them. Write "
+            "projects/NAME/gold.jsonl in the data folder and evaluate here. A line is:\n"
+            '{"question": "How long are logs kept?", "file": "operations/logs.md"}'
+        )
+        return
+    kind, job = choose(names)
+    if job is None:
+        st.text(kind.about)
+    elif job.running:
+        follow(job, key="stop evaluation")
+    elif job.problem:
+        show_message(job.problem)
+    elif job.result is not None and st.session_state.get(VIEW_KEY, NAME) == NAME:
+        kind.show(job.result)
+
+
+def choose(names: list[str]) -> tuple[Kind, BackgroundJob[Any] | None]:
+    """Draw what is chosen; return the kind of evaluation, and its newest job for the project.
+
+    Args:
+        names: Projects with gold questions, at least one.
+    """
+    state = st.session_state
+    if state.get(PROJECT_KEY) not in names:
+        chosen = state.get(PROJECTS_KEY) or []
+        state[PROJECT_KEY] = next((name for name in chosen if name in names), names[0])
+    first, second, press = st.columns([3, 5, 1], gap="small", vertical_alignment="bottom")
+    project = first.selectbox("Project to evaluate", names, key=PROJECT_KEY)
+    name = second.segmented_control(
+        "Evaluation", [*KINDS], key=KIND_KEY, default=next(iter(KINDS)), required=True
+    )
+    kind = KINDS[name]
+    jobs: dict[tuple[str, str], BackgroundJob[Any]] = state.setdefault(JOBS_KEY, {})
+    job = jobs.get((name, project))
+
+    def start() -> None:
+        jobs[name, project] = kind.start(workspace(), project)
+
+    running = job is not None and job.running
+    press.button(
+        kind.press, type="primary", width="stretch", disabled=running, on_click=start,
+        help=kind.about,
+    )  # fmt: skip
+    return kind, job
+
+
+def show_gold(report: GoldReport) -> None:
+    """Draw the ranks of what the gold questions expect."""
+    from ragstream_core.evaluation.tables import gold_table
+
+    found = report.figures
+    st.text(
+        f"generation {report.generation} · {found.questions} questions · recall@{found.k} "
+        f"{found.recall:.3f} · MRR@{found.k} {found.mrr:.3f} · {report.missed} expected items not "
+        f"among the first {found.k}"
+    )
+    st.dataframe(gold_table(report.questions, report.ranks), hide_index=True, width="stretch")
+
+
+def show_sweep(points: list[Point]) -> None:
+    """Draw the figures of a threshold sweep, as heat maps and as a table."""
+    from ragstream_core.evaluation.tables import sweep_table
+
+    table = sweep_table(points)
+    st.text("To the right: gate.theta. Downwards: gate.relative. Darker is higher.")
+    columns = st.columns(3, gap="small")
+    shown = (("kept_relevant", ".3f"), ("shown", ".3f"), ("tokens", ",.0f"))
+    for column, (field, form) in zip(columns, shown, strict=True):
+        column.altair_chart(heat_map(table, field, form), width="stretch", height=HEIGHT)
+    st.dataframe(table, hide_index=True, width="stretch")
+
+
+def show_faithfulness(report: Report) -> None:
+    """Draw how faithful the answers are, over generations and one by one."""
+    from ragstream_core.evaluation.faithfulness import kept
+    from ragstream_core.evaluation.tables import faithfulness_table
+    from ragstream_core.services.eval_faithfulness import figures_dir
+
+    figures = report.figures()
+    score = "no answer claims anything" if report.score is None else f"{report.score:.3f}"
+    st.text(
+        f"faithfulness {score} · {figures['supported']} of {figures['claims']} claims supported · "
+        f"judge {report.judge} · generation {report.generation}"
+    )
+    past = [
+        (row["generation"], row["score"])
+        for row in kept(figures_dir(workspace(), report.project), report.series)
+        if row["score"] is not None
+    ]
+    if len(past) > 1:
+        st.altair_chart(over_generations(past), width="stretch", height=HEIGHT)
+    st.dataframe(faithfulness_table(report.answers), hide_index=True, width="stretch")
+
+
+KINDS = {
+    "Gold questions": Kind(
+        "Ask",
+        "Asks every gold question and shows the rank of each file and passage that it expects.",
+        background.ask,
+        show_gold,
+    ),
+    "Threshold sweep": Kind(
+        "Sweep",
+        "Builds the prompt of every gold question under 28 pairs of the gate's thresholds, and "
+        "shows what is kept and how long the prompts get. Takes a minute or more.",
+        background.sweep,
+        show_sweep,
+    ),
+    "Faithfulness": Kind(
+        "Judge",
+        "Shows which share of the claims of each question's cited extract is supported by the "
+        "passages that it cites. No language model is asked, unless evaluation.judge is llm.",
+        background.judge,
+        show_faithfulness,
+    ),
+}
+
+
+def heat_map(table: pd.DataFrame, field: str, form: str) -> Any:
+    """Return one figure of a sweep as a heat map with its numbers.
+
+    Args:
+        table: From `sweep_table`.
+        field: Its column.
+        form: How numbers are written, as d3-format names it.
+    """
+    import altair as alt
+
+    low, high = float(table[field].min()), float(table[field].max())
+    base = alt.Chart(table, title=field.replace("_", " ")).encode(
+        alt.X("theta:O", title="θ", axis=alt.Axis(labelAngle=0)), alt.Y("relative:O")
+    )
+    cells = base.mark_rect().encode(
+        alt.Color(f"{field}:Q", scale=alt.Scale(scheme="blues"), legend=None)
+    )
+    dark = alt.datum[field] > low + 0.6 * (high - low)
+    numbers = base.mark_text(fontSize=11).encode(
+        text=alt.Text(f"{field}:Q", format=form),
+        color=alt.condition(dark, alt.value("white"), alt.value("black")),
+    )
+    return cells + numbers
+
+
+def over_generations(past: list[tuple[int, float]]) -> Any:
+    """Return faithfulness over generations as a line.
+
+    Args:
+        past: (generation, score), ascending; at least one.
+    """
+    import altair as alt
+    import pandas as pd
+
+    rows = pd.DataFrame(past, columns=["generation", "faithfulness"])
+    return (
+        alt.Chart(rows)
+        .mark_line(point=True, color=LINE)
+        .encode(
+            alt.X("generation:O", axis=alt.Axis(labelAngle=0)),
+            alt.Y("faithfulness:Q", scale=alt.Scale(domain=[0, 1])),
+            tooltip=["generation", "faithfulness"],
+        )
+    )

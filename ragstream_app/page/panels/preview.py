@@ -1,0 +1,218 @@
+"""The Super-Prompt after the newest step; once it is built it is edited here and sent like that.
+
+Where the tokens of the finished prompt go: by block, and by the file they come from.
+"""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from ragstream_app.output.markup import literal
+from ragstream_app.page.panels import prompt
+from ragstream_app.page.panels.conversation.choice import home
+from ragstream_app.page.panels.shared import desk, report, super_prompt_key, workspace
+from ragstream_app.page.prompt_session import edit, revert
+from ragstream_core.prompts.chain import BUTTONS, OPS
+from ragstream_core.prompts.compose import HISTORY_PREFIX, injected
+from ragstream_core.prompts.inputs import inputs_of
+from ragstream_core.prompts.reparse import SUPER_PROMPT, is_edited
+from ragstream_core.records import SuperPrompt
+
+if TYPE_CHECKING:
+    from ragstream_app.page.prompt_session import Step
+
+
+def show_tokens() -> None:
+    """Draw the token tree of the newest step."""
+    step = desk().last
+    tree = step.prompt.extras.get("token_tree") if step else None
+    if step is None or not tree:
+        st.text("No finished prompt yet: Prompt Builder, or Run all, counts its tokens.")
+        return
+    budget = workspace().settings_for(inputs_of(step.prompt), OPS[-1]).prompt.budget_tokens
+    total = int(tree["total"])
+    st.progress(
+        min(1.0, total / budget), text=f"{total:,} of {budget:,} tokens · {tree['counter']}"
+    )
+    blocks, sources = st.columns(2, gap="small")
+    with blocks:
+        table("block", [(str(b["name"]), int(b["tokens"])) for b in tree["blocks"]], total)
+    with sources:
+        table("file", by_file(step.prompt), total)
+
+
+def by_file(prompt: SuperPrompt) -> list[tuple[str, int]]:
+    """Return the tokens of each file that the prompt quotes, frames included, the largest first."""
+    parts = [p for block in prompt.extras["token_tree"]["blocks"] for p in block.get("parts", ())]
+    names = [str(part["name"]) for part in parts]
+    if not is_edited(prompt):  # else: what the text still quotes, under the names that stand there
+        homes = [f"❖ {'/'.join(row['home'])}" for row in injected(prompt)]
+        chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+        shown = [chunks[i] for i in prompt.final_selection_ids if not i.startswith(HISTORY_PREFIX)]
+        homes += [f"{chunk.meta['project']}/{chunk.source}" for chunk in shown]
+        names[: len(homes)] = homes
+    counts: dict[str, int] = {}
+    for name, part in zip(names, parts, strict=True):
+        counts[name] = counts.get(name, 0) + int(part["tokens"])
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def table(what: str, rows: list[tuple[str, int]], total: int) -> None:
+    """Draw rows of a name and its tokens, with a bar each.
+
+    Args:
+        what: Heading of the names.
+        rows: Names and tokens.
+        total: Tokens of a full bar.
+    """
+    if not rows:
+        st.text(f"No {what} has a part in it.")
+        return
+    shown: list[dict[str, Any]] = [
+        {what: name, "tokens": tokens, "share": tokens / max(total, 1)} for name, tokens in rows
+    ]
+    st.dataframe(
+        shown,
+        hide_index=True,
+        column_config={
+            what: st.column_config.TextColumn(width=240),  # the longest name of a block in full
+            "tokens": st.column_config.NumberColumn(format="localized", width=70),
+            "share": st.column_config.ProgressColumn(format="percent", width=100),
+        },
+    )
+
+
+SUPER_PROMPT_HEIGHT = 382  # ends where the second row of buttons ends
+BUILDER = BUTTONS[-1]
+POPOVER_HEIGHT = 250
+
+
+def show() -> None:
+    """Show the evolving Super-Prompt, what is known about it, and what to do with it."""
+    step = desk().last
+    finished = step is not None and bool(step.prompt.extras.get(SUPER_PROMPT))
+    st.text_area(
+        "Super-Prompt",
+        key=super_prompt_key(),
+        height=SUPER_PROMPT_HEIGHT,
+        placeholder="Each button shows here what its stage made of the prompt.",
+        help="Once it is built you may edit it: what stands here is what is sent.",
+        disabled=not finished or prompt.is_busy(),
+        on_change=on_edit,
+    )
+    if step is None:
+        st.text("stage: raw")
+        return
+    if finished and not prompt.is_busy() and st.session_state[super_prompt_key()] != _text(step):
+        _untaken()
+    spent = sum(sum(one.timings_ms.values()) for one in desk().steps.values())
+    if not finished:
+        st.text(f"stage: {step.prompt.stage} · {spent:,.0f} ms")
+        return
+    offers = [*([_changes] if step.unedited else []), _copy, _save]
+    line, *places = st.columns([9, *[3 for _ in offers]], gap="small", vertical_alignment="center")
+    tokens, key = step.prompt.extras["token_tree"]["total"], step.prompt_key[:8] or "none"
+    line.text(f"{tokens:,} tokens · key {key} · {spent:,.0f} ms")
+    for place, offer in zip(places, offers, strict=True):
+        with place:
+            offer(step)
+    _doubts(step)
+
+
+def on_edit() -> None:
+    """Take in what a person made of the Super-Prompt; what cannot be taken in stays in the box."""
+    report(None)
+    typed = st.session_state[super_prompt_key()]
+    try:
+        edit(desk(), BUILDER, {SUPER_PROMPT: typed}, home())
+    except Exception as error:  # the page's error boundary
+        report(error)
+        if not typed.strip():
+            on_discard()
+    prompt.settle()
+
+
+def on_discard() -> None:
+    """Show again what would be sent, in the place of what was typed."""
+    step = desk().steps.get(BUILDER)
+    if step is not None:
+        st.session_state[super_prompt_key()] = _text(step)
+
+
+def on_revert() -> None:
+    """Bring back the Super-Prompt as the chain built it."""
+    report(None)
+    try:
+        revert(desk(), BUILDER)
+    except Exception as error:  # the page's error boundary
+        report(error)
+    prompt.settle()
+
+
+def difference(before: str, after: str) -> str:
+    """Return the lines that an edit changed, each with two lines around it."""
+    rows = unified_diff(
+        before.splitlines(), after.splitlines(), "as built", "as edited", n=2, lineterm=""
+    )
+    return "\n".join(rows)
+
+
+def _untaken() -> None:
+    """Say that the text in the box is not the one that is sent, and offer both ways out."""
+    said, again, drop = st.columns([9, 3, 3], gap="small", vertical_alignment="center")
+    said.text("Your text was not applied: the previous one is kept.")
+    again.button(
+        "Try again", on_click=on_edit, width="stretch", help="Applies the text as it stands here."
+    )
+    drop.button(
+        "Discard it", on_click=on_discard, width="stretch", help="Shows the previous text again."
+    )
+
+
+def _changes(step: Step) -> None:
+    """Show that the text was edited, what was changed, and the way back."""
+    built = _text(step.unedited) if step.unedited else ""
+    shown = st.popover("Edited", type="primary", width="stretch", on_change="rerun")
+    if shown.open:
+        with shown:
+            st.button("Revert", on_click=on_revert, help="Brings back what the chain built.")
+            st.code(
+                difference(built, _text(step)),
+                language="diff",
+                wrap_lines=True,
+                height=POPOVER_HEIGHT,
+            )
+
+
+def _copy(step: Step) -> None:
+    """Offer the text with the button that puts it on the clipboard."""
+    shown = st.popover("Copy", width="stretch", on_change="rerun")
+    if shown.open:
+        with shown:
+            st.text("The button at the top right of the text copies all of it.")
+            st.code(_text(step), language=None, wrap_lines=True, height=POPOVER_HEIGHT)
+
+
+def _save(step: Step) -> None:
+    """Offer the text as a file; its name says the key."""
+    name = f"super-prompt-{step.prompt_key[:12] or 'unkept'}.md"
+    st.download_button(
+        "Save", _text(step), name, mime="text/markdown", on_click="ignore", width="stretch",
+        help=f"The text as it is sent, as {name}.",
+    )  # fmt: skip
+
+
+def _doubts(step: Step) -> None:
+    """Say which secrets the text seems to hold, and what an edit did to structure and budget."""
+    from ragstream_core.services.edit_prompt import doubts
+
+    said = doubts(workspace(), step.prompt, quoted=literal)
+    if said:
+        st.warning("  \n".join(said))  # our own words, and names made harmless
+
+
+def _text(step: Step) -> str:
+    return str(step.prompt.extras[SUPER_PROMPT])

@@ -1,0 +1,221 @@
+"""Projects: which are read, new ones, their ingest with its progress, and uploads into them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from ragstream_app.output.markup import literal
+from ragstream_app.page.jobs.ingests import IngestJob, IngestJobs, summary
+from ragstream_app.page.panels import files
+from ragstream_app.page.panels.shared import PROJECTS_KEY, run_link, show_message, workspace
+from ragstream_app.session import describe
+from ragstream_core.ingestion.file_types import TYPES
+
+EVERY_S = 1.0
+NEW_KEY = "new_project"
+PROBLEM_KEY = "project_problem"
+SAVED_KEY = "uploads_saved"
+TARGET_KEY = "upload_target"
+_CHANGES = ("new", "updated", "deleted", "skipped")
+
+
+@st.cache_resource  # type: ignore[untyped-decorator]
+def ingests() -> IngestJobs:
+    """Return the ingests of this process; every tab sees them."""
+    return IngestJobs()
+
+
+@st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]
+def status(project: str) -> dict[str, Any]:
+    """Return what is indexed of a project and what an ingest would do."""
+    found: dict[str, Any] = workspace().status(project)
+    return found
+
+
+def show() -> None:
+    """Draw the choice of projects, an ingest for each, and what makes new ones."""
+    names = workspace().projects()
+    chosen = st.session_state.setdefault(PROJECTS_KEY, names[:1])
+    st.session_state[PROJECTS_KEY] = [name for name in chosen if name in names]
+    st.multiselect(
+        "Projects",
+        names,
+        key=PROJECTS_KEY,
+        placeholder="Choose projects to read",
+        help="The prompt reads these. A project is a folder below doc_raw.",
+    )
+    for name in st.session_state[PROJECTS_KEY]:
+        one_project(name, alone=len(st.session_state[PROJECTS_KEY]) == 1)
+    make, fill = st.columns(2, gap="small")
+    with make.popover("New project", width="stretch", help="Creates a folder below doc_raw."):
+        st.text_input("Name", key=NEW_KEY, placeholder="for example my-notes")
+        st.button(
+            "Create",
+            key="create project",
+            on_click=_create,
+            width="stretch",
+            help="1 to 64 letters, digits, dots, hyphens or underscores.",
+        )
+    with fill.popover("Upload", width="stretch", disabled=not names, help="Adds documents."):
+        if names:
+            uploader()
+    for name, reason in workspace().unfit_folders():
+        st.text(f"No project: {name!r}: {reason}")
+    problem = st.session_state.get(PROBLEM_KEY)
+    if problem:
+        show_message(problem)
+    for line in st.session_state.get(SAVED_KEY, []):
+        st.text(line)
+
+
+def one_project(name: str, *, alone: bool) -> None:
+    """Draw a project's state and its ingest.
+
+    Args:
+        name: Of the project.
+        alone: Whether it is the only one chosen; else it is named.
+    """
+    job = ingests().of(name)
+    running = job is not None and not job.done.is_set()
+    if not running:
+        _settle(name, job)
+    st.text(" · ".join([*([] if alone else [name]), state_of(name)]))
+    if job is not None and running:
+        _stop(job)
+        _progress(name)
+        return
+    st.button(
+        "Ingest Folder",
+        key=f"ingest {name}",
+        width="stretch",
+        type="secondary" if is_ingested(name) else "primary",
+        help=f"Brings the index of {literal(name)} up to date with its folder.",
+        on_click=_ingest,
+        args=(name,),
+    )
+    if job is not None:
+        result(job)
+
+
+def _stop(job: IngestJob) -> None:
+    """Offer the end of an ingest; nothing of it is committed then."""
+    st.button(
+        "Stop the ingest",
+        key=f"stop ingest {job.project}",
+        width="stretch",
+        disabled=job.stop.is_set(),
+        help="The index stays as it is; what was embedded so far is kept for the next time.",
+        on_click=job.stop.set,
+    )
+
+
+def state_of(name: str) -> str:
+    """Return in a line what is indexed of a project, and how much is waiting."""
+    try:
+        known = status(name)
+    except Exception as error:  # a damaged index is said where it is used
+        return describe(error)["message"]
+    if not known["generation"]:
+        return f"not ingested yet; documents: {known['on_disk']:,}"
+    waiting = sum(map(len, known["pending"].values()))
+    facts = [f"files: {known['files']:,}", f"generation {known['generation']}"]
+    return " · ".join([*facts, *([f"{waiting:,} to ingest"] if waiting else [])])
+
+
+def is_ingested(name: str) -> bool:
+    """Whether a project has a generation; one whose state cannot be read has."""
+    try:
+        return bool(status(name)["generation"])
+    except Exception:  # said by `state_of`
+        return True
+
+
+def result(job: IngestJob) -> None:
+    """Draw what an ingest did, or why it did not."""
+    if job.problem:
+        show_message(job.problem)
+    if job.stats is not None and not job.problem:
+        changed = [f"{job.stats.files[k]:,} {k}" for k in _CHANGES if job.stats.files.get(k)]
+        with st.expander(f"Last ingest: {', '.join(changed) or 'nothing new'}"):
+            for line in summary(job.stats):
+                st.text(line)
+            run_link(job.run_id, key=f"run of ingest {job.project}")
+
+
+def uploader() -> None:
+    """Draw where documents are dropped; they are saved and ingested at once."""
+    chosen = st.session_state[PROJECTS_KEY] or workspace().projects()
+    target = st.selectbox("Into project", chosen, key=TARGET_KEY) if len(chosen) > 1 else chosen[0]
+    largest = workspace().config.settings.discovery.max_pdf_bytes
+    number = st.session_state.setdefault("uploader", 0)
+    st.file_uploader(
+        "Documents",
+        type=sorted(ending[1:] for ending in TYPES),
+        accept_multiple_files=True,
+        key=f"uploader {number}",
+        max_upload_size=max(1, largest // 1_000_000),
+        help="PDF, text, Markdown, Office and code. They are saved below `uploads` and ingested.",
+        on_change=_upload,
+        args=(target, f"uploader {number}"),
+    )
+
+
+def _upload(project: str, key: str) -> None:
+    """Save what was dropped and start the ingest; a refused file never stops the others."""
+    from ragstream_core.services.uploads import save_upload
+
+    lines, saved, state = [], False, st.session_state
+    if key != f"uploader {state['uploader']}":
+        return  # sent twice by a browser that has not drawn the new one yet
+    for file in state[key] or []:
+        try:
+            upload = save_upload(workspace(), project, file.name, file.getvalue())
+        except Exception as error:  # the page's error boundary
+            lines.append(f"{file.name}: {describe(error)['message']}")
+            continue
+        saved = True
+        said = f"saved as {upload.path}" if upload.new else f"same bytes, kept as {upload.path}"
+        lines.append(f"{upload.label}: {said}")
+    state[SAVED_KEY] = lines
+    state["uploader"] += 1  # an empty uploader; else they would be saved once more
+    if saved:
+        _ingest(project)
+
+
+def _ingest(project: str) -> None:
+    ingests().start(workspace(), project)
+
+
+def _create() -> None:
+    from ragstream_core.services.uploads import create_project
+
+    state = st.session_state
+    state[PROBLEM_KEY] = None
+    try:
+        name = create_project(workspace(), state[NEW_KEY].strip())
+    except Exception as error:  # the page's error boundary
+        state[PROBLEM_KEY] = describe(error)
+        return
+    state[PROJECTS_KEY] = [*state[PROJECTS_KEY], name]
+    state[NEW_KEY] = ""
+
+
+def _settle(name: str, job: IngestJob | None) -> None:
+    """Forget what was known of projects before an ingest, once it has ended."""
+    key = f"settled ingest {name}"
+    if job is not None and st.session_state.get(key) is not job:
+        st.session_state[key] = job
+        status.clear()
+        files.project_files.clear()
+
+
+@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
+def _progress(name: str) -> None:
+    """Follow an ingest; the whole page is drawn again at its end."""
+    job = ingests().of(name)
+    if job is None or job.done.is_set():
+        st.rerun()
+        return
+    st.progress(job.fraction, text=job.line)

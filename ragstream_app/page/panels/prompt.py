@@ -1,0 +1,282 @@
+"""The Prompt and its eight buttons; nothing runs without a click.
+
+A press runs in a thread of the process. Whatever draws the page again attaches to it.
+
+Edits that a press dropped: said, and offered again, since a person typed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from ragstream_app.output.markup import literal
+from ragstream_app.output.stages import stage_text
+from ragstream_app.page.jobs import presses
+from ragstream_app.page.jobs.presses import RUN_ALL
+from ragstream_app.page.panels import model_choice, projects
+from ragstream_app.page.panels.conversation.choice import home
+from ragstream_app.page.panels.shared import (
+    PROJECTS_KEY,
+    PROMPT_KEY,
+    SHOWN_KEY,
+    desk,
+    report,
+    request_now,
+    run_link,
+    show_message,
+    stale,
+    super_prompt_key,
+    workspace,
+)
+from ragstream_app.page.prompt_session import edit, values_of
+from ragstream_app.session import describe
+from ragstream_core.prompts.chain import BUTTONS, CHAIN
+from ragstream_core.prompts.reparse import SUPER_PROMPT
+
+KEY = "dropped_edits"
+"""Button → target → value, of this tab."""
+
+
+def remember(first: str) -> None:
+    """Remember the edits of the steps that a press replaces or takes away.
+
+    Args:
+        first: The first button whose step goes; the later ones go as well.
+    """
+    going = BUTTONS[BUTTONS.index(first) :]
+    found = {name: values_of(step) for name, step in desk().steps.items() if name in going}
+    known: dict[str, Mapping[str, str]] = st.session_state.setdefault(KEY, {})
+    known.update({name: values for name, values in found.items() if values})
+
+
+def lost() -> dict[str, Mapping[str, str]]:
+    """Return the remembered edits that the steps do not have now, by button."""
+    known: Mapping[str, Mapping[str, str]] = st.session_state.get(KEY, {})
+    steps = desk().steps
+    return {
+        name: values
+        for name, values in known.items()
+        if name not in steps or not values.items() <= values_of(steps[name]).items()
+    }
+
+
+def show_dropped(*, busy: bool) -> None:
+    """Say which edits are gone, and offer the first of them that there is a step for.
+
+    Args:
+        busy: A press is at work: what is gone is not known yet.
+    """
+    gone = {} if busy else lost()
+    if not gone:
+        return
+    said, again, forget = st.columns([6, 3, 2], gap="small", vertical_alignment="center")
+    said.text(f"Built again, without your changes: {', '.join(map(_named, gone.values()))}.")
+    ready = [name for name in gone if name in desk().steps]
+    again.button(
+        "Apply them again",
+        disabled=not ready,
+        on_click=_apply,
+        args=tuple(ready[:1]),
+        width="stretch",
+        help="Puts what you typed into the newest result; later stages are pressed again.",
+    )
+    forget.button(
+        "Forget them",
+        key="forget dropped",
+        on_click=_forget,
+        width="stretch",
+        help="Keeps the result as the chain made it.",
+    )
+
+
+def _named(values: Mapping[str, str]) -> str:
+    return "the Super-Prompt" if SUPER_PROMPT in values else ", ".join(values)
+
+
+def _apply(name: str) -> None:
+    report(None)
+    try:
+        edit(desk(), name, st.session_state[KEY][name], home())
+    except Exception as error:  # the page's error boundary
+        report(error)
+
+
+def _forget() -> None:
+    st.session_state.pop(KEY, None)
+
+
+EVERY_S = 0.4
+WRITTEN_EVERY_S = 2.0
+PROMPT_HEIGHT = 300
+PLACEHOLDER = """What do you want to know or have done?
+
+Headers such as "## Task", "## Context" or "## Format" are understood; plain text is fine."""
+FRESH = "Run it anyway"
+_BUTTON_OF = {spec.op: spec.button for spec in CHAIN}
+NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of": "the generation",
+         "diffs": "the changes"}  # fmt: skip
+
+
+def on_press(button: str, fresh: bool = False) -> None:
+    """Start the stages of one button, or of all; wait a moment, since most are quick."""
+    report(None)
+    remember(BUTTONS[0] if button == RUN_ALL else button)
+    try:
+        given = (desk(), button, request_now(), workspace())
+        presses.start(*given, fresh=fresh).wait(presses.PATIENCE_S)
+    except Exception as error:  # the page's error boundary
+        report(error)
+    settle()
+
+
+def settle() -> None:
+    """Take in what a press has left: its error as a message, its newest step as the text."""
+    job, last, state = desk().job, desk().last, st.session_state
+    if job is not None and job.done and state.get("settled") is not job:
+        state["settled"] = job
+        if job.error is not None:
+            report(job.error)
+    if state.get("shown") is not last:
+        state["shown"] = last
+        state.pop(super_prompt_key(), None)  # one that was never drawn would stay for ever
+        state[SHOWN_KEY] = state.get(SHOWN_KEY, 0) + 1
+        state[super_prompt_key()] = stage_text(last.prompt) if last is not None else ""
+
+
+def is_busy() -> bool:
+    """Whether a press of this tab is at work, or has left what `settle` has not taken in yet."""
+    job = desk().job
+    return job is not None and st.session_state.get("settled") is not job
+
+
+def welcome() -> None:
+    """Say what to do first where there is nothing to ask yet."""
+    chosen = st.session_state[PROJECTS_KEY]
+    raw = [name for name in chosen if not projects.is_ingested(name)]
+    if not workspace().projects():
+        st.info(
+            "No project yet. In the sidebar, **New project** makes one and **Upload** fills it; "
+            "or put documents into `doc_raw/PROJECT` below the data folder."
+        )
+    elif not chosen:
+        st.info("Choose a project in the sidebar; the prompt reads what it holds.")
+    elif raw:
+        names = ", ".join(map(literal, raw))
+        st.info(f"Not ingested yet: {names}. Press **Ingest Folder** in the sidebar.")
+
+
+def show() -> None:
+    """Draw the column."""
+    st.text_area("Prompt", key=PROMPT_KEY, height=PROMPT_HEIGHT, placeholder=PLACEHOLDER)
+    busy = is_busy()
+    _stages(busy)
+    _everything(busy)
+    _model()
+    show_dropped(busy=busy)
+
+
+def _stages(busy: bool) -> None:
+    """Draw the eight buttons; the next one stands out."""
+    for row in (BUTTONS[:4], BUTTONS[4:]):
+        for column, button in zip(st.columns(4, gap="small"), row, strict=True):
+            column.button(
+                button,
+                key=f"button {button}",
+                help=" ".join(spec.summary for spec in CHAIN if spec.button == button),
+                type="primary" if button == desk().next_button else "secondary",
+                width="stretch",
+                disabled=busy,
+                on_click=on_press,
+                args=(button,),
+            )
+
+
+def _model() -> None:
+    """Draw who the prompt is for, and what it may take of that model before there is one."""
+    try:
+        model_choice.show(model_choice.model())
+        st.text(model_choice.expected())
+    except Exception as error:  # wrong settings of the provider, or of the other settings
+        show_message(describe(error))
+
+
+def _everything(busy: bool) -> None:
+    """Draw Run all, how far a press is, its end, and the link to the newest run."""
+    everything, said, link = st.columns([1, 2, 1], gap="small", vertical_alignment="center")
+    everything.button(
+        RUN_ALL,
+        help="Presses the eight buttons in order.",
+        width="stretch",
+        disabled=busy,
+        on_click=on_press,
+        args=(RUN_ALL,),
+    )
+    with said:
+        _progress() if busy else _told()
+    last = desk().last
+    with link:
+        if busy:
+            _stop()
+        elif last is not None:
+            run_link(last.run_id, key="run of prompt") if last.is_written else _writing()
+
+
+def _stop() -> None:
+    """Offer the end of the press at work: between two stages nothing is half done."""
+    job = desk().job
+    if job is not None:
+        st.button(
+            "Stop",
+            key="stop press",
+            on_click=job.stop,
+            disabled=job.stopping or job.done,
+            width="stretch",
+            help="Stops after the current stage; earlier stages are kept.",
+        )
+
+
+def _told() -> None:
+    """Say what has changed since the last press, or that its prompt came from a record."""
+    names = [NAMES.get(name, name) for name in stale()]
+    last = desk().last
+    if names:
+        st.text(f"Changed: {', '.join(names)}. PreProcessing applies it.")
+    elif last is not None and last.answered_at:
+        when = last.answered_at[:16].replace("T", " ")
+        st.text(f"From its record: nothing has changed since {when}.")
+        st.button(
+            FRESH,
+            on_click=on_press,
+            args=(RUN_ALL, True),
+            help="Runs the stages even though the kept prompt is unchanged.",
+        )
+
+
+@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
+def _progress() -> None:
+    """Follow the press at work; the whole page is drawn again at its end."""
+    job = desk().job
+    if job is None or job.done:
+        st.rerun()
+        return
+    what = "stops after " if job.stopping else ""
+    shown = f"{what}{_BUTTON_OF.get(job.stage, '')} · {job.elapsed_s:.0f} s"
+    st.progress(job.fraction, text=shown)
+
+
+@st.fragment(run_every=WRITTEN_EVERY_S)  # type: ignore[untyped-decorator]
+def _writing() -> None:
+    """Follow the writing of the run; its link would lead to nothing before its end.
+
+    Only this place is drawn again: a list or a box that somebody has opened meanwhile stays open.
+    The whole page is where there is something to say of the run.
+    """
+    last = desk().last
+    if last is None or last.notes:
+        st.rerun()
+    elif last.is_written:
+        run_link(last.run_id, key="run of prompt")
+    else:
+        st.text("recording …")

@@ -1,0 +1,277 @@
+"""Transparency: what was kept or dropped and why, warnings, citations, events, times, runs.
+
+Drawn from the steps of the tab and kept nowhere: no prompt and no conversation ever holds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from ragstream_app.output.stages import call_text, last_score, usage_from, usage_text
+from ragstream_app.page.jobs.presses import RUN_ALL
+from ragstream_app.page.panels import citations
+from ragstream_app.page.panels.shared import desk, run_url, workspace
+from ragstream_core.prompts.chain import BUTTONS
+from ragstream_core.prompts.edits import COUNTER
+from ragstream_core.prompts.exchanges import LLM_USAGE, llm_usage
+
+if TYPE_CHECKING:
+    from ragstream_app.page.prompt_session import Step
+    from ragstream_core.records import SuperPrompt
+
+CHOSEN_KEY = "candidate_chosen"
+HEIGHT = 300
+WRITTEN_EVERY_S = 2.0
+_WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
+           "score": 60, "tokens": 60, "heading": 300}  # fmt: skip
+KEPT = {"all": ("in", "out"), "kept": ("in",), "dropped": ("out",)}
+
+
+def show() -> None:
+    """Show what is known about the newest step and the way to it."""
+    step = desk().last
+    if step is None:
+        st.text("Nothing has run yet: press PreProcessing, or Run all.")
+        return
+    behind = (note for earlier in desk().steps.values() for note in earlier.notes)
+    found = list(dict.fromkeys([*notes(step), *behind]))
+    title = f"Warnings ({len(found)})" if found else "Warnings"
+    names = ["Decisions", title, "Citations", "Events", "Times", "Runs"]
+    decisions, warnings, citations, log, times, runs = st.tabs(names)
+    with decisions:
+        decision_table(step.prompt)
+    with warnings:
+        st.text("\n".join(found) or "No warnings.")
+    with citations:
+        citation_table(step.prompt)
+    with log:
+        st.text("\n".join(events(step)) or "No events.")
+    with times:
+        time_table(desk().steps)
+    with runs:
+        written = all(earlier.is_written for earlier in desk().steps.values())
+        st.fragment(_runs, run_every=None if written else WRITTEN_EVERY_S)()
+
+
+def decision_table(prompt: SuperPrompt) -> None:
+    """Show the last decision on every candidate: kept or dropped, by which rule, and why."""
+    from ragstream_core.wiring.token_budget import counter_of_prompt
+
+    everything = last_decisions(prompt, counter_of_prompt(workspace(), prompt).count)
+    if not everything:
+        st.text("No candidates yet: Retrieval finds them.")
+        return
+    kept = sum(row["kept"] == "in" for row in everything)
+    line, choice = st.columns([3, 2], gap="small", vertical_alignment="center")
+    line.text(f"{kept} of {len(everything)} candidates are in. Select a row to read its passage.")
+    wanted = choice.segmented_control(
+        "Which candidates",
+        list(KEPT),
+        key="decisions_shown",
+        default="all",
+        required=True,
+        label_visibility="collapsed",
+        help="A row is the last decision on one candidate.",
+    )
+    rows = [row for row in everything if row["kept"] in KEPT[str(wanted)]]
+    ids = [row["chunk_id"] for row in rows]
+    chosen = st.dataframe(
+        rows,
+        key=_table_key(ids),
+        hide_index=True,
+        height=HEIGHT,
+        on_select="rerun",
+        selection_mode="single-row",
+        column_order=list(_WIDTHS),
+        column_config={
+            name: st.column_config.NumberColumn(format="%.3f", width=width)
+            if name == "score"
+            else st.column_config.Column(width=width)
+            for name, width in _WIDTHS.items()
+        },
+    )
+    picked = chosen["selection"]["rows"]
+    st.session_state[CHOSEN_KEY] = ids[picked[0]] if picked else ""
+    if picked:
+        _candidate(prompt, ids[picked[0]])
+
+
+def _candidate(prompt: SuperPrompt, chunk_id: str) -> None:
+    """Show the passage of a candidate, and the way to its page."""
+    st.code(passage(prompt, chunk_id), language=None, wrap_lines=True)
+    meta = next((c.meta for c in prompt.base_context_chunks if c.id == chunk_id), {})
+    if "path" in meta:
+        place = citations.PageOf(
+            meta["project"], meta["path"], meta["sha256"], int(meta["page_number"] or 0)
+        )
+        citations.offer(place, key="page of candidate")
+
+
+def _table_key(ids: Sequence[str]) -> str:
+    """Return the table's key: another one for other rows, with the chosen one chosen again."""
+    key = f"decisions {hashlib.sha256(' '.join(ids).encode()).hexdigest()[:16]}"
+    chosen = st.session_state.get(CHOSEN_KEY, "")
+    if key not in st.session_state and chosen in ids:
+        st.session_state[key] = {"selection": {"rows": [ids.index(chosen)]}}
+    return key
+
+
+def passage(prompt: SuperPrompt, chunk_id: str) -> str:
+    """Return the text of a candidate, empty where it is none."""
+    return next((c.snippet for c in prompt.base_context_chunks if c.id == chunk_id), "")
+
+
+def last_decisions(
+    prompt: SuperPrompt, count: Callable[[str], int] = COUNTER.count
+) -> list[dict[str, Any]]:
+    """Return a row a candidate, those that went furthest and ranked best first.
+
+    Args:
+        prompt: At any stage.
+        count: Counts the tokens of a passage.
+    """
+    from ragstream_core.prompts.explain import ways
+    from ragstream_core.records import decision_from
+
+    found = ways([decision_from(row) for row in prompt.extras.get("decisions", [])])
+    known = {c.id: (str(c.meta.get("heading") or ""), c) for c in prompt.base_context_chunks}
+    rows = []
+    for way in found:
+        heading, chunk = known.get(way["chunk_id"], ("", None))
+        rows.append(_row(way, heading, count(chunk.snippet) if chunk else None))
+    return rows
+
+
+def notes(step: Step) -> list[str]:
+    """Return the warnings of the stages and of the recorder, in order."""
+    rows: Iterable[dict[str, Any]] = step.prompt.extras.get("warnings", [])
+    return [*(f"{row['stage']}: {row['message']}" for row in rows), *step.notes]
+
+
+def events(step: Step) -> list[str]:
+    """Return what the stages report they did."""
+    rows: Iterable[dict[str, Any]] = step.prompt.extras.get("events", [])
+    return [f"{row['stage']}: {row['message']}" for row in rows]
+
+
+def citation_table(prompt: SuperPrompt) -> None:
+    """Show which short id stands for which chunk."""
+    rows = citation_rows(prompt.extras.get("citations", {}))
+    if rows:
+        st.dataframe(rows, hide_index=True, height=HEIGHT)
+    else:
+        st.text("No citations. A4 Condenser issues them for what it selects.")
+
+
+def citation_rows(citations: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the issued citations, short id → chunk, as rows of plain text."""
+    return [
+        {
+            "short id": short_id,
+            "source": str(cited["source"]),
+            "begins with": " ".join(str(cited["snippet"]).split()),
+            "chunk": str(cited["chunk_id"]),
+        }
+        for short_id, cited in citations.items()
+    ]
+
+
+def time_table(steps: Mapping[str, Step]) -> None:
+    """Show how long each op took, with a bar."""
+    rows = time_rows(steps)
+    most = max((row["share"] for row in rows), default=0.0)
+    asked = list(steps.values())[-1].prompt.extras.get(LLM_USAGE, {}) if steps else {}
+    spent = [usage_text(usage_from(llm_usage(asked.values())))] if asked else []
+    st.text(" · ".join([f"{sum(row['ms'] for row in rows):,.0f} ms in all stages", *spent]))
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_config={
+            "ms": st.column_config.NumberColumn(format="%.1f", width=80),
+            "share": st.column_config.ProgressColumn(
+                format="percent", max_value=max(most, 0.01), width=200
+            ),
+        },
+    )
+
+
+def time_rows(steps: Mapping[str, Step]) -> list[dict[str, Any]]:
+    """Return a row an op that ran: its button, milliseconds, and its share of the whole.
+
+    Where an agent asked a language model, each row says whom, and what that took.
+    """
+    whole = sum(sum(step.timings_ms.values()) for step in steps.values())
+    told = {button: _told(step.prompt) for button, step in steps.items()}
+    return [
+        {"button": button, "op": op, "ms": took, "share": took / whole if whole else 0.0}
+        | ({"language model": told[button].get(op, "")} if any(told.values()) else {})
+        for button, step in steps.items()
+        for op, took in step.timings_ms.items()
+    ]
+
+
+def _told(prompt: SuperPrompt) -> dict[str, str]:
+    """Return what the agents' questions took, in words, by op; those of a re-run with it."""
+    calls: dict[str, list[str]] = {}
+    for slot, row in sorted(prompt.extras.get(LLM_USAGE, {}).items()):
+        calls.setdefault(slot.partition("#")[0], []).append(call_text(row))
+    return {op: "; ".join(texts) for op, texts in calls.items()}
+
+
+def _runs() -> None:
+    run_table(desk().steps)
+
+
+def run_table(steps: Mapping[str, Step]) -> None:
+    """Show the Dagster run of each button, its parent, and a link to its place in the UI."""
+    rows = run_rows(steps)
+    if not rows:
+        st.text("Nothing of this prompt is recorded in Dagster.")
+        return
+    opens = st.column_config.LinkColumn(display_text="open in Dagster", width=140)
+    st.dataframe(rows, hide_index=True, placeholder="recording …", column_config={"link": opens})
+
+
+def run_rows(steps: Mapping[str, Step]) -> list[dict[str, str | None]]:
+    """Return a row a recorded run; a button's run is a re-execution of the run before it.
+
+    One that is not written yet has no link: Dagster's pages would say there is no such run.
+    """
+    written = {step.run_id for step in steps.values() if step.is_written}
+    runs: list[tuple[str, Sequence[str]]] = []
+    for button, step in steps.items():
+        if runs and runs[-1][0] == step.run_id:
+            runs[-1] = (step.run_id, (*runs[-1][1], button))
+        elif step.run_id:
+            runs.append((step.run_id, (button,)))
+    parents = ["", *(run for run, _ in runs)]
+    return [
+        {
+            "stage": ", ".join(buttons) if len(buttons) < len(BUTTONS) else RUN_ALL,
+            "run": run[:8],
+            "re-execution of": parent[:8],
+            "link": run_url(run) if run in written else None,
+        }
+        for (run, buttons), parent in zip(runs, parents, strict=False)
+    ]
+
+
+def _row(way: dict[str, Any], heading: str, tokens: int | None) -> dict[str, Any]:
+    step = way["steps"][-1]
+    path, _, rest = way["chunk_id"].partition("::")
+    return {
+        "chunk_id": way["chunk_id"],
+        "kept": "in" if step["kept"] else "out",
+        "source": f"{path}#{rest.rpartition('::')[2]}",
+        "heading": heading,
+        "stage": step["stage"],
+        "rank": step["rank"],
+        "score": last_score(way["steps"]),
+        "tokens": tokens,
+        "rule": step["rule"],
+        "reason": step["reason"],
+    }

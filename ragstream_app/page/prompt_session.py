@@ -1,0 +1,334 @@
+"""What the page remembers and what its buttons do; nothing here knows Streamlit.
+
+A button runs its ops on the prompt as the button before it left it, so pressing one again replaces
+its own step and drops the later ones. "Run all" runs the same ops in one go and lays a step for
+each button.
+
+Edits on the desk: what a person changes of a step's result holds, and later steps go.
+
+Nothing here knows Streamlit. A step remembers what it was before the first edit, so that edits are
+always made of what the chain had made, and taking them back gives exactly that.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import UsageError
+from ragstream_core.prompts.chain import BUTTONS, ops_of
+from ragstream_core.prompts.edits import PLACES, edits_key, edits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ragstream_app.page.jobs.presses import Job
+    from ragstream_assets.recorder.chain_run import RecordedPrompt
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def button_of(target: str) -> str:
+    """Return the button whose result a target is edited in."""
+    return next(button for button in BUTTONS if PLACES[target] in ops_of(button))
+
+
+def values_of(step: Step) -> dict[str, str]:
+    """Return what a person changed in a step's result, target → value."""
+    if step.unedited is None:
+        return {}
+    before = edits_of(step.unedited.prompt)
+    return {edit.target: edit.value for edit in edits_of(step.prompt) if edit not in before}
+
+
+def edit(desk: Desk, button: str, values: Mapping[str, str], workspace: Workspace) -> None:
+    """Change a step's result by hand and drop the later steps; earlier edits of it stay.
+
+    Args:
+        desk: Changed in place; on an error it stays as it was.
+        button: The step's.
+        values: Target → new value; what the chain had made is no edit.
+        workspace: Keeps an edited Super-Prompt.
+
+    Raises:
+        UsageError: There is no such step, a press is at work, or a value cannot be it.
+        RagstreamError: The prompt cannot be kept.
+        OSError: Disk full, permission denied.
+    """
+    from ragstream_core.services import edit_prompt
+
+    _require_idle(desk)
+    if button not in desk.steps:
+        raise UsageError(f"{button} has no result to edit", hint=f"press {desk.next_button}")
+    step = desk.steps[button]
+    base = step.unedited or step
+    wanted = {**values_of(step), **values}
+    prompt, key = edit_prompt.edit(
+        workspace, base.prompt, wanted, run_id=base.run_id, timings_ms=base.timings_ms
+    )
+    if edits_key(edits_of(prompt)) == edits_key(edits_of(step.prompt)):
+        return
+    if prompt is base.prompt:
+        made = base
+    else:
+        made = replace(base, prompt=prompt, prompt_key=key, unedited=base)
+    _replace(desk, button, made)
+
+
+def revert(desk: Desk, button: str) -> None:
+    """Take back all edits of a step's result; where there were any, the later steps go.
+
+    Args:
+        desk: Changed in place.
+        button: The step's.
+
+    Raises:
+        UsageError: A press is at work.
+    """
+    _require_idle(desk)
+    step = desk.steps.get(button)
+    if step is not None and step.unedited is not None:
+        _replace(desk, button, step.unedited)
+
+
+def _require_idle(desk: Desk) -> None:
+    """Refuse to take away the steps that a press at work goes on from.
+
+    Raises:
+        UsageError: A press is at work.
+    """
+    if desk.job is not None and not desk.job.done:
+        raise UsageError(f"{desk.job.button} is running", hint="edit once it has finished")
+
+
+def _replace(desk: Desk, button: str, step: Step) -> None:
+    before = BUTTONS[: BUTTONS.index(button)]
+    desk.steps = {**{name: desk.steps[name] for name in before}, button: step}
+
+
+TAKEN_IN = ("text", "projects", "files", "diffs", "off", "lock", "as_of", "session")
+"""What of a request is pinned at PreProcessing; its settings count at any button."""
+_LAST_OPS = {ops_of(button)[-1]: button for button in BUTTONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one button left behind.
+
+    Attributes:
+        prompt: The prompt after it.
+        prompt_key: Key of the finished prompt, empty before the builder.
+        timings_ms: Op → milliseconds.
+        recorded: What the recorder returned: the way so far, and the run.
+        unedited: The step before a person edited its result; None where nobody did.
+    """
+
+    prompt: SuperPrompt
+    prompt_key: str
+    timings_ms: Mapping[str, float]
+    recorded: RecordedPrompt
+    unedited: Step | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The Dagster run, written or yet to be; empty where there is none."""
+        return self.recorded.run_id
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is known if there is a run; Dagster's pages show none before."""
+        return self.recorded.recording is None or self.recorded.recording.done
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of its run, once that is known, and of a record that is damaged."""
+        said = (self.recorded.said,) if self.recorded.said else ()
+        return (*said, *self.recorded.warnings)
+
+    @property
+    def answered_at(self) -> str:
+        """When it was last asked for, ISO 8601, where its record answered; else empty."""
+        asked = self.recorded.asked
+        return asked[-1].at if asked else ""
+
+
+@dataclass(slots=True)
+class Desk:
+    """One person's prompt on its way.
+
+    Attributes:
+        request: What PreProcessing took in; None before it was pressed.
+        steps: Button → what it left behind, in the order of the chain.
+        job: The newest press in a thread (`jobs.start`), at work or ended.
+        id: Groups the runs of this desk.
+    """
+
+    request: PromptRequest | None = None
+    steps: dict[str, Step] = field(default_factory=dict)
+    job: Job | None = field(default=None, compare=False, repr=False)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
+
+    @property
+    def last(self) -> Step | None:
+        """The newest step, or None."""
+        return next(reversed(self.steps.values()), None)
+
+    @property
+    def next_button(self) -> str:
+        """The button that comes next, empty when all were pressed."""
+        return BUTTONS[len(self.steps)] if len(self.steps) < len(BUTTONS) else ""
+
+    def stale(self, request: PromptRequest) -> list[str]:
+        """Return what of a request only PreProcessing takes in and has changed since."""
+        taken = self.request
+        if taken is None:
+            return []
+        return [name for name in TAKEN_IN if getattr(request, name) != getattr(taken, name)]
+
+
+def press(
+    desk: Desk,
+    button: str,
+    request: PromptRequest,
+    workspace: Workspace,
+    *,
+    observe: Callable[[str], None] | None = None,
+) -> None:
+    """Run a button's stages and keep the result; on an error the desk stays as it was.
+
+    Args:
+        desk: Changed in place.
+        button: One of `BUTTONS`.
+        request: What the page asks for now. The first button takes in all of it, a later one
+            the settings: those that differ from its input's change from this button on.
+        workspace: Runs the stages.
+        observe: Told the name of every op that has passed.
+
+    Raises:
+        UsageError: An earlier button has to be pressed first; it is named.
+        RagstreamError: A stage refused or failed.
+    """
+    from ragstream_assets.recorder.recorder import record_prompt, record_stage
+
+    position, ops = BUTTONS.index(button), ops_of(button)
+    if position > len(desk.steps):
+        missing = desk.next_button
+        raise UsageError(f"{button} needs {missing} first", hint=f"press {missing}, or Run all")
+    told = _telling(observe)
+    if position == 0:
+        done = record_prompt(workspace, request, through=ops[-1], session=desk.id, observe=told)
+        desk.request, desk.steps = request, {button: _step(done, done.timings_ms)}
+        return
+    before = desk.steps[BUTTONS[position - 1]]
+    done = record_stage(
+        workspace,
+        replace(before.recorded, prompt=before.prompt),
+        ops,
+        settings=_changes(desk.request or request, before.prompt, ops[0], request, workspace),
+        session=desk.id,
+        observe=told,
+    )
+    kept = {name: desk.steps[name] for name in BUTTONS[:position]}
+    desk.steps = {**kept, button: _step(done, done.timings_ms)}
+
+
+def press_all(
+    desk: Desk,
+    request: PromptRequest,
+    workspace: Workspace,
+    *,
+    fresh: bool = False,
+    observe: Callable[[str], None] | None = None,
+) -> None:
+    """Run the stages of the eight buttons in order: one run, a step for each button.
+
+    Where nothing has changed since the same prompt was asked for, its record gives the steps.
+
+    Args:
+        desk: Changed in place, a step at a time.
+        request: What the page asks for now.
+        workspace: Runs the stages.
+        fresh: Run them whatever is kept.
+        observe: Told the name of every op that has passed.
+
+    Raises:
+        RagstreamError: A stage refused or failed; the steps before it stay.
+    """
+    from ragstream_assets.recorder.recorder import record_prompt
+
+    told, laid = _telling(observe), dict[str, Step]()
+
+    def lay(op: str, after: RecordedPrompt) -> None:
+        button = _completed(after)
+        if button:
+            spent = _sums(laid)
+            own = {o: ms - spent.get(o, 0.0) for o, ms in after.timings_ms.items()}
+            laid[button] = _step(after, {o: ms for o, ms in own.items() if ms > 0})
+            desk.request, desk.steps = request, dict(laid)
+        told(op, after)
+
+    record_prompt(workspace, request, session=desk.id, fresh=fresh, observe=lay)
+
+
+def _completed(after: RecordedPrompt) -> str:
+    """Return the button whose last op has passed just now, the audit's second pass included."""
+    from ragstream_assets.recorder.chain_run import AGAIN, AUDIT
+    from ragstream_core.prompts.chain import RERUN, rescoped
+
+    step = list(after.passed)[-1]
+    if step == f"{AGAIN}.{RERUN[-1]}":
+        return _LAST_OPS[AUDIT]
+    if step == AUDIT and rescoped(after.prompt):
+        return ""
+    return _LAST_OPS.get(step, "")
+
+
+def _changes(
+    taken: PromptRequest, prompt: SuperPrompt, op: str, request: PromptRequest, workspace: Workspace
+) -> dict[str, str]:
+    """Return the settings that are asked for now and do not hold in a prompt, as text."""
+    from ragstream_core.config import overlay
+    from ragstream_core.prompts.inputs import inputs_of
+
+    made = inputs_of(prompt).changes_at(op)
+    held = overlay(_chain(taken, workspace), made).model_dump()
+    asked = _chain(request, workspace).model_dump()
+    return {
+        f"{section}.{key}": _text(value)
+        for section, values in asked.items()
+        for key, value in values.items()
+        if value != held[section][key]
+    }
+
+
+def _chain(request: PromptRequest, workspace: Workspace) -> ChainSettings:
+    from ragstream_core.wiring.token_budget import within_window
+
+    chosen = workspace.config.with_task(request.task, explicit=request.settings)
+    return within_window(chosen.chain())
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _sums(steps: Mapping[str, Step]) -> dict[str, float]:
+    """Return what each op took in some steps, added up."""
+    sums: dict[str, float] = {}
+    for step in steps.values():
+        for op, ms in step.timings_ms.items():
+            sums[op] = sums.get(op, 0.0) + ms
+    return sums
+
+
+def _step(done: RecordedPrompt, timings_ms: Mapping[str, float]) -> Step:
+    key = done.record.prompt_key if done.record else ""
+    return Step(done.prompt, key, timings_ms, done)
+
+
+def _telling(observe: Callable[[str], None] | None) -> Callable[[str, RecordedPrompt], None]:
+    return lambda op, _: observe(op) if observe is not None else None

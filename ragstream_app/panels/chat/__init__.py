@@ -1,1 +1,0 @@
-"""The chat view: questions one after the other, each answered from the documents."""

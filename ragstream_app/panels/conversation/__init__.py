@@ -1,1 +1,0 @@
-"""The conversation tab: turns, replies from outside, tags, clearing, and what a prompt sees."""

@@ -1,0 +1,184 @@
+"""Runs the chain for a request, and says what came of it and of its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ragstream_app.session import note
+from ragstream_core.prompts.compose import injected
+from ragstream_core.prompts.exchanges import LLM_USAGE, llm_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ragstream_assets.recorder.chain_run import RecordedPrompt
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.prompts.recorded import Asking
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.wiring.token_budget import Estimate
+    from ragstream_core.wiring.workspace import Workspace
+
+QUIET_S = 3.0
+PATIENCE_S = 60.0
+"""How long a command waits for its run to be written: at first without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A prompt that went through some or all stages, and what is known about it."""
+
+    prompt: SuperPrompt
+    prompt_key: str
+    run_id: str
+    timings_ms: dict[str, float]
+    warnings: list[str]
+    compared: dict[str, Any] = field(default_factory=dict)
+    recorded: RecordedPrompt | None = field(default=None, repr=False)
+    expected: Estimate | None = None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What sending it to the model that it is meant for costs, where both are known."""
+        return self.expected.price(self.tokens, 0) if self.expected and self.text else None
+
+    @property
+    def text(self) -> str:
+        """The Super-Prompt, empty before the builder has run."""
+        return str(self.prompt.extras.get("super_prompt", ""))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the Super-Prompt, 0 before the builder has run."""
+        return int(self.prompt.extras.get("token_tree", {}).get("total", 0))
+
+    @property
+    def llm(self) -> dict[str, Any]:
+        """What agents took now that asked a language model, as `llm_usage`."""
+        rows = {} if self.asked else self.prompt.extras.get(LLM_USAGE, {})
+        return llm_usage(rows.values())
+
+    @property
+    def asked(self) -> Sequence[Asking]:
+        """The earlier times that it was asked for, where its record answered; else none."""
+        return self.recorded.asked if self.recorded else ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        files = injected(self.prompt)
+        told = {"compared": self.compared} if self.compared else {}
+        return {
+            "prompt_key": self.prompt_key,
+            "from_record": bool(self.asked),
+            "run_id": self.run_id,
+            "stage": self.prompt.stage,
+            "model_target": self.prompt.model_target,
+            "super_prompt": self.text,
+            "tokens": self.tokens,
+            "cost_usd": self.cost_usd,
+            "token_tree": self.prompt.extras.get("token_tree", {}),
+            "selection": list(self.prompt.final_selection_ids),
+            "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
+            "warnings": self.warnings,
+            "events": [
+                f"{row['stage']}: {row['message']}" for row in self.prompt.extras.get("events", [])
+            ],
+            "llm": self.llm,
+            "timings_ms": {op: round(ms, 3) for op, ms in self.timings_ms.items()},
+            **told,
+        }
+
+
+def announced(workspace: Workspace, request: PromptRequest) -> Estimate | None:
+    """Say which model a prompt is meant for and what it may cost, before it is built.
+
+    Args:
+        workspace: The data root.
+        request: What is asked.
+
+    Returns:
+        The estimate; None where the settings name no such model.
+
+    Raises:
+        RagstreamError: An unknown task or setting, or the provider's settings are wrong.
+    """
+    from ragstream_core.wiring.token_budget import estimate
+
+    config = workspace.config.with_task(request.task, explicit=request.settings)
+    if not config.settings.prompt.model_target:
+        return None
+    found = estimate(config)
+    note(estimated(found))
+    return found
+
+
+def estimated(found: Estimate) -> str:
+    """Return what a prompt may take of its model, on one line for people."""
+    from ragstream_app.output.tables import printable
+
+    window = f" of a window of {found.window_tokens:,}" if found.window_tokens else ""
+    name = printable(found.model) or "a model that is not chosen yet"
+    most = f"for {name}: at most {found.budget_tokens:,} tokens{window}"
+    sent, answered = found.most_usd, found.answer_usd
+    if sent is None or answered is None:
+        return f"{most}; price unknown"
+    if not sent and not answered:
+        return f"{most}; free"
+    return f"{most}, ${sent:.4f}, and ${answered:.4f} for each 1,000 tokens of the answer"
+
+
+def ask(
+    workspace: Workspace, request: PromptRequest, op: str, *, record: bool, fresh: bool = False
+) -> Outcome:
+    """Run the chain for a request through an op; where asked for, a Dagster run is written behind.
+
+    Args:
+        workspace: The data root.
+        request: What is asked.
+        op: The last one.
+        record: Write a Dagster run.
+        fresh: Run the chain also where the record of the same prompt could answer.
+
+    Raises:
+        RagstreamError: A stage refused or failed.
+    """
+    from ragstream_assets.recorder.recorder import record_prompt
+
+    return outcome_of(record_prompt(workspace, request, through=op, record=record, fresh=fresh))
+
+
+def outcome_of(done: RecordedPrompt) -> Outcome:
+    """Return what came of a prompt."""
+    key = done.record.prompt_key if done.record else ""
+    timings = dict(done.timings_ms)
+    warnings = [*([done.said] if done.said else []), *_warnings(done.prompt)]
+    return Outcome(done.prompt, key, done.run_id, timings, warnings, recorded=done)
+
+
+def settle(outcome: Outcome, say: Callable[[str], object]) -> None:
+    """Wait until the prompt's run is written; Ctrl-C leaves it, the prompt is kept anyway.
+
+    Args:
+        outcome: Has been delivered.
+        say: Told what there is to say to people: that it takes long, or why there is no run.
+    """
+    recording = outcome.recorded.recording if outcome.recorded else None
+    if recording is None:
+        return
+    try:
+        if not recording.wait(QUIET_S):
+            say("writing the run for Dagster; Ctrl-C skips it, the prompt is kept")
+        known = recording.wait(PATIENCE_S)
+    except KeyboardInterrupt:
+        known = False
+    if not known:
+        from ragstream_assets.recorder.writer import writer
+
+        writer.leave()
+        say("not recorded in Dagster: it took too long; the prompt is kept")
+    for warning in outcome.recorded.warnings if outcome.recorded else ():
+        say(f"warning: {warning}")
+
+
+def _warnings(prompt: SuperPrompt) -> list[str]:
+    return [str(row["message"]) for row in prompt.extras.get("warnings", [])]

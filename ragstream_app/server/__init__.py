@@ -1,0 +1,1 @@
+"""The servers of `ragstream up`: the page, its access control and their supervision."""

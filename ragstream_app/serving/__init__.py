@@ -1,1 +1,0 @@
-"""What `ragstream up` starts, keeps running and protects."""

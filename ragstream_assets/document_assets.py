@@ -1,0 +1,278 @@
+"""Asset `documents/chroma_collection`: the sealed Chroma collection derived from an index.
+
+Downstream of the commit and never part of it: where it cannot be made, the index is committed, the
+ingest succeeds and every prompt can be asked; the collection of the last generation stays.
+
+Asset group `documents`: one project's files on their way into its index, partition by project.
+
+The four assets are one function: one ingest in one process under one lock yields all of them. A
+gap between embedding and commit is where indexes become inconsistent.
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_assets.failures import chosen, derived_errors, failure, reporter, short_errors
+from ragstream_assets.previews.metadata import (
+    chunk_metadata,
+    embedding_metadata,
+    file_metadata,
+    index_metadata,
+    suspicion_metadata,
+    table,
+    unfit_metadata,
+)
+from ragstream_assets.recorder.outcomes import outcome
+from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import asset_spec
+from ragstream_core.errors import RagstreamError
+from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.prompts.suspicion import Tally
+from ragstream_core.records import Chunk
+from ragstream_core.services.verify import suspicious_passages
+from ragstream_core.vector_stores.chroma.publisher import CollectionReport
+from ragstream_core.wiring.chroma_collections import Left, compare, keep_up
+from ragstream_core.wiring.workspace import Workspace
+
+GROUP = "documents"
+INGEST_JOB = "ingest_documents"
+SAMPLE = 5
+projects = dg.DynamicPartitionsDefinition(name="project")
+
+
+class IngestConfig(dg.Config):
+    """How to ingest."""
+
+    verify: bool = Field(default=False, description="Hash every file, check every vector.")
+    rebuild: bool = Field(
+        default=False, description="Start a new store; after a change of the model, or damage."
+    )
+
+
+FILE_MANIFEST = asset_spec(
+    (GROUP, "file_manifest"),
+    "Which files of `doc_raw/<project>` there are, and what became of each: new, updated, touched, "
+    "unchanged, deleted, or skipped and why. A file counts as changed when its bytes did.",
+    "file",
+)
+CHUNKS = asset_spec(
+    (GROUP, "chunks"),
+    "The pieces that the files were cut into, with their spans and headings. Equal texts are one.",
+    "text",
+    after="file_manifest",
+)
+EMBEDDINGS = asset_spec(
+    (GROUP, "embeddings"),
+    "One unit vector a text, in `index/<project>/vectors-*.f32`. Only new texts are embedded.",
+    "numpy",
+    after="chunks",
+)
+INDEX = asset_spec(
+    (GROUP, "index"),
+    "The committed generation, in `index/<project>/catalog.sqlite`: all of it or none of it. "
+    "Prompts name the generation they read, and can be replayed from it.",
+    "sqlite",
+    after="embeddings",
+)
+
+
+@dg.multi_asset(
+    name="ingest",
+    specs=[FILE_MANIFEST, CHUNKS, EMBEDDINGS, INDEX],
+    can_subset=False,
+    partitions_def=projects,
+)
+def ingest(
+    context: dg.AssetExecutionContext, config: IngestConfig, workspace: WorkspaceResource
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Bring one project's index up to date: scan, chunk, embed what is new, commit."""
+    space, left = workspace.open(), outcome(context.run_id)
+    with short_errors(context.run_id):
+        (project,) = chosen(context)
+        stats = space.ingest(
+            project,
+            verify=config.verify,
+            rebuild=config.rebuild,
+            progress=reporter(context.log.info, left.progress),
+            provenance={"run_id": context.run_id},
+            collection=False,  # an asset of its own, downstream
+        )
+        left.ingested(stats)
+        left.tell("suspicion")
+        reported = list(results(stats, sample(space, stats), suspicious(space, stats)))
+        unfit = space.unfit_folders()
+    context.add_asset_metadata(unfit_metadata(unfit), asset_key=FILE_MANIFEST.key)
+    yield from reported
+
+
+def results(
+    stats: IngestionStats, chunks: list[Chunk], seen: Tally | None = None
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Yield one result an asset; the generation's digest is the version of all of them."""
+    metadata = (
+        (FILE_MANIFEST, file_metadata(stats)),
+        (CHUNKS, chunk_metadata(stats, chunks)),
+        (EMBEDDINGS, embedding_metadata(stats)),
+        (INDEX, {**index_metadata(stats), **(suspicion_metadata(seen) if seen else {})}),
+    )
+    version = dg.DataVersion(stats.digest) if stats.digest else None
+    for spec, shown in metadata:
+        yield dg.MaterializeResult(asset_key=spec.key, metadata=shown, data_version=version)
+
+
+def sample(workspace: Workspace, stats: IngestionStats) -> list[Chunk]:
+    """Return the first chunks of files that changed; none where nothing was committed.
+
+    What was committed stays committed when it cannot be shown.
+    """
+    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
+    if not (stats.committed and changed):
+        return []
+    try:
+        view = workspace.view(stats.project, stats.generation, keep=True)
+        rows = zip(view.chunk_ids, view.paths, strict=True)
+        return view.chunks([i for i, path in rows if path in changed][:SAMPLE])
+    except RagstreamError:
+        return []
+
+
+def suspicious(workspace: Workspace, stats: IngestionStats) -> Tally | None:
+    """Return what looks like commands to a language model in files that changed; None: nothing did.
+
+    Figures for people: nothing is left out of the index for it.
+    """
+    changed = {*stats.changed.get("new", ()), *stats.changed.get("updated", ())}
+    if not (stats.committed and changed):
+        return None
+    try:
+        return suspicious_passages(workspace, stats.project, changed)
+    except RagstreamError:
+        return None
+
+
+ingest_documents = dg.define_asset_job(
+    INGEST_JOB,
+    selection=dg.AssetSelection.groups(GROUP),
+    description="Ingest one project; a new generation if anything changed.",
+)
+
+
+CODE_VERSION = "1"
+EQUAL = "chroma_equals_the_index"
+KEY = dg.AssetKey([GROUP, "chroma_collection"])
+
+
+class CollectionConfig(dg.Config):
+    """How to bring a collection up to date."""
+
+    verify: bool = Field(default=False, description="Ask for every vector, not only the changed.")
+    rebuild: bool = Field(default=False, description="Build it anew from the catalog.")
+
+
+@dg.asset(
+    key=KEY, deps=[INDEX.key], group_name=GROUP, partitions_def=projects, kinds={"chroma"},
+    owners=["team:ragstream"], code_version=CODE_VERSION,
+)  # fmt: skip
+def chroma_collection(
+    context: dg.AssetExecutionContext, config: CollectionConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """The same chunks for everything that speaks Chroma: sealed, verified, never half-written.
+
+    Where it cannot be made, a run that also ingests goes on with a warning, and the check fails;
+    launched alone, the step fails.
+    """
+    outcome(context.run_id).tell("collection")
+    with derived_errors():
+        (project,) = chosen(context)
+        done = keep_up(
+            workspace.open(),
+            project,
+            rebuild=config.rebuild,
+            verify_all=config.verify,
+            again=is_alone(context, INDEX.key),
+        )
+    return made_of(context, done, upstream=INDEX.key)
+
+
+def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
+    """Say whether a person launched a collection itself, without what it is made from."""
+    selected = context.run.asset_selection  # none or empty: all that the job holds
+    return upstream not in selected if selected else False
+
+
+def made_of(
+    context: dg.AssetExecutionContext, done: CollectionReport | Left, *, upstream: dg.AssetKey
+) -> dg.MaterializeResult[None]:
+    """Return what a collection is now, or why it was left as it was.
+
+    Args:
+        context: The step.
+        done: What became of the collection.
+        upstream: What it is made from.
+
+    Raises:
+        Failure: It could not be made, and this run was launched for it.
+    """
+    if not isinstance(done, Left):
+        version = dg.DataVersion(done.receipt.digest)
+        return dg.MaterializeResult(metadata=collection_metadata(done), data_version=version)
+    if done.failed and is_alone(context, upstream):
+        raise failure(done.why, done.next)
+    if done.failed:
+        context.log.warning(done.warning)
+        outcome(context.run_id).warn(done.warning)
+    return dg.MaterializeResult(metadata={"made": done.why, "next": done.next or "-"})
+
+
+def collection_metadata(report: CollectionReport) -> dict[str, Any]:
+    """Return what a collection is now, what was done, and how to open it."""
+    receipt = report.receipt
+    return {
+        "made": report.made,
+        "reason": report.reason or "-",
+        "generation": receipt.generation,
+        "rows": receipt.rows,
+        "dead_rows": receipt.dead,
+        "added": report.added,
+        "deleted": report.deleted,
+        "vectors_verified": report.verified,
+        "self_recall": receipt.self_recall,
+        "graph": receipt.graph,
+        "chromadb": receipt.chromadb,
+        "collection": receipt.collection,
+        "folder": dg.MetadataValue.path(str(report.folder)),
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _spec() -> dg.AssetCheckSpec:
+    with warnings.catch_warnings():
+        # Dagster calls partitions of checks a preview; without them projects overwrite each other.
+        warnings.simplefilter("ignore")
+        return dg.AssetCheckSpec(
+            EQUAL,
+            asset=KEY,
+            description="The sealed collection is that of the newest generation, as verified.",
+            partitions_def=projects,
+        )
+
+
+@dg.multi_asset_check(name="chroma_check", specs=[_spec()])
+def chroma_check(
+    context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
+) -> dg.AssetCheckResult:
+    """Compare one project's collection with its index and with what was sealed."""
+    with derived_errors():
+        faults = compare(workspace.open(), context.partition_key)
+    rows = [{"message": fault} for fault in faults]
+    return dg.AssetCheckResult(
+        passed=not faults,
+        check_name=EQUAL,
+        asset_key=KEY,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"findings": len(faults), "what": table(rows, "message")},
+    )

@@ -1,0 +1,302 @@
+"""Asset `evaluation/faithfulness`: how well the answers to gold questions rest on what they cite.
+
+A partition is a project. What Dagster plots over time are the figures; the line in the metadata
+holds those of earlier generations, from the files that the evaluation keeps.
+
+Asset `evaluation/gold_questions`: where a project's index ranks what its questions expect.
+
+A partition is a project. The figures are plotted over time by Dagster; the table names every
+expected item with its rank, so that a fall can be read question by question.
+
+Asset group `evaluation`: the gate's thresholds over the gold questions, a partition a pair.
+
+A partition is one (θ, relative) pair for every project with gold questions. Back-filling all of
+them in the UI takes a run a row of the heat map, and retrieval happens once in each. Only figures
+are kept.
+"""
+
+import base64
+import functools
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from ragstream_assets.document_assets import INDEX, projects
+from ragstream_assets.failures import chosen, derived_errors, reporter
+from ragstream_assets.previews.charts import bullets, line
+from ragstream_assets.previews.metadata import ROWS, Metadata, frame
+from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import asset_spec
+from ragstream_core.evaluation.faithfulness import Report, kept
+from ragstream_core.evaluation.sweep import (
+    RELATIVES,
+    THETAS,
+    Point,
+    pictures,
+    read_points,
+    write_point,
+)
+from ragstream_core.evaluation.tables import faithfulness_table, gold_table, sweep_table
+from ragstream_core.records.identity import digest_of
+from ragstream_core.services import eval_faithfulness, eval_sweep
+from ragstream_core.services.eval_gold import GoldReport, ask_gold
+from ragstream_core.wiring.workspace import Workspace
+
+GROUP = "evaluation"
+GOLD_QUESTIONS = asset_spec(
+    (GROUP, "gold_questions"),
+    "The rank of every file and passage that the questions in `gold.jsonl` expect, in the newest "
+    "generation; recall and MRR over all questions.",
+    "table",
+).merge_attributes(deps=[INDEX.key])
+
+
+@dg.multi_asset(name="ask_gold_questions", specs=[GOLD_QUESTIONS], partitions_def=projects)
+def ask_gold_questions(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Ask one project's gold questions of its newest generation."""
+    space = workspace.open()
+    with derived_errors():
+        (project,) = chosen(context)
+        told = functools.partial(reporter(context.log.info, None), "questions")
+        report = ask_gold(space, project, progress=told)
+    return dg.MaterializeResult(
+        metadata=report_metadata(report), data_version=dg.DataVersion(digest_of(report.to_json()))
+    )
+
+
+def report_metadata(report: GoldReport) -> Metadata:
+    """Return the figures, and a table with a row an expected item."""
+    rows = gold_table(report.questions, report.ranks)
+    return {
+        "generation": report.generation,
+        f"recall@{report.figures.k}": report.figures.recall,
+        f"mrr@{report.figures.k}": report.figures.mrr,
+        "questions": report.figures.questions,
+        "missed": report.missed,
+        "ranks": frame(rows),
+        "rows_not_shown": max(0, len(rows) - ROWS),
+    }
+
+
+thresholds = dg.MultiPartitionsDefinition(
+    {
+        "theta": dg.StaticPartitionsDefinition([f"{value:g}" for value in THETAS]),
+        "relative": dg.StaticPartitionsDefinition([f"{value:g}" for value in RELATIVES]),
+    }
+)
+
+
+class SweepConfig(dg.Config):
+    """What is swept."""
+
+    project: str = Field(
+        default="", description="One project; empty: all that have gold questions."
+    )
+
+
+SWEEP = asset_spec(
+    (GROUP, "threshold_sweep"),
+    "How much of what the gold questions need the gate keeps, for each pair of θ and relative: "
+    "start a backfill of all partitions, then `heat_map`. `kept_relevant` is the share of the "
+    "expected items that pass the gate, `shown` the share that stands in the finished prompts.",
+    "json",
+)
+HEAT_MAP = asset_spec(
+    (GROUP, "heat_map"),
+    "The figures of `threshold_sweep` as pictures: θ to the right, relative downwards.",
+    "image",
+    after="threshold_sweep",
+)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", dg.BetaWarning)
+    _by_thresholds = dg.multi_asset(
+        name="sweep_thresholds",
+        specs=[SWEEP],
+        partitions_def=thresholds,
+        backfill_policy=dg.BackfillPolicy.single_run(),  # retrieval is the same for them
+    )
+
+
+@_by_thresholds
+def sweep_thresholds(
+    context: dg.AssetExecutionContext, config: SweepConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Ask the gold questions under some thresholds, and keep a file of figures a pair."""
+    space, made = workspace.open(), []
+    progress = functools.partial(reporter(context.log.info, None), "sweep")
+    with derived_errors():
+        keys = {pair_of(key): key for key in chosen(context, "pair of thresholds")}
+        for project in _projects(space, config):
+            for point in eval_sweep.sweep(space, project, [*keys], progress=progress):
+                write_point(eval_sweep.points_dir(space, project), point)
+                made.append((project, point))
+    for pair, key in keys.items():
+        own = [(name, point) for name, point in made if (point.theta, point.relative) == pair]
+        context.add_asset_metadata(_figures(own), partition_key=key)
+    return dg.MaterializeResult()
+
+
+@dg.multi_asset(name="draw_heat_map", specs=[HEAT_MAP])
+def draw_heat_map(
+    context: dg.AssetExecutionContext, config: SweepConfig, workspace: WorkspaceResource
+) -> dg.MaterializeResult[None]:
+    """Draw the points that were measured on the present generation, questions and settings."""
+    space, found = workspace.open(), []
+    with derived_errors():
+        for project in _projects(space, config):
+            now = eval_sweep.sweep_fingerprint(space, project)
+            found.append((project, read_points(eval_sweep.points_dir(space, project), now)))
+    parts = [line for project, points in found for line in _drawn(project, points)]
+    rows = [(project, point) for project, points in found for point in points]
+    version = dg.DataVersion(digest_of([[name, point.to_json()] for name, point in rows]))
+    shown = {"heat_maps": dg.MetadataValue.md("\n\n".join(parts) or "nothing was swept")}
+    return dg.MaterializeResult(metadata={**shown, **_figures(rows)}, data_version=version)
+
+
+def pair_of(key: object) -> tuple[float, float]:
+    """Return (θ, relative) of a partition key; Dagster orders its dimensions by name."""
+    assert isinstance(key, dg.MultiPartitionKey)
+    return float(key.keys_by_dimension["theta"]), float(key.keys_by_dimension["relative"])
+
+
+def _projects(workspace: Workspace, config: SweepConfig) -> list[str]:
+    return [config.project] if config.project else eval_sweep.swept_projects(workspace)
+
+
+def _drawn(project: str, points: list[Point]) -> Iterator[str]:
+    yield f"### {project}"
+    if not points:
+        yield "no point is up to date: materialise `threshold_sweep`"
+        return
+    yield "To the right: `gate.theta`. Downwards: `gate.relative`."
+    for name, png in pictures(points).items():
+        yield f"**{name}**"
+        yield f"![{name}](data:image/png;base64,{base64.b64encode(png).decode('ascii')})"
+
+
+def _figures(made: list[tuple[str, Point]]) -> Metadata:
+    rows = sweep_table([point for _, point in made])
+    rows.insert(0, "project", [name for name, _ in made])
+    return {"points": len(made), "figures": frame(rows)}
+
+
+CHECK = "answers_are_faithful"
+_NUMBERS = (
+    "answers", "scored", "refused", "claims", "supported", "quoted", "uncited", "unknown_citations",
+)  # fmt: skip
+_SHOWN = 20
+
+
+class FaithfulnessConfig(dg.Config):
+    """What is judged, and by whom."""
+
+    judge: Literal["", "auto", "nli", "quote", "llm"] = Field(
+        default="", description="Who judges; empty: as the setting evaluation.judge says."
+    )
+    ask: bool = Field(
+        default=False,
+        description="Let the language model answer; else the cited extract of each prompt is "
+        "judged, which needs none.",
+    )
+    limit: int = Field(default=0, ge=0, description="Only so many questions; 0: all.")
+
+
+FAITHFULNESS = asset_spec(
+    (GROUP, "faithfulness"),
+    "The share of the claims of answers to `gold.jsonl` that a passage which they cite supports.",
+    "json",
+).merge_attributes(deps=[INDEX.key])
+
+
+def _check() -> dg.AssetCheckSpec:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dagster calls partitions of checks a preview
+        return dg.AssetCheckSpec(
+            CHECK,
+            asset=FAITHFULNESS.key,
+            description="The score is at least `evaluation.min_faithfulness`.",
+            partitions_def=projects,
+        )
+
+
+@dg.multi_asset(
+    name="judge_answers", specs=[FAITHFULNESS], check_specs=[_check()], partitions_def=projects
+)
+def judge_answers(
+    context: dg.AssetExecutionContext, config: FaithfulnessConfig, workspace: WorkspaceResource
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Answer one project's gold questions, judge the answers, keep the figures."""
+    space = workspace.open()
+    with derived_errors():
+        (project,) = chosen(context)
+        report = eval_faithfulness.of_gold(
+            space,
+            project,
+            judge=config.judge,
+            limit=config.limit,
+            ask=config.ask,
+            progress=functools.partial(reporter(context.log.info, None), "answers"),
+        )
+        past = kept(eval_faithfulness.figures_dir(space, project), report.series)
+    least = space.config.settings.evaluation.min_faithfulness
+    yield dg.MaterializeResult(
+        metadata=faithfulness_metadata(report, past),
+        data_version=dg.DataVersion(digest_of(stable(report))),
+        check_results=[verdict(report, least)],
+    )
+
+
+def faithfulness_metadata(report: Report, past: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return figures, a row a question, and the line over generations.
+
+    Args:
+        report: What was judged.
+        past: The kept figures of its series, ascending.
+    """
+    figures = report.figures()
+    gold = {f"gold_{name}": value for name, value in figures.get("gold", {}).items()}
+    points = [(str(row["generation"]), row["score"]) for row in past if row["score"] is not None]
+    drawn = line(points[-_SHOWN:]) if points else "nothing claims anything yet"
+    skipped = tuple(f"{where}: {why}" for where, why in report.skipped)
+    return {
+        **({} if report.score is None else {"faithfulness": report.score}),
+        **{name: figures[name] for name in _NUMBERS},
+        **gold,
+        "judge": report.judge,
+        "generation": report.generation,
+        "over_generations": dg.MetadataValue.md(drawn),
+        "questions": frame(faithfulness_table(report.answers)),
+        "rows_not_shown": max(0, len(report.answers) - ROWS),
+        "skipped": dg.MetadataValue.md(bullets(skipped)),
+        "fingerprint": report.fingerprint,
+    }
+
+
+def stable(report: Report) -> dict[str, Any]:
+    """Return what equal runs have in common: the figures without the time."""
+    return {name: value for name, value in report.figures().items() if name != "created"}
+
+
+def verdict(report: Report, least: float) -> dg.AssetCheckResult:
+    """Return whether the answers are faithful enough; without a claim there is nothing to say.
+
+    Args:
+        report: What was judged.
+        least: `evaluation.min_faithfulness`, in [0, 1].
+    """
+    score = report.score
+    said = "no answer claims anything" if score is None else f"{score:.3f}, wanted {least:g}"
+    return dg.AssetCheckResult(
+        passed=score is None or score >= least,
+        check_name=CHECK,
+        asset_key=FAITHFULNESS.key,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=said,
+        metadata={"least": least, **({} if score is None else {"faithfulness": score})},
+    )

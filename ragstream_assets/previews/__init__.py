@@ -1,0 +1,1 @@
+"""Metadata that people look at in the Dagster UI."""

@@ -1,0 +1,276 @@
+"""Metadata people look at: tables and previews of what a run did, each small enough to be an event.
+
+Previews are the one place where Dagster holds document or prompt text; they end with the run.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from ragstream_assets.previews.charts import (
+    block,
+    bullets,
+    candidate_flow,
+    passage,
+    stage_times,
+    token_shares,
+)
+from ragstream_core.agents import reranker
+from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
+from ragstream_core.prompts.compose import file_texts, selected_texts
+from ragstream_core.prompts.edits import edits_of
+from ragstream_core.prompts.exchanges import LLM_USAGE, usage_of
+from ragstream_core.prompts.inputs import inputs_of
+from ragstream_core.prompts.store import PromptRecord
+from ragstream_core.prompts.suspicion import Tally, tally
+from ragstream_core.prompts.trail import pass_number
+from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.super_prompt import HEADERS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 50
+PREVIEW_CHARS = 8_000
+CHUNK_CHARS = 600
+CHUNKS = 5
+USAGE = ("stage", "model", "input_tokens", "output_tokens", "cost_usd", "taken", "instead")
+
+Metadata = dict[str, Any]
+
+
+def table(rows: Sequence[Mapping[str, str | int | float]], *columns: str) -> dg.TableMetadataValue:
+    """Return the first rows as a table; the columns hold even where there are none."""
+    return dg.MetadataValue.table(
+        records=[dg.TableRecord({name: row[name] for name in columns}) for row in rows[:ROWS]],
+        schema=dg.TableSchema([dg.TableColumn(name) for name in columns]),
+    )
+
+
+def frame(rows: "pd.DataFrame") -> dg.TableMetadataValue:
+    """Return the first rows of a pandas table with the types of its columns."""
+    from ragstream_core.evaluation.tables import records
+
+    kinds = {"b": "bool", "i": "int", "u": "int", "f": "float"}
+    columns = [
+        dg.TableColumn(name, kinds.get(getattr(kind, "kind", "O"), "string"))
+        for name, kind in rows.dtypes.items()
+    ]
+    return dg.MetadataValue.table(
+        records=[dg.TableRecord(row) for row in records(rows.head(ROWS))],
+        schema=dg.TableSchema(columns),
+    )
+
+
+def file_metadata(stats: IngestionStats) -> Metadata:
+    """Return what became of the files: counts, and a table of the changed and skipped ones."""
+    rows = [
+        {"path": path, "what": what, "reason": ""}
+        for what, paths in stats.changed.items()
+        for path in paths
+    ]
+    rows += [
+        {"path": path, "what": "skipped", "reason": reason}
+        for path, reason in stats.skipped_reasons
+    ]
+    counts = {key: stats.files.get(key, 0) for key in FILE_KEYS}
+    return {
+        **counts,
+        "changes": table(rows, "path", "what", "reason"),
+        "rows_not_shown": max(0, len(rows) - ROWS),
+    }
+
+
+def unfit_metadata(rows: Sequence[tuple[str, str]]) -> Metadata:
+    """Return the folders beside the projects' that cannot be projects, and why."""
+    shown = [{"folder": name, "reason": reason} for name, reason in rows]
+    return {"no_projects": table(shown, "folder", "reason")} if rows else {}
+
+
+def chunk_metadata(stats: IngestionStats, sample: Sequence[Chunk]) -> Metadata:
+    """Return how many chunks there are, and what a few of them look like."""
+    parts = [
+        passage(f"{c.source}, characters {c.span[0]}-{c.span[1]}", c.snippet[:CHUNK_CHARS])
+        for c in sample
+    ]
+    return {
+        "live": stats.chunks.get("live", 0),
+        "documents": stats.documents,
+        "preview": dg.MetadataValue.md("\n\n".join(parts) or "nothing new"),
+    }
+
+
+def embedding_metadata(stats: IngestionStats) -> Metadata:
+    """Return what was embedded and what could be used again."""
+    return {
+        "embedded": stats.chunks.get("embedded", 0),
+        "reused": stats.chunks.get("reused", 0),
+        "model_seconds": round(stats.model_seconds, 3),
+        "dimension": stats.dimension,
+        **({"model": stats.model, "device": stats.device or "not said"} if stats.model else {}),
+        "long_inputs": stats.long_inputs,
+        "truncated_inputs": stats.truncated_inputs,
+    }
+
+
+def index_metadata(stats: IngestionStats) -> Metadata:
+    """Return which generation is the newest, how large it is, and what making it took."""
+    quality: Metadata = {k: stats.quality[k] for k in ("recall", "mrr") if k in stats.quality}
+    return {
+        "generation": stats.generation,
+        "committed": stats.committed,
+        "refused": stats.refused or "no",
+        "documents": stats.documents,
+        "chunks": stats.chunks.get("live", 0),
+        **quality,
+        "digest": stats.digest or "-",
+        "seconds": round(stats.seconds, 3),
+        "warnings": dg.MetadataValue.md(bullets(stats.warnings)),
+    }
+
+
+def suspicion_metadata(seen: Tally) -> Metadata:
+    """Return what looks like commands to a language model, by kind, and where."""
+    rows = [{"place": name, "kinds": ", ".join(kinds)} for name, kinds in seen.places]
+    counts = {f"suspicious_{kind}": n for kind, n in seen.to_json()["kinds"].items()}
+    return {
+        "suspicious_passages": seen.suspicious,
+        "passages_read": seen.texts,
+        **counts,
+        **({"suspicious": table(rows, "place", "kinds")} if rows else {}),
+    }
+
+
+def stage_metadata(prompt: SuperPrompt, seconds: float, *, device: str = "") -> Metadata:
+    """Return what a stage made of a prompt: its view's size, its decisions, its time.
+
+    Warnings, what a language model was asked and what people changed by hand are there where they
+    happened.
+
+    Args:
+        prompt: As the stage left it.
+        seconds: What it took.
+        device: Where its model computed; empty where it has none.
+    """
+    op = prompt.extras["trail"][-1][0]
+    decided = [row for row in decision_rows(prompt) if row["stage"] == prompt.stage]
+    asked = [row for row in usage_rows(prompt) if row["stage"] == op]
+    edits = [f"{edit.target} (after {edit.after})" for edit in edits_of(prompt)]
+    return {
+        "stage": prompt.stage,
+        "milliseconds": round(seconds * 1000, 1),
+        "candidates": len(prompt.base_context_chunks),
+        "view": len(prompt.views_by_stage.get(prompt.stage, [])),
+        "pass": pass_number(prompt),
+        "decisions": table(decided, "rank", "chunk", "score", "kept", "rule", "reason"),
+        **(_ranked_by(prompt, device) if op == reranker.OP else {}),
+        **_warnings(prompt, op),
+        **({"language_model": table(asked[-1:], *USAGE)} if asked else {}),
+        **({"edited_by_hand": ", ".join(edits)} if edits else {}),
+    }
+
+
+def _ranked_by(prompt: SuperPrompt, device: str) -> Metadata:
+    """Return which model ranked how many candidates, and where it computed (R-009)."""
+    rows = [row for row in prompt.extras.get("decisions", []) if row["stage"] == prompt.stage]
+    ranked = sum(not {*row["scores"]} <= {"retrieval"} for row in rows)
+    name = str(inputs_of(prompt).models.get("reranker", ""))
+    return {"reranker": name, "reranked": ranked, **({"device": device} if device else {})}
+
+
+def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
+    """Return the finished Super-Prompt, its key, its size and the last word on every candidate."""
+    text = prompt.extras["super_prompt"]
+    shown = text if len(text) <= PREVIEW_CHARS else f"{text[:PREVIEW_CHARS]}\n\n… shortened"
+    return {
+        "prompt_key": record.prompt_key,
+        "tokens": record.tokens,
+        "selected": len(prompt.final_selection_ids),
+        **_warnings(prompt),
+        **_model_totals(prompt),
+        "milliseconds_by_stage": dg.MetadataValue.md(stage_times(record.timings_ms)),
+        "candidates_by_stage": dg.MetadataValue.md(candidate_flow(prompt)),
+        "tokens_by_block": dg.MetadataValue.md(token_shares(prompt)),
+        **suspicion_metadata(_quoted(prompt)),
+        "super_prompt": dg.MetadataValue.md(block(shown)),
+        "ledger": table(last_words(prompt), "chunk", "stage", "rank", "score", "kept", "reason"),
+    }
+
+
+def _warnings(prompt: SuperPrompt, op: str = "") -> Metadata:
+    """Return the warnings of a prompt, or of one op of it; nothing where there are none."""
+    rows = prompt.extras.get("warnings", [])
+    found = [str(row["message"]) for row in rows if row["stage"] == op or not op]
+    return {"warnings": dg.MetadataValue.md(bullets(found))} if found else {}
+
+
+def _quoted(prompt: SuperPrompt) -> Tally:
+    """Return what looks suspicious among the texts that a prompt quotes."""
+    texts = [*file_texts(prompt), *selected_texts(prompt, history=False)]
+    return tally((source.name, text) for source, text in texts)
+
+
+def usage_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return what each question of an agent to a language model took."""
+    return [
+        {
+            "stage": str(row["op"]).partition("#")[0],
+            "model": row["model"],
+            "input_tokens": row["input_tokens"],
+            "output_tokens": row["output_tokens"],
+            "cost_usd": usd(row["cost_usd"]),
+            "taken": row["taken"],
+            "instead": row.get("instead", ""),
+        }
+        for row in prompt.extras.get(LLM_USAGE, {}).values()
+    ]
+
+
+def _model_totals(prompt: SuperPrompt) -> Metadata:
+    usage = usage_of(prompt)
+    if usage is None:
+        return {}
+    return {
+        "language_model": table(usage_rows(prompt), *USAGE),
+        "language_model_input_tokens": usage.input_tokens,
+        "language_model_output_tokens": usage.output_tokens,
+        "language_model_cost_usd": usd(usage.cost_usd),
+    }
+
+
+def usd(cost: float | None) -> str:
+    """Return a cost in US dollars as text; None is unknown."""
+    return "unknown" if cost is None else f"{cost:.6f}"
+
+
+def last_words(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return the last decision on every candidate of the present pass; who came furthest first."""
+    rows = decision_rows(prompt)
+    last = {row["id"]: row for row in rows}
+    stages = list(dict.fromkeys(row["stage"] for row in rows))
+    return sorted(last.values(), key=lambda row: (-stages.index(row["stage"]), row["rank"]))
+
+
+def decision_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return what the present pass decided on candidates as table rows, as the stages ran."""
+    now = pass_number(prompt)
+    return [
+        {
+            "id": row["chunk_id"],
+            "stage": row["stage"],
+            "rank": row["rank"],
+            "chunk": _short(row["chunk_id"]),
+            "score": round(row["score"], 4),
+            "kept": "yes" if row["kept"] else "no",
+            "rule": row["rule"],
+            "reason": row["reason"],
+        }
+        for row in prompt.extras.get("decisions", [])
+        if row["pass_no"] == now and row["stage"] != HEADERS
+    ]
+
+
+def _short(chunk_id: str) -> str:
+    path, _, index = chunk_id.rpartition("::")
+    return f"{path.partition('::')[0]} #{index}"

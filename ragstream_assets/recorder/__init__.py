@@ -1,0 +1,1 @@
+"""Runs the chain and the ingest for people and records both as Dagster runs."""

@@ -1,0 +1,273 @@
+"""An answer's figures as an observation in Dagster, written behind it: never its words.
+
+What was asked and said is in the conversation, where it can be cleared.
+
+Runs the chain and the ingest for people, and records both as Dagster runs.
+
+A prompt is made first and recorded behind it: its run is written by `writer` from what the chain
+left, so nobody waits for Dagster and nothing wrong with it fails or delays a prompt. An ingest
+runs inside Dagster; there, whatever is wrong with Dagster becomes a warning. Dagster is imported
+at the first recording, not before.
+"""
+
+import datetime as dt
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from ragstream_assets.instance import drop_instances, instance_of
+from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
+from ragstream_assets.recorder import runs
+from ragstream_assets.recorder.chain_run import (
+    UNRECORDED,
+    Observer,
+    RecordedPrompt,
+    Walk,
+    attempt,
+    given_again,
+    is_before,
+    upstream_of,
+)
+from ragstream_assets.recorder.outcomes import Outcome
+from ragstream_assets.recorder.runs import one_run
+from ragstream_assets.recorder.writer import Recording, writer
+from ragstream_core.answers.answer import Answer
+from ragstream_core.errors import RagstreamError
+from ragstream_core.ingestion.stats import IngestionStats
+from ragstream_core.prompts.chain import OPS, last_op
+from ragstream_core.prompts.edits import edits_of
+from ragstream_core.prompts.inputs import PromptRequest, begin, change_settings, inputs_of
+from ragstream_core.records import SuperPrompt
+from ragstream_core.wiring.recall import recall
+from ragstream_core.wiring.saved_prompts import persists
+from ragstream_core.wiring.workspace import IngestProgress, Workspace
+
+WAIT_S = 60.0
+"""How long an ingest waits for another run of this process before it goes unrecorded."""
+INGEST_OPS = ("ingest", "documents__chroma_collection")
+EDITED_TAG = "ragstream/edited"
+
+
+def record_ingest(
+    workspace: Workspace,
+    project: str,
+    *,
+    verify: bool = False,
+    rebuild: bool = False,
+    progress: IngestProgress | None = None,
+) -> tuple[IngestionStats, str]:
+    """Ingest a project as a Dagster run; return what it did and the run, empty where there is none.
+
+    Raises:
+        RagstreamError: As `Workspace.ingest`.
+    """
+    unchanged = None if verify or rebuild else workspace.unchanged(project)
+    if unchanged is not None:
+        return unchanged, ""
+    run_id, problem, left = "", "", Outcome(progress=progress)
+    if is_on(workspace):
+        recording = Recording()
+        wanted = runs.Wanted(
+            recording.run_id,
+            "ingest_documents",
+            lambda: {op: {"verify": verify, "rebuild": rebuild} for op in INGEST_OPS},
+            {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"},
+        )
+        problem = _ingest(workspace, wanted, left)
+        run_id = "" if problem else recording.run_id
+    if isinstance(left.error, RagstreamError):
+        raise left.error
+    if left.stats is None:
+        stats = workspace.ingest(project, verify=verify, rebuild=rebuild, progress=progress)
+    else:
+        stats = replace(left.stats, after_commit_s=time.perf_counter() - left.ingested_at)
+    warnings = (f"{UNRECORDED}{problem}",) if problem else ()
+    return replace(stats, warnings=(*stats.warnings, *warnings)), run_id
+
+
+def record_prompt(
+    workspace: Workspace,
+    request: PromptRequest,
+    *,
+    through: str = OPS[-1],
+    now: dt.datetime | None = None,
+    session: str = "",
+    record: bool = True,
+    fresh: bool = False,
+    observe: Observer | None = None,
+) -> RecordedPrompt:
+    """Run the chain for a request; its run is written behind it where it may be kept.
+
+    A whole prompt that was asked for before is answered from its record where nothing has changed:
+    the chain does not run, and no run is written.
+
+    Args:
+        workspace: The data root.
+        request: What is asked; bad requests are refused before anything is recorded.
+        through: Last stage or op.
+        now: Time of the request, with a zone; default: the present moment.
+        session: Groups the runs of one person's work.
+        record: False leaves no run behind, whatever the settings say.
+        fresh: Run the chain whatever is kept.
+        observe: Told about every op that ran.
+
+    Raises:
+        RagstreamError: The request or a stage refused or failed.
+    """
+    ops = OPS[: OPS.index(last_op(through)) + 1]
+    inputs = workspace.pin(request, now)
+    start = RecordedPrompt(begin(inputs), request, inputs)
+    if ops == OPS and not fresh:
+        recalled, said = recall(workspace, inputs)
+        if recalled is not None:
+            named = record and is_on(workspace)
+            return given_again(start, recalled, record=named, observe=observe)
+        start = replace(start, said=said)
+    if record and is_on(workspace) and persists(inputs):
+        start = replace(start, recording=Recording())
+    tags = _stage_tags(ops, session, "run" if ops == OPS else "through")
+    return Walk(workspace, start, ops, tags, observe).through()
+
+
+def record_stage(
+    workspace: Workspace,
+    before: RecordedPrompt,
+    ops: tuple[str, ...],
+    *,
+    settings: Mapping[str, str] | None = None,
+    session: str = "",
+    observe: Observer | None = None,
+) -> RecordedPrompt:
+    """Run some ops on top of an earlier result; its run is a re-execution of that one's.
+
+    Args:
+        workspace: The data root.
+        before: What passed the ops before the first one, and perhaps later ones; its run is the
+            parent.
+        ops: Neighbours in `CHAIN`, in order, e.g. those of a button.
+        settings: Dotted settings that change from the first op on.
+        session: Groups the runs of one person's work.
+        observe: Told about every op that ran.
+
+    Raises:
+        RagstreamError: A stage refused or failed.
+    """
+    changes = dict(settings or {})
+    given = change_settings(_read_by(ops[0], before), ops[0], changes)
+    upstream = {op: made for op, made in before.settings.items() if is_before(op, ops[0])}
+    start = replace(
+        before,
+        prompt=given,
+        passed={step: made for step, made in before.passed.items() if is_before(step, ops[0])},
+        settings={**upstream, ops[0]: changes} if changes else upstream,
+        timings_ms={},
+        record=None,
+        recording=None,
+        asked=(),
+        said="",
+        resumed=before.record.prompt_key if before.record else before.resumed,
+    )
+    if (before.recording or before.asked) and is_on(workspace) and persists(inputs_of(given)):
+        start = replace(start, recording=Recording())
+    tags = _stage_tags(ops, session, "stage")
+    tags |= {EDITED_TAG: "yes"} if edits_of(given) else {}
+    parent = before.recording.run_id if before.recording else ""
+    return Walk(workspace, start, ops, tags, observe, parent).through()
+
+
+def close_stale_runs(workspace: Workspace) -> None:
+    """Have the unfinished runs of processes that are gone marked as failed, behind all else."""
+    if is_on(workspace) and (workspace.data_dir / "dagster_home").is_dir():
+        writer.submit(Recording(), partial(_close_stale_runs, workspace))
+
+
+def is_on(workspace: Workspace) -> bool:
+    """Whether the settings ask for Dagster runs."""
+    return workspace.config.settings.dagster.record == "dagster"
+
+
+def _ingest(workspace: Workspace, wanted: runs.Wanted, left: Outcome) -> str:
+    """Make the run of an ingest; return what is wrong, empty where it is all done."""
+    if not runs.one_run.acquire(timeout=WAIT_S):
+        return f"another run has been busy for {WAIT_S:.0f} s"
+    try:
+        problem, _ = attempt(workspace, wanted, left)
+    finally:
+        runs.one_run.release()
+    return problem
+
+
+def _read_by(op: str, before: RecordedPrompt) -> SuperPrompt:
+    """Return what an op reads: the newest prompt where the op is the next one, else an older."""
+    upstream = upstream_of(op, before.passed)
+    if not upstream:
+        return begin(before.inputs)
+    newest = list(before.passed)[-1]
+    return before.prompt if newest == upstream else before.passed[upstream].prompt
+
+
+def _close_stale_runs(workspace: Workspace) -> str:
+    mark_stale_runs(instance_of(workspace.data_dir))
+    return ""
+
+
+def _stage_tags(ops: tuple[str, ...], session: str, mode: str) -> dict[str, str]:
+    tags = {"ragstream/stage": ops[-1], "ragstream/mode": mode}
+    return {**tags, "ragstream/session": session} if session else tags
+
+
+ANSWERS = ("history", "answers")
+
+
+def record_answer(workspace: Workspace, answer: Answer, *, run_id: str = "") -> Recording | None:
+    """Have an answer observed in Dagster, behind the run of its prompt; delays and fails nothing.
+
+    Args:
+        workspace: The data root.
+        answer: To a prompt of the command line or the page.
+        run_id: The run of its prompt, where there is one.
+
+    Returns:
+        What is to be written; None where nothing is: the prompt or the answer is not kept, or the
+        settings ask for no runs.
+    """
+    if not (is_on(workspace) and answer.prompt_key and answer.session):
+        return None
+    recording = Recording()
+    writer.submit(recording, partial(_observe, workspace, answer, run_id))
+    return recording
+
+
+def _observe(workspace: Workspace, answer: Answer, run_id: str) -> str:
+    """Write the observation.
+
+    Raises:
+        Exception: Whatever is wrong with Dagster.
+    """
+    import dagster as dg
+
+    usage = answer.usage
+    known = {
+        "prompt_key": answer.prompt_key,
+        "prompt_run": run_id or None,
+        "session": answer.session,
+        "status": answer.status,
+        "model": answer.model or None,
+        "citations": len(answer.citations),
+        "unverified_citations": sum(not citation.verified for citation in answer.citations),
+        "input_tokens": usage.input_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+        "cost_usd": answer.cost_usd,
+        "total_cost_usd": answer.total_cost_usd,
+    }
+    metadata = {name: value for name, value in known.items() if value is not None}
+    try:
+        with one_run:
+            instance_of(workspace.data_dir).report_runless_asset_event(
+                dg.AssetObservation(dg.AssetKey(ANSWERS), metadata=metadata)
+            )
+    except Exception:
+        drop_instances()
+        raise
+    return ""

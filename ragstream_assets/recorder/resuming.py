@@ -1,0 +1,119 @@
+"""A stage of a kept prompt again, with other settings: the stages before it are those of then."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ragstream_assets.recorder.chain_run import RecordedPrompt, step_of
+from ragstream_assets.recorder.outcomes import Passed
+from ragstream_assets.recorder.recorder import is_on, record_stage
+from ragstream_assets.recorder.writer import Recording
+from ragstream_core.errors import UsageError
+from ragstream_core.prompts.chain import CHAIN, OPS
+from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, begin, inputs_from
+from ragstream_core.prompts.store import PromptRecord
+from ragstream_core.records import SuperPrompt
+from ragstream_core.wiring import prompt_inputs
+from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, diffs_in
+from ragstream_core.wiring.workspace import Workspace
+
+
+def first_op(stage: str) -> str:
+    """Return the first op that works on a stage; the name of an op is itself.
+
+    Raises:
+        UsageError: Neither a stage nor an op.
+    """
+    found = next((spec.op for spec in CHAIN if stage in (spec.stage, spec.op)), "")
+    if not found:
+        stages = ", ".join(dict.fromkeys(spec.stage for spec in CHAIN))
+        raise UsageError(f"unknown stage {stage!r}", hint=f"one of: {stages}")
+    return found
+
+
+def resume(
+    workspace: Workspace,
+    key: str,
+    stage: str,
+    *,
+    settings: Mapping[str, str] | None = None,
+    record: bool = True,
+) -> RecordedPrompt:
+    """Run a kept prompt again from a stage on; its run is a re-execution of that prompt's.
+
+    What was edited by hand before the stage stays; what was edited behind it is left out.
+
+    Args:
+        workspace: The data root.
+        key: The prompt's key or its first digits.
+        stage: Name of a stage, or of an op.
+        settings: Dotted settings that change from there on.
+        record: False leaves no run behind, whatever the settings say.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        RagstreamError: An input is no longer there, or a stage refused or failed.
+    """
+    op = first_op(stage)
+    then = workspace.store.record(key)
+    inputs = _timed(inputs_from(then.inputs))
+    prompt_inputs.require_inputs(workspace, inputs)
+    passed = _upstream(workspace, then, inputs, op)
+    newest = list(passed.values())[-1].prompt if passed else begin(inputs)
+    recording = None
+    if record and is_on(workspace):
+        recording = Recording()
+        recording.run_id = then.run_id or recording.run_id
+        recording.end()
+    before = RecordedPrompt(
+        newest, _request(inputs), inputs, passed, recording=recording, resumed=then.prompt_key
+    )
+    return record_stage(workspace, before, OPS[OPS.index(op) :], settings=settings)
+
+
+def _timed(inputs: PromptInputs) -> PromptInputs:
+    """Return inputs with a time: the present, where no stage has read one until now."""
+    now = dt.datetime.now().astimezone()
+    return inputs if inputs.now else replace(inputs, now=now.isoformat(), time_zone=str(now.tzinfo))
+
+
+def _upstream(
+    workspace: Workspace, then: PromptRecord, inputs: PromptInputs, op: str
+) -> dict[str, Passed]:
+    """Return what the steps before an op made of a kept prompt: made again, from what was kept.
+
+    Raises:
+        RagstreamError: As `Workspace.run`.
+    """
+    passed: dict[str, Passed] = {}
+
+    def observe(name: str, prompt: SuperPrompt, seconds: float) -> None:
+        passed[step_of(name, passed)] = Passed(prompt, seconds)
+
+    at = OPS.index(op)
+    if at:
+        files = RecordedFiles(workspace.store, inputs, RecordedAnswers.of(then))
+        last = workspace.run(
+            inputs, through=OPS[at - 1], observe=observe, files=files, edits=then.edits
+        )
+        step = list(passed)[-1]
+        passed[step] = Passed(last, passed[step].seconds)
+    return passed
+
+
+def _request(inputs: PromptInputs) -> PromptRequest:
+    """Return the request that pins these inputs, as long as the projects are what they were."""
+    return PromptRequest(
+        text=inputs.text,
+        projects=tuple(pin.project for pin in inputs.pins),
+        files=inputs.named,
+        off=inputs.off,
+        lock=inputs.lock,
+        settings={
+            f"{section}.{name}": value
+            for section, values in inputs.settings.items()
+            for name, value in values.items()
+        },
+        session=inputs.history.session,
+        diffs=tuple("/".join(home) for home in diffs_in(inputs.texts)),
+    )

@@ -1,1 +1,0 @@
-"""How finished prompts and answers become Dagster runs, behind whoever waits for them."""

@@ -1,0 +1,1 @@
+"""Dagster's web server and daemon behind a guard."""

@@ -1,0 +1,37 @@
+"""Dagster's daemon, with a look after its code server.
+
+Run as ``python -m ragstream_assets.servers.daemon``.
+"""
+
+from ragstream_assets.instance import dagster_home, instance_of
+from ragstream_assets.servers.code_servers import keep_code_servers
+from ragstream_core.config import AppConfig, quiet_environment
+
+
+def serve(config: AppConfig) -> None:
+    """Run sensors, schedules and the queue of a data root, until a signal ends the process.
+
+    Raises:
+        OSError: The data root cannot be written.
+        KeyboardInterrupt: A signal came.
+        Exception: Whatever Dagster raises when one of its loops has died.
+    """
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
+    from dagster._daemon.controller import daemon_controller_from_instance
+    from dagster._utils.interrupts import capture_interrupts
+
+    target = WorkspaceFileTarget([str(dagster_home(config.data_dir) / "workspace.yaml")])
+    with (
+        capture_interrupts(),
+        daemon_controller_from_instance(instance_of(config.data_dir), target) as controller,
+    ):
+        keep_code_servers(controller._workspace_process_context)
+        controller.check_daemon_loop()
+
+
+if __name__ == "__main__":
+    quiet_environment()
+    try:
+        serve(AppConfig.load())
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None

@@ -1,0 +1,52 @@
+"""Dagster's web server behind our guard: ``python -m ragstream_assets.servers.web``.
+
+Its own command has no place for a guard, so the few lines of it that matter stand here; the
+private parts they use are in the contract test.
+"""
+
+import sys
+
+from ragstream_assets.instance import dagster_home, instance_of
+from ragstream_assets.servers.code_servers import keep_code_servers
+from ragstream_assets.servers.guard import Guard, own_hosts
+from ragstream_core.config import AppConfig, quiet_environment
+
+HOST = "127.0.0.1"
+"""Always: whoever needs Dagster from elsewhere puts a proxy with a login before it."""
+READ_ONLY = "--read-only"
+GRACE_S = 3
+
+
+def serve(config: AppConfig, *, read_only: bool) -> None:
+    """Serve Dagster's pages at the port of the settings, until a signal ends the process.
+
+    Raises:
+        OSError: The data root cannot be written.
+        SystemExit: The port is taken.
+    """
+    import uvicorn
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
+    from dagster_webserver.app import create_app_from_workspace_process_context
+
+    workspace = str(dagster_home(config.data_dir) / "workspace.yaml")
+    instance = instance_of(config.data_dir)
+    instance.optimize_for_webserver(15_000, 3_600, 20)  # the defaults of its own command
+    port = config.settings.dagster.port
+    with WorkspaceProcessContext(
+        instance, WorkspaceFileTarget([workspace]), read_only=read_only
+    ) as context:
+        app = create_app_from_workspace_process_context(context, live_data_poll_rate=2_000)
+        keep_code_servers(context)
+        uvicorn.run(
+            Guard(app, own_hosts(port)),
+            host=HOST,
+            port=port,
+            log_level="warning",
+            timeout_graceful_shutdown=GRACE_S,
+        )
+
+
+if __name__ == "__main__":
+    quiet_environment()
+    serve(AppConfig.load(), read_only=READ_ONLY in sys.argv[1:])

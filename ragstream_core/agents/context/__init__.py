@@ -1,0 +1,1 @@
+"""The parts of S_ctx: facts, constraints, open issues and the final selection."""

@@ -1,0 +1,177 @@
+"""Open Issues: what the kept passages leave unanswered, never mention, or contradict."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
+from ragstream_core.agents.context.quotable import Quote, Terms
+from ragstream_core.agents.pieces import NO_BLANKS
+from ragstream_core.text.instructions import is_saying, what_is_asked
+
+SENTENCE_SUPPORT = 0.45
+CHUNK_SUPPORT = 0.6
+CONFLICT_SIMILARITY = 0.6
+MAX_PIECE_CHARS = 160
+MAX_TERMS = 6
+MAX_CONFLICTS = 4
+_WORD = re.compile(r"(?<!\w)[^\W_][\w.+#-]{1,60}")
+_NUMBER = re.compile(r"\b(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?\b")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One kept chunk, or one injected file, as far as this module looks at it.
+
+    Attributes:
+        chunk_id: Its id.
+        terms: Its terms and those of its headings and path.
+        best_cosine: Largest cosine over the query pieces; -1 for a file, which has none.
+        piece_cosines: Cosine of each piece where retrieval stored them, else empty.
+    """
+
+    chunk_id: str
+    terms: frozenset[str]
+    best_cosine: float
+    piece_cosines: tuple[float, ...] = ()
+
+
+def supported(
+    at: int,
+    pieces: Sequence[Piece],
+    evidence: Sequence[Evidence],
+    *,
+    weight: Weights,
+    cosine: float,
+) -> bool:
+    """Say whether a kept chunk or a file speaks to piece ``at``.
+
+    By its terms (60 % of the piece's weight in one of them) or by its meaning (cosine ≥ ``cosine``,
+    of the piece itself where it is known, of the prompt's only piece otherwise).
+
+    Args:
+        at: Position of the piece.
+        pieces: All pieces, in the person's own words.
+        evidence: The kept chunks.
+        weight: Term weights.
+        cosine: Least cosine.
+    """
+    empty: frozenset[str] = frozenset()
+    for chunk in evidence:
+        near = chunk.best_cosine if len(pieces) == 1 else -1.0
+        if at < len(chunk.piece_cosines):
+            near = chunk.piece_cosines[at]
+        near = near if pieces[at].searched else -1.0
+        if near >= cosine or coverage(pieces[at], chunk.terms, empty, weight) >= CHUNK_SUPPORT:
+            return True
+    return False
+
+
+def missing_words(piece: Piece, known: frozenset[str], terms: Terms) -> list[str]:
+    """Return the words of a piece that no evidence holds in any form, in order, each once.
+
+    What tells the reader to do something is no such word, nor are words that say little in a
+    question, nor those of a script without blanks.
+    """
+    words = (m.group().rstrip(".-") for m in _WORD.finditer(what_is_asked(piece.text)))
+    words = (w for w in words if not is_saying(w) and not NO_BLANKS.search(w))
+    stems = ((word, next(iter(terms(word)), "")) for word in words)
+    found = {w.lower(): w for w, stem in stems if stem and stem not in known | VAGUE}
+    return list(found.values())[:MAX_TERMS]
+
+
+def is_name(word: str, piece: Piece) -> bool:
+    """Say whether a word names something: digit, ``_``, inner or mid-sentence capital."""
+    if any(c.isdigit() or c == "_" for c in word) or any(c.isupper() for c in word[1:]):
+        return True
+    return word[:1].isupper() and not piece.text.lstrip("\"'`*([ ").startswith(word)
+
+
+def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] = ()
+           ) -> dict[str, Any]:  # fmt: skip
+    cited = [{"chunk_id": q.chunk_id, "source": q.source} for q in quotes]
+    return {"kind": kind, "text": text, "piece_id": piece_id, "citations": cited}
+
+
+def unanswered(
+    pieces: Sequence[Piece], evidence: Sequence[Evidence], *, weight: Weights, cosine: float,
+    terms: Terms, open_pieces: Collection[str] | None = None, files: Sequence[Evidence] = (),
+) -> list[dict[str, Any]]:  # fmt: skip
+    """List the pieces without support, then the names that nothing mentions.
+
+    Args:
+        pieces: Query pieces, in the person's own words.
+        evidence: The kept chunks; without any, and without files, nothing is said about single
+            words.
+        weight: Term weights over their sentences.
+        cosine: Least cosine that counts as support.
+        terms: Stems a text.
+        open_pieces: Ids of the pieces without support where somebody has read the passages; None:
+            found by words and cosines.
+        files: The injected files; nobody but this function reads them.
+    """
+    known = frozenset(t for shown in (*evidence, *files) for t in shown.terms)
+    issues, names = [], []
+    for at, piece in enumerate(pieces):
+        missing = missing_words(piece, known, terms)
+        is_open = open_pieces is None or piece.id in open_pieces
+        read = [*evidence, *files] if open_pieces is None else files
+        is_open = is_open and not supported(at, pieces, read, weight=weight, cosine=cosine)
+        if piece.terms and is_open:
+            words = f" (found nowhere: {', '.join(missing)})" if missing and known else ""
+            asked = " ".join(piece.text.split())[:MAX_PIECE_CHARS]
+            text = f"No passage clearly answers: “{asked}”{words}"
+            issues.append(_issue("unsupported", text, piece_id=piece.id))
+        else:
+            names += [word for word in missing if is_name(word, piece)]
+    if names:
+        shown = ", ".join(dict.fromkeys(names))
+        issues.append(_issue("missing_term", f"No passage mentions: {shown}"))
+    return issues
+
+
+@functools.lru_cache(maxsize=20_000)
+def _numbers(text: str) -> frozenset[str]:
+    return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _words(terms: frozenset[str]) -> frozenset[str]:
+    return frozenset(term for term in terms if any(c.isalpha() for c in term))
+
+
+def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
+    a, b = _numbers(left.text), _numbers(right.text)
+    if left.source == right.source or a & b:
+        return False
+    mine, other = _words(left.held), _words(right.held)
+    return len(mine & other) >= CONFLICT_SIMILARITY * max(1, len(mine | other))
+
+
+def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[dict[str, Any]]:
+    """List chosen sentences that another file repeats with other numbers.
+
+    Pairs of data and signatures say nothing by themselves: two services have two ports. Which of
+    them is newer is left to the reader: modification times are not part of what a prompt
+    is made from, so they may not stand in it.
+
+    Args:
+        chosen: The facts.
+        quotes: All quotable sentences, the chosen ones among them.
+    """
+    seen: set[frozenset[str]] = set()
+    issues = []
+    counted = [[q for q in said if q.is_said and _numbers(q.text)] for said in (chosen, quotes)]
+    for left, right in product(*counted):
+        pair = frozenset((left.text, right.text))
+        if not _same_but_for_numbers(left, right) or pair in seen:
+            continue
+        seen.add(pair)
+        text = f"Passages disagree: “{left.text}” against “{right.text}”"
+        issues.append(_issue("conflict", text, quotes=(left, right)))
+    return issues[:MAX_CONFLICTS]

@@ -1,0 +1,261 @@
+"""What of a chunk can be quoted as facts, verbatim: sentences, items, rows, pairs, signatures.
+
+Headings, bodies of code, markup, link lists, boilerplate, questions and fragments are left out;
+headings, the head of a table, the keys above a pair and the sentence before stay as context,
+because a good sentence often names its subject there.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ragstream_core.agents.context.data_lines import Line, data_kind, data_lines, table_rows
+from ragstream_core.agents.pieces import word_count
+from ragstream_core.records import Chunk
+from ragstream_core.text.memo import remembered
+from ragstream_core.text.sentences import LINK, Block, block_sentence_spans, blocks
+
+MIN_WORDS = 5
+MAX_WORDS = 60
+MAX_ITEM_WORDS = 45
+MAX_HEADING = 60
+_Parts = tuple[tuple[int, int], str, str, tuple[str, ...], frozenset[str], frozenset[str], bool]
+Terms = Callable[[str], Sequence[str]]
+
+_RULE_ROW = re.compile(r"[|\s:-]+$")
+_CODE = re.compile(r"[{}<>;=]|\w\(|\)\.|->|::|\\\w|^\s*(?:from|import|def|class|return|\$|>>>) ")
+_DRAWN = re.compile("[\u2500-\u257f]")
+_KEYS = re.compile(r"(?:^|\s)[\w.-]{1,60}: ")
+_MAX_KEYS = 3
+_INLINE_CODE = re.compile(r"`[^`\n]{1,200}`")
+_TAG = re.compile(r"</?(?:code|b|i|em|strong|kbd|p|span|br ?/?)>")
+_BOILERPLATE = re.compile(
+    r"^(?:see (?:also|the|our|this|an?|\[)|read more|click here|next steps?|learn more|check out"
+    r"|for more|for (?:further |more )?details|refer to|table of contents|on this page|was this"
+    r"|copyright|all rights|edit this|last updated|in this (?:section|guide|page|tutorial|chapter)"
+    r"|here(?:'s| is| are) (?:an?|the|some) (?:\w{1,30} ){0,2}examples?)",
+    re.IGNORECASE,
+)
+_ENDS_WELL = re.compile(r"[.!:;)\]`\"”’*_|…。！：；」』）।]$")
+_FENCED = re.compile(r"\s*(?:`{3,}|~{3,})[ \t]*(\w*)[^\n]*\n")
+
+
+class Quote(NamedTuple):
+    """One quotable sentence.
+
+    Attributes:
+        chunk_id: The chunk it stands in.
+        source: Path of the chunk.
+        rank: 0-based rank of the chunk.
+        span: Offsets in the chunk's snippet.
+        text: ``snippet[span]``, white space collapsed, links shown by their text.
+        heading: The heading above it, cut at 60 characters.
+        terms: Its stemmed terms in order.
+        held: The same, each once.
+        context: Terms of the headings, the path and the sentence before.
+        is_said: Whether it is a sentence or a row, not a pair of data or a signature.
+    """
+
+    chunk_id: str
+    source: str
+    rank: int
+    span: tuple[int, int]
+    text: str
+    heading: str
+    terms: tuple[str, ...]
+    held: frozenset[str]
+    context: frozenset[str]
+    is_said: bool = True
+
+
+@remembered
+def readable(text: str) -> str:
+    """Collapse white space, show links by their text, drop tags: the form that is compared."""
+    linked = LINK.sub(lambda m: m.group(1) or m.group(), text)
+    return " ".join(_TAG.sub("", linked).split())
+
+
+def looks_like_code(text: str) -> bool:
+    """Say whether a text is code rather than prose, quoted `identifiers` not counted."""
+    bare = LINK.sub(r"\1", _INLINE_CODE.sub("", text))
+    if _DRAWN.search(bare) or len(_KEYS.findall(bare)) > _MAX_KEYS:
+        return True  # a frame of a terminal, or a mapping that lost its fence to a chunk's border
+    return len(_CODE.findall(bare)) >= max(2, len(bare.split()) // 6)
+
+
+def is_quotable(text: str) -> bool:
+    """Say whether a sentence can stand alone as a fact."""
+    words = LINK.sub(r"\1", text).split()
+    visible = [word for word in words if any(c.isalnum() for c in word)]
+    if not MIN_WORDS <= word_count(" ".join(visible)) <= MAX_WORDS:
+        return False
+    links = [len(m.group(1) or "") + 1 for m in LINK.finditer(text)]
+    share = sum(links) / max(1, len(" ".join(words)))
+    if share > 0.6 or (len(links) > 2 and share > 0.35):
+        return False
+    return not (text.endswith(("?", "？")) or _BOILERPLATE.match(text) or looks_like_code(text))
+
+
+def is_row(text: str) -> bool:
+    """Say whether a row of a table can stand as a fact: two cells that say something, not long."""
+    cells = [c for c in re.split(r"[|\t]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
+    return len(cells) > 1 and word_count(text) <= MAX_WORDS and not _DRAWN.search(text)
+
+
+def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the spans to try for block ``at`` and the number of blocks they use up."""
+    block = found[at]
+    if block.kind == "row":
+        return [(block.start, block.end)], 1
+    spans = block_sentence_spans(text, block.start, block.end)
+    if block.kind == "item":
+        if len(spans) > 1 and text[spans[-1][1] - 1] == ":":
+            spans = spans[:-1]  # "For example:" leads to what is not quoted here
+        whole = (spans[0][0], spans[-1][1])
+        return ([whole] if len(text[slice(*whole)].split()) <= MAX_ITEM_WORDS else spans), 1
+    items = 1
+    while at + items < len(found) and found[at + items].kind == "item":
+        items += 1
+    last = found[at + items - 1]
+    if items > 1 and spans and text[spans[-1][1] - 1] == ":":
+        lead = (spans[-1][0], last.end)
+        if len(text[slice(*lead)].split()) <= MAX_WORDS:  # lead-in and list read as one sentence
+            return [*spans[:-1], lead], items
+        return spans[:-1], 1
+    return spans, 1
+
+
+def _is_header_row(text: str, found: list[Block], at: int) -> bool:
+    block = found[at]
+    if _RULE_ROW.match(text[block.start : block.end]):
+        return True
+    following = found[at + 1] if at + 1 < len(found) else block
+    is_rule = _RULE_ROW.match(text[following.start : following.end]) is not None
+    return following is not block and following.kind == "row" and is_rule
+
+
+def _is_fragment(text: str, block: Block, span: tuple[int, int]) -> bool:
+    """Say whether a chunk's border cut a sentence: a lower-case start, or prose without an end."""
+    begins = span[0] == block.start and not text[: block.start].strip()
+    cut_front = begins and block.kind == "prose" and text[span[0]].islower()
+    finishes = span[1] == block.end and not text[span[1] :].strip()
+    return cut_front or (
+        finishes and block.kind == "prose" and not _ENDS_WELL.search(text[slice(*span)])
+    )
+
+
+def _tidy(text: str, kind: str) -> str:
+    said = readable(text)
+    return said.strip("| ") if kind == "row" else said
+
+
+def quotes_of(chunk: Chunk, rank: int, terms: Terms) -> list[Quote]:
+    """Return the quotable sentences of a chunk in order.
+
+    Args:
+        chunk: The chunk.
+        rank: Its 0-based rank.
+        terms: Stems a text.
+    """
+    heading = str(chunk.meta.get("heading") or "")
+    read = _read(chunk.source, heading, chunk.snippet, terms)
+    return [Quote(chunk.id, chunk.source, rank, *parts) for parts in read]
+
+
+@functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
+def _read(source: str, heading: str, text: str, terms: Terms) -> list[_Parts]:
+    """Return what a `Quote` holds besides its chunk, for each quotable sentence of a passage."""
+    page = _Page(text, heading, frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}")), terms)
+    kind = data_kind(source.rsplit(".", 1)[-1])
+    quotes = [page.data(line) for line in data_lines(text, kind)] if kind else []
+    if kind not in ("json", "yaml"):
+        rows = table_rows(text)
+        taken = [(line.start, line.end) for line, _ in rows]
+        quotes += [page.quote(line[:2], context=page.around | page.terms_of(head))
+                   for line, head in rows]  # fmt: skip
+        said = _sentences(page)
+        quotes += [q for q in said if not any(a < q[0][1] and q[0][0] < b for a, b in taken)]
+    return sorted(quotes, key=lambda quote: quote[0])
+
+
+class _Page(NamedTuple):
+    """A passage being read."""
+
+    text: str
+    heading: str
+    around: frozenset[str]
+    terms: Terms
+
+    def terms_of(self, text: str) -> frozenset[str]:
+        return frozenset(self.terms(text))
+
+    def quote(
+        self, span: tuple[int, int], *, context: frozenset[str], heading: str = "",
+        kind: str = "", is_said: bool = True,
+    ) -> _Parts:  # fmt: skip
+        said = _tidy(self.text[slice(*span)], kind)
+        stems = tuple(self.terms(said))
+        shown = _last(heading or self.heading)
+        return span, said, shown, stems, frozenset(stems), context, is_said
+
+    def data(self, line: Line, at: int = 0, context: frozenset[str] = frozenset()) -> _Parts:
+        """Return a pair or a signature; the keys or the class above it stand for its heading."""
+        span = (line.start + at, line.end + at)
+        context = self.around | context | self.terms_of(line.path)
+        path = line.path[-MAX_HEADING:]
+        return self.quote(span, context=context, heading=path, is_said=False)
+
+
+def _sentences(page: _Page) -> list[_Parts]:
+    """Return sentences, items, rows of Markdown tables, and the data in fenced blocks."""
+    text, heading = page.text, page.heading
+    found = blocks(text)
+    local: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
+    quotes: list[_Parts] = []
+    at = 0
+    while at < len(found):
+        block, used = found[at], 1
+        spans, context = [(block.start, block.end)], page.around | local
+        if block.kind == "heading":
+            heading = text[block.start : block.end].split("\n")[0].strip("# \t")
+            local, before = page.terms_of(heading), frozenset()
+        elif block.kind == "code":
+            quotes += _fenced(page, block, context)
+        elif block.kind == "row" and _is_header_row(text, found, at):
+            before |= page.terms_of(text[slice(*spans[0])])
+        elif block.kind in ("prose", "item", "row"):
+            spans, used = _spans(text, found, at)
+            for span in spans:
+                quote = page.quote(span, context=context | before, heading=heading, kind=block.kind)
+                if _stands(text, block, span):
+                    quotes.append(quote)
+                before = before if block.kind == "row" else quote[4]
+        at += used
+    return quotes
+
+
+def _stands(text: str, block: Block, span: tuple[int, int]) -> bool:
+    """Say whether a sentence, item or row can be quoted."""
+    if block.kind == "row":
+        return is_row(text[slice(*span)])
+    return is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span)
+
+
+def _fenced(page: _Page, block: Block, context: frozenset[str]) -> list[_Parts]:
+    """Return the pairs or signatures of a fenced block whose word says what it is."""
+    fence = _FENCED.match(page.text, block.start, block.end)
+    kind = data_kind(fence[1]) if fence and fence[1] else ""
+    if not fence or not kind:
+        return []
+    lines = data_lines(page.text[fence.end() : block.end], kind)
+    return [page.data(line, fence.end(), context) for line in lines]
+
+
+def _last(heading: str) -> str:
+    for separator in (" > ", " › ", " / ", "\n"):
+        heading = heading.rsplit(separator, 1)[-1]
+    return heading.replace("\\", "").strip("*_`: ")[:MAX_HEADING]

@@ -1,0 +1,232 @@
+"""The final selection: chunks in rank order within a token and a character budget.
+
+Smooth at the edge: the chunk that does not fit any more is cut at the end of a sentence (or of a
+code block), flagged, and the rest is left out.
+
+What A4 has to go by, read once: query pieces, quotable sentences, weights, evidence.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from ragstream_core.agents.context.coverage import Piece, Weights
+from ragstream_core.agents.context.open_issues import Evidence, supported
+from ragstream_core.agents.context.quotable import Quote, Terms, quotes_of
+from ragstream_core.agents.pieces import NO_BLANKS
+from ragstream_core.ports import TokenCounter
+from ragstream_core.prompts.compose import HISTORY_PREFIX, injected
+from ragstream_core.prompts.fences import Source, frame
+from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.text.instructions import what_is_asked
+from ragstream_core.text.sentences import block_sentence_spans, blocks
+
+MIN_CUT_TOKENS = 40
+_NONCE = "0" * 12
+
+
+@dataclass
+class Selection:
+    """What was selected.
+
+    Attributes:
+        tokens: Chunk id → tokens of its framed text, in rank order.
+        cuts: Chunk id → length in characters of the part that is shown.
+        left: Chunk ids that did not fit, in rank order.
+    """
+
+    tokens: dict[str, int] = field(default_factory=dict)
+    cuts: dict[str, int] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+
+def framed_tokens(chunk: Chunk, counter: TokenCounter, *, end: int | None = None) -> int:
+    """Count the tokens of a chunk as an attachment, frame included.
+
+    Args:
+        chunk: The chunk.
+        counter: Counts tokens.
+        end: Length of the part that is shown; all of it by default.
+    """
+    text = chunk.snippet[:end]
+    source = Source("0" * 8, chunk.source, chunk.span, "0" * 12, "" if end is None else "CUT")
+    return counter.count("\n".join(frame(10, _NONCE, source=source, text=text)) + "\n\n")
+
+
+def sentence_ends(text: str) -> list[int]:
+    """Return where a text may be cut: behind each sentence, row, item and code block."""
+    ends: list[int] = []
+    for block in blocks(text):
+        if block.kind in ("prose", "item"):
+            ends += [end for _, end in block_sentence_spans(text, block.start, block.end)]
+        elif block.kind != "heading":
+            ends.append(block.end)
+    return ends
+
+
+def cut_length(chunk: Chunk, counter: TokenCounter, *, tokens: int, chars: int) -> int:
+    """Return the longest cut of a chunk within both limits, 0 where nothing sensible fits.
+
+    Args:
+        chunk: The chunk.
+        counter: Counts tokens.
+        tokens: Token limit, frame included.
+        chars: Character limit.
+    """
+    empty = framed_tokens(chunk, counter, end=0)
+    for end in reversed(sentence_ends(chunk.snippet)):
+        if end <= chars and framed_tokens(chunk, counter, end=end) <= tokens:
+            enough = framed_tokens(chunk, counter, end=end) - empty >= MIN_CUT_TOKENS
+            return end if enough else 0
+    return 0
+
+
+def select(
+    chunks: Sequence[Chunk],
+    counter: TokenCounter,
+    *,
+    budget_tokens: int,
+    budget_chars: int,
+    most: int = 0,
+) -> Selection:
+    """Select chunks in order until a budget is used up.
+
+    Args:
+        chunks: Candidates in rank order.
+        counter: Counts tokens.
+        budget_tokens: Most tokens of all attachments, frames included.
+        budget_chars: Most characters of all excerpts.
+        most: Most chunks; 0: no limit.
+
+    Returns:
+        The selection; its tokens never exceed the budget.
+    """
+    result = Selection()
+    tokens, chars = budget_tokens, budget_chars
+    for at, chunk in enumerate(chunks):
+        need = framed_tokens(chunk, counter)
+        if most and len(result.tokens) == most:
+            result.left = [c.id for c in chunks[at:]]
+            break
+        if need <= tokens and len(chunk.snippet) <= chars:
+            result.tokens[chunk.id] = need
+            tokens, chars = tokens - need, chars - len(chunk.snippet)
+            continue
+        end = cut_length(chunk, counter, tokens=tokens, chars=chars)
+        if end:
+            result.tokens[chunk.id] = framed_tokens(chunk, counter, end=end)
+            result.cuts[chunk.id] = end
+        result.left = [c.id for c in chunks[at + bool(end) :]]
+        break
+    return result
+
+
+def joined(chunks: Sequence[Chunk], *parts: Selection) -> Selection:
+    """Return several selections of the same candidates as one, in rank order."""
+    tokens = {i: n for part in parts for i, n in part.tokens.items()}
+    left = {i for part in parts for i in part.left}
+    return Selection(
+        {chunk.id: tokens[chunk.id] for chunk in chunks if chunk.id in tokens},
+        {i: end for part in parts for i, end in part.cuts.items()},
+        [chunk.id for chunk in chunks if chunk.id in left],
+    )
+
+
+@functools.lru_cache(maxsize=20_000)
+def stemmed_terms(text: str) -> tuple[str, ...]:
+    """Return the stemmed terms of a text; the lexical module is loaded at first use.
+
+    Where a script has no blanks, neighbouring letters are terms, two by two.
+    """
+    from ragstream_core.text.terms import terms
+
+    if not NO_BLANKS.search(text):
+        return tuple(terms(text))
+    found: list[str] = []
+    for part in _DENSE.split(text):
+        pairs = [a + b for a, b in pairwise(part)] or [part]
+        found += pairs if NO_BLANKS.match(part) else terms(part)
+    return tuple(found)
+
+
+_DENSE = re.compile(rf"({NO_BLANKS.pattern}+)")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The kept chunks and the injected files, read once.
+
+    Attributes:
+        pieces: What was searched for; facts are chosen by it.
+        asked: The same in the person's own words, instructions left out; support is judged by it.
+        quotes: Quotable sentences of the chunks.
+        evidence: The chunks.
+        files: What ❖ FILES shows.
+        weight: Term weights over the quotes.
+    """
+
+    pieces: list[Piece]
+    asked: list[Piece]
+    quotes: list[Quote]
+    evidence: list[Evidence]
+    files: list[Evidence]
+    weight: Weights
+
+    @classmethod
+    def of(
+        cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Terms, *, past: bool = False
+    ) -> Reading:
+        """Read the kept chunks of documents; the conversation only where ``past`` says (C-07)."""
+        rows = prompt.extras.get("query_pieces", [])
+        pieces = [Piece(row["id"], row["text"], tuple(terms(row["text"]))) for row in rows]
+        asked = [_asked(row, terms) for row in rows]
+        told = [chunk for chunk in kept if past or not chunk.id.startswith(HISTORY_PREFIX)]
+        quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
+        scores = prompt.extras.get("scores", {})
+        evidence = [_evidence(chunk, scores.get(chunk.id, {}), terms) for chunk in told]
+        files = [_file(row, terms) for row in injected(prompt)]
+        return cls(pieces, asked, quotes, evidence, files, Weights.of(quotes))
+
+    def holds(self, at: int, cosine: float) -> bool:
+        """Say whether a kept chunk speaks to piece ``at``; as `supported`."""
+        return supported(at, self.asked, self.evidence, weight=self.weight, cosine=cosine)
+
+    def within(self, picked: Selection) -> Reading:
+        """Keep what stands in the selection; a cut chunk keeps the part that is shown."""
+        shown = [
+            q
+            for q in self.quotes
+            if q.chunk_id in picked.tokens and q.span[1] <= picked.cuts.get(q.chunk_id, q.span[1])
+        ]
+        evidence = [e for e in self.evidence if e.chunk_id in picked.tokens]
+        return replace(self, quotes=shown, evidence=evidence)
+
+
+def _asked(row: Mapping[str, Any], terms: Terms) -> Piece:
+    """Return a piece in the person's own words: the audit's words are not theirs."""
+    own = str(row.get("asked", row["text"]))
+    held = tuple(terms(what_is_asked(own))) or tuple(terms(own))
+    return Piece(row["id"], own, held, searched=own == row["text"])
+
+
+def _file(row: Mapping[str, Any], terms: Terms) -> Evidence:
+    return Evidence(row["id"], frozenset(terms(f"{row['path']}\n{row['text']}")), -1.0)
+
+
+def _evidence(chunk: Chunk, score: dict[str, Any], terms: Terms) -> Evidence:
+    return Evidence(
+        chunk.id,
+        _words(chunk.source, str(chunk.meta.get("heading") or ""), chunk.snippet, terms),
+        float(score.get("best_cosine", 0.0)),
+        tuple(float(x) for x in score.get("piece_cosines", ())),
+    )
+
+
+@functools.lru_cache(maxsize=4_096)  # the same passages come back prompt after prompt
+def _words(source: str, heading: str, text: str, terms: Terms) -> frozenset[str]:
+    return frozenset(terms(f"{source.rsplit('.', 1)[0]} {heading}\n{text}"))

@@ -1,0 +1,1 @@
+"""Answers to a Super-Prompt and the citations in them."""

@@ -1,0 +1,244 @@
+"""What is sent for a finished prompt, and the answer to it, as plain values.
+
+Secrets in what would leave this machine: which kind, in which source, on which line.
+
+What an answer may rest on: documents, memory, or nothing at all (R-209…R-211).
+
+The messages of a finished prompt: our own blocks as System, everything that is quoted as user.
+
+No retrieved text ever stands in the System message. What is added there is said once and is part of
+the product: cite by the marker, or say the one sentence that means "not in the documents"; the
+settings may word it otherwise. A text that a person edited is sent as it stands, cut in two and
+nothing added: what was seen is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
+
+from ragstream_core.answers.citations import Citation, Issued
+from ragstream_core.errors import FenceBroken
+from ragstream_core.ingestion.secrets import find_secrets
+from ragstream_core.prompts.compose import file_texts, history_texts, selected_texts
+from ragstream_core.prompts.parser import owners
+from ragstream_core.prompts.reparse import is_edited, split_system, still_shown
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.chat import ChatMessage, ChatUsage
+from ragstream_core.settings.persona import REFUSAL_PLACE
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import ChatModel
+
+
+_HEADING = re.compile(r"## \[[0-9a-f]{12,64}\] (.+)")
+_FRAME = re.compile(r'<<DOC \d{1,6} [0-9a-f]{12,64} id="[^"]{1,80}" source="([^"]{1,200})"')
+_FRAME_END = "<<END DOC "
+
+
+def secret_places(messages: Iterable[ChatMessage]) -> list[str]:
+    """Return ``KIND in SOURCE (SECTION, line N)`` of each likely secret; never the secret."""
+    return [place for message in messages for place in places_of(message.text)]
+
+
+def places_of(text: str) -> list[str]:
+    """Return the same of one text, each place once: a prompt, or a part of one."""
+    places = (f"{found.kind} in {_place(text, found.line)}" for found in find_secrets(text))
+    return list(dict.fromkeys(places))
+
+
+def _place(text: str, line: int) -> str:
+    section, source = "the prompt", ""
+    for shown in text.split("\n")[:line]:
+        if heading := _HEADING.fullmatch(shown):
+            section, source = heading[1], ""
+        elif frame := _FRAME.match(shown):
+            source = unquote(frame[1])
+        elif shown.startswith(_FRAME_END):
+            source = ""
+    return f"{source} ({section}, line {line})" if source else f"{section} (line {line})"
+
+
+Grounding = Literal["documents", "memory", "nothing"]
+
+REFUSAL = "I don't have enough information in the uploaded documents to answer this question."
+
+
+def grounding_of(
+    prompt: SuperPrompt, *, project_memory: str = "", history: bool = True
+) -> Grounding:
+    """Say what an answer to a prompt may rest on.
+
+    Args:
+        prompt: After the prompt builder.
+        project_memory: Text of ``project_memory.md``.
+        history: Whether RECENT HISTORY is shown.
+
+    Returns:
+        ``documents`` where an injected file or a chunk is in the prompt; else ``memory`` where
+        there is a Project Memory or a conversation; else ``nothing``: the answer is `REFUSAL`, and
+        no model is asked. A text that a person edited is ``memory`` where it shows none of them: it
+        holds what the person put there.
+    """
+    texts = [*file_texts(prompt), *selected_texts(prompt, history=False)]
+    if still_shown(prompt, (source.id for source, _ in texts)):
+        return "documents"
+    if is_edited(prompt):
+        return "memory"
+    return "memory" if project_memory.strip() or (history and history_texts(prompt)) else "nothing"
+
+
+_RULES: dict[Grounding, str] = {
+    "documents": (
+        "Put `[source: <filename>, chunk: <chunk_id>]` directly behind every claim, with the file "
+        "name and the id that stand with the material it comes from, and cite nothing else. "
+        "Where the material does not answer the question, reply with exactly this sentence and "
+        f"without a citation: {REFUSAL}"
+    ),
+    "memory": (
+        "This prompt holds no document. Answer from PROJECT MEMORY and RECENT HISTORY alone and "
+        "write no citation markers, whatever else is said about citing. Where they do not answer "
+        f"the question, reply with exactly this sentence: {REFUSAL}"
+    ),
+    "nothing": f"Reply with exactly this sentence: {REFUSAL}",
+}
+_OURS = ("heading", "HARD RULES", "PROJECT MEMORY", "SYSTEM")
+
+
+def messages_of(
+    prompt: SuperPrompt, grounding: Grounding, *, wording: str = ""
+) -> list[ChatMessage]:
+    """Return the System and the user message of a prompt.
+
+    Args:
+        prompt: After the prompt builder.
+        grounding: What the answer may rest on; decides the last paragraph of the System message.
+        wording: That paragraph in the user's own words, with `REFUSAL_PLACE`; empty: in ours.
+
+    Raises:
+        FenceBroken: A line of the System part is not ours or the user's.
+    """
+    text, system = str(prompt.extras["super_prompt"]), prompt.System_MD
+    nonce = str(prompt.extras["fence"]["nonce"])
+    if is_edited(prompt):
+        own, rest = split_system(text, nonce)
+        return [*([ChatMessage("system", own)] if own else []), ChatMessage("user", rest)]
+    foreign = set(owners(system, nonce)) - set(_OURS)
+    if foreign or not text.startswith(f"{system}\n"):
+        raise FenceBroken(
+            f"the System message would hold lines of {', '.join(sorted(foreign)) or 'nobody'}",
+            hint="build the prompt again; report it if that does not help",
+        )
+    user = text[len(system) :].strip("\n")
+    rules = wording.replace(REFUSAL_PLACE, REFUSAL) or _RULES[grounding]
+    return [ChatMessage("system", f"{system}\n\n{rules}"), ChatMessage("user", user)]
+
+
+Status = Literal["complete", "partial", "refused", "failed"]
+Origin = Literal["model", "cached", "extract", "refused"]
+"""Where an answer comes from: a model, an earlier turn, the documents alone, or nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What would be sent, before anything is.
+
+    Attributes:
+        prompt: The finished prompt.
+        prompt_key: Its key; empty where it is not kept.
+        grounding: What the answer may rest on.
+        messages: What is sent.
+        issued: Citation id → what the prompt shows under it.
+        model: Who is asked; None where nobody is, since there is nothing to answer from.
+        session: The conversation that question and answer are kept in; empty: nothing is kept.
+        scope: Under what a later question may be given the same answer; empty: none may.
+        secrets: Places that seem to hold a secret and would leave this machine.
+        input_tokens: Tokens of the messages, estimated.
+        estimate_usd: What they cost without the answer; None where no price is known.
+    """
+
+    prompt: SuperPrompt
+    prompt_key: str
+    grounding: Grounding
+    messages: tuple[ChatMessage, ...]
+    issued: dict[str, Issued]
+    model: ChatModel | None
+    session: str
+    scope: str = ""
+    secrets: tuple[str, ...] = ()
+    input_tokens: int = 0
+    estimate_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as people see it, and what is known about it.
+
+    Attributes:
+        text: Clean text, without markers.
+        raw: As the model wrote it; this is what the conversation keeps.
+        status: ``complete``; ``partial`` where it broke off; ``refused`` where there was nothing
+            to answer from and no model was asked; ``failed`` where the model gave no answer.
+        citations: What it cites, checked.
+        usage: Tokens and cost; None where no model was asked or it broke off before saying so.
+        model: Who answered; empty for nobody.
+        prompt_key: The prompt; empty where it is not kept.
+        session: The conversation that it is kept in; empty where it is not.
+        warnings: For people.
+        agents: What the agents took that asked a language model for the prompt; None: none did.
+        origin: Where it comes from.
+        source_turn: Id of the turn whose answer was given again; empty for any other origin.
+    """
+
+    text: str
+    raw: str
+    status: Status
+    citations: tuple[Citation, ...] = ()
+    usage: ChatUsage | None = None
+    model: str = ""
+    prompt_key: str = ""
+    session: str = ""
+    warnings: tuple[str, ...] = ()
+    agents: ChatUsage | None = None
+    origin: Origin = "model"
+    source_turn: str = ""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the answer cost, US dollars; None where nobody knows."""
+        return self.usage.cost_usd if self.usage else (0.0 if self.status == "refused" else None)
+
+    @property
+    def total_cost_usd(self) -> float | None:
+        """What answer and prompt cost together; None where one of both is unknown."""
+        costs = [self.cost_usd, self.agents.cost_usd if self.agents else 0.0]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "answer": self.text,
+            "citations": [citation.to_json() for citation in self.citations],
+            "cost": self.cost_usd,
+            "usage": _counted(self.usage),
+            "agents": {**_counted(self.agents), "cost": self.agents.cost_usd if self.agents else 0},
+            "total_cost": self.total_cost_usd,
+            "prompt_key": self.prompt_key,
+            "status": self.status,
+            "origin": self.origin,
+            "source_turn": self.source_turn,
+            "model": self.model,
+            "session": self.session,
+            "warnings": list(self.warnings),
+        }
+
+
+def _counted(usage: ChatUsage | None) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+        "reported": bool(usage and usage.reported),
+    }

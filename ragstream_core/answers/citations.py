@@ -1,0 +1,208 @@
+"""The citations of an answer, each checked against what its prompt issued (R-206, R-211).
+
+A citation holds if the prompt issued its id, the marker names that source, and the words that the
+answer quotes before it stand there. Everything else is listed as unverified, with the reason.
+
+What a prompt showed under which citation id: all that an answer may cite (R-206, R-211).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from ragstream_core.answers.stream_buffer import Found, markers
+from ragstream_core.prompts.compose import file_texts, history_texts, selected_texts
+from ragstream_core.prompts.fences import Source, safe_name
+from ragstream_core.prompts.reparse import still_shown
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """One citable text.
+
+    Attributes:
+        id: Its citation id.
+        source: Path or name of the source, as in the project.
+        locator: Chunk id; id of an injected file; ``recent`` for the recent conversation.
+        text: What the prompt shows of it, before it was quoted.
+        page_number: Page it begins on, None where it has none.
+    """
+
+    id: str
+    source: str
+    locator: str
+    text: str
+    page_number: int | None = None
+
+
+def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]:
+    """Return citation id → what it stands for, of a prompt after A5.
+
+    Args:
+        prompt: The prompt.
+        history: Whether RECENT HISTORY is shown.
+
+    Of a text that a person edited, only what it still shows is issued.
+    """
+    short = prompt.extras.get("short_ids", {})
+    files = [str(row["id"]) for row in prompt.extras.get("files", [])]
+    full = [*files, *(chunk.id for chunk in prompt.base_context_chunks)]
+    locators = {short.get(i, sha256_hex(i)[:SHORT_ID_DIGITS]): i for i in full}
+    pages = {chunk.id: _page(chunk.meta.get("page_number")) for chunk in prompt.base_context_chunks}
+    shown = [*file_texts(prompt), *selected_texts(prompt, history=False)]
+    shown += history_texts(prompt) if history else []
+    issued = {source.id: _issued(source, text, locators, pages) for source, text in shown}
+    left = still_shown(prompt, issued)
+    return {name: found for name, found in issued.items() if name in left}
+
+
+def _issued(
+    source: Source, text: str, locators: dict[str, str], pages: dict[str, int | None]
+) -> Issued:
+    locator = locators.get(source.id, source.id)
+    return Issued(source.id, source.name, locator, text, pages.get(locator))
+
+
+def _page(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+SNIPPET_CHARS = 200
+_SOURCE = re.compile(r"source[ \t]{0,8}:[ \t]{0,8}([^,;|#\]]{1,400})", re.IGNORECASE)
+_ID = re.compile(
+    r"(?:chunk[ \t]{0,8}[:=][ \t]{0,8}\"?|#|\bid=\")([A-Za-z0-9_.-]{1,80})", re.IGNORECASE
+)
+_FRAME_SOURCE = re.compile(r'source="([^"]{1,200})"')
+_BARE = re.compile(r"[0-9a-f]{8,24}", re.IGNORECASE)
+_QUOTED = re.compile('["“„«]([^"“”„«»\n]{0,400})["”“»]')
+_WORD = re.compile(r"\w+")
+_LEAST_WORDS = 3
+_BEFORE = 600
+
+NOT_ISSUED = "the prompt did not issue this id"
+NO_ID = "the marker names no chunk"
+OTHER_SOURCE = "the id belongs to another source"
+NOT_QUOTED = "the quoted words do not stand there"
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One thing that an answer cites.
+
+    Attributes:
+        id: Citation id as written; may be empty.
+        source: The file, as the prompt knows it, or as written where it does not.
+        locator: Chunk id, or id of the injected file; empty where the id is unknown.
+        snippet: The first 200 characters of what was cited; empty where the id is unknown.
+        page_number: Page of the source, where it has pages.
+        known: The prompt issued the id.
+        verified: Known, and source and quoted words are right as well.
+        reason: Why it is not verified.
+    """
+
+    id: str
+    source: str
+    locator: str = ""
+    snippet: str = ""
+    page_number: int | None = None
+    known: bool = False
+    verified: bool = False
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return asdict(self)
+
+
+class _Claim(NamedTuple):
+    """One id of one marker, and the words that the answer quotes before it."""
+
+    id: str
+    source: str
+    quotes: tuple[str, ...]
+
+
+def citations_of(answer: str, issued: Mapping[str, Issued]) -> list[Citation]:
+    """Return what an answer cites, in order of appearance, equal ones once.
+
+    Args:
+        answer: The answer with its markers.
+        issued: Citation id → what the prompt showed under it.
+    """
+    found = (_checked(claim, issued) for claim in _claims(answer, issued))
+    return list(dict.fromkeys(found))
+
+
+def journal_rows(citations: Iterable[Citation]) -> tuple[dict[str, Any], ...]:
+    """Return citations as a turn of the conversation keeps them, each once."""
+    rows = {(c.id, c.source): {"id": c.id, "source": c.source, "known": c.known} for c in citations}
+    return tuple(rows.values())
+
+
+def _claims(answer: str, issued: Mapping[str, Issued]) -> Iterator[_Claim]:
+    end, quotes = 0, ()  # type: tuple[int, tuple[str, ...]]
+    for marker in markers(answer, issued):
+        between = answer[max(end, marker.start - _BEFORE) : marker.start]
+        if _WORD.search(between):
+            quotes = tuple(_QUOTED.findall(between))
+        end = marker.end
+        for identifier, source in _named(marker):
+            yield _Claim(identifier, source, quotes)
+
+
+def _named(marker: Found) -> list[tuple[str, str]]:
+    """Return (id, source) of a marker; one with an empty id where it names no chunk."""
+    if marker.text.startswith("<<"):
+        source = _FRAME_SOURCE.search(marker.text)
+        head = _ID.search(marker.text)
+        return [(head[1], source[1] if source else "")] if head else []
+    sources = [text.strip().strip("\"'`") for text in _SOURCE.findall(marker.text)]
+    ids = _ID.findall(marker.text)
+    if not sources:
+        bare = _BARE.search(marker.text)
+        return [(bare[0].lower(), "")] if bare else []
+    return [(i, sources[min(n, len(sources) - 1)]) for n, i in enumerate(ids)] or [("", sources[0])]
+
+
+def _checked(claim: _Claim, issued: Mapping[str, Issued]) -> Citation:
+    shown = issued.get(claim.id) or issued.get(claim.id.lower())
+    if shown is None:
+        return Citation(claim.id, unquote(claim.source), reason=NOT_ISSUED if claim.id else NO_ID)
+    reason = ""
+    if claim.source and not _names(claim.source, shown.source):
+        reason = OTHER_SOURCE
+    elif not all(_stands(quote, shown.text) for quote in claim.quotes):
+        reason = NOT_QUOTED
+    return Citation(
+        shown.id,
+        shown.source,
+        shown.locator,
+        shown.text[:SNIPPET_CHARS],
+        shown.page_number,
+        known=True,
+        verified=not reason,
+        reason=reason,
+    )
+
+
+def _names(written: str, source: str) -> bool:
+    """Say whether a name in a marker is that of a source: its path, or the end of it."""
+    plain, path = unquote(written).casefold(), source.casefold()
+    cut = safe_name(source.rsplit("/", 1)[-1]).casefold()
+    return path == plain or path.endswith(f"/{plain}") or written.casefold() == cut
+
+
+def _stands(quote: str, text: str) -> bool:
+    """Say whether quoted words stand in a text, but for punctuation, markup, case and gaps."""
+    words = " ".join(_WORD.findall(text.casefold()))
+    for part in re.split(r"…|\.\.\.|\[…\]", quote):
+        wanted = _WORD.findall(part.casefold())
+        if len(wanted) >= _LEAST_WORDS and f" {' '.join(wanted)} " not in f" {words} ":
+            return False
+    return True

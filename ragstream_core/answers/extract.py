@@ -1,0 +1,134 @@
+"""An answer where no language model can be reached: what the documents say, cited, word for word.
+
+It is made from the prompt alone, so the same prompt gives the same extract. It takes the place of a
+model's answer in the one path that answers go: shown, checked and kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.prompts.citations import answer_marker
+from ragstream_core.prompts.compose import file_texts, selected_texts
+from ragstream_core.text.terms import terms
+
+if TYPE_CHECKING:
+    from ragstream_core.answers.citations import Issued
+    from ragstream_core.records import SuperPrompt
+
+EXTRACT = "extract"
+"""What stands for the model's name where nobody answered."""
+HINT = "ragstream models list"
+UNANSWERED = "No language model answered"
+"""How every extract begins."""
+MOST_LINES = 6
+"""So many of the best facts; the prompt has the others."""
+_FILE_LINES = 3
+_PASSAGE_CHARS = 300
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+
+
+def extract_of(
+    prompt: SuperPrompt, issued: Mapping[str, Issued], why: str, memory: Sequence[str] = ()
+) -> str:
+    """Return the cited extract of a prompt, "" where it holds nothing to say.
+
+    The paragraphs of injected files that have the question's words, then the best facts, at most
+    `MOST_LINES`; where nothing was condensed, the first passage. Of memory the lines that have
+    the question's words, without markers. Where none of the files, or of memory, has them, the
+    refusal.
+
+    Args:
+        prompt: After the prompt builder.
+        issued: Citation id → what the prompt shows under it; nothing else is cited.
+        why: Why no model answered, one sentence.
+        memory: Texts to answer from in place of documents, where there is none; may be empty.
+    """
+    question = " ".join(prompt.body.get(key, "") for key in ("task", "text"))
+    files = [issued[source.id] for source, _ in file_texts(prompt) if source.id in issued]
+    told = any(text.strip() for text in memory)
+    lines = _of_memory(question, memory) if told else _of_documents(prompt, issued, question, files)
+    said = f"{UNANSWERED} ({why.rstrip('.')})."
+    if not lines:
+        return f"{said}\n\n{REFUSAL}" if files or told else ""
+    whose = "your memory says" if told else "the documents say"
+    return (
+        f"{said} This is what {whose}, word for word; "
+        f"`{HINT}` says which models are there.\n\n" + "\n".join(lines)
+    )
+
+
+def _of_documents(
+    prompt: SuperPrompt, issued: Mapping[str, Issued], question: str, files: Sequence[Issued]
+) -> list[str]:
+    s_ctx = prompt.extras.get("s_ctx", {})
+    facts = [
+        line
+        for part in ("facts", "constraints")
+        for item in s_ctx.get(part, [])
+        if (line := _fact(item, issued))
+    ]
+    lines = [*_of_files(question, files), *facts][:MOST_LINES]
+    return lines or [_passage(issued[i]) for i in _first_passage(prompt, issued)]
+
+
+def _of_memory(question: str, memory: Sequence[str]) -> list[str]:
+    """Return the best lines of memory; what was only asked, or not answered, says nothing."""
+    lines = [line.strip().removeprefix("- ") for text in memory for line in text.split("\n")]
+    said = [
+        line
+        for line in lines
+        if not line.startswith("#") and not line.endswith(("?", REFUSAL)) and UNANSWERED not in line
+    ]
+    best = dict.fromkeys(f"- {_cut(said[n])}" for n in _best(question, said))
+    return list(best)[:MOST_LINES]
+
+
+def _fact(item: Mapping[str, Any], issued: Mapping[str, Issued]) -> str:
+    """Return one fact as a line with its markers; "" where the prompt issued none of them."""
+    cited = [c for c in item.get("citations", []) if c["short_id"] in issued]
+    marks = [answer_marker(c["source"], c["short_id"]) for c in cited]
+    return f"- {' '.join(str(item['text']).split())} {' '.join(marks)}" if marks else ""
+
+
+def _of_files(question: str, files: Sequence[Issued]) -> list[str]:
+    """Return the best paragraphs of injected files."""
+    found = [
+        replace(file, text=text)
+        for file in files
+        for text in _PARAGRAPHS.split(file.text)
+        if not text.lstrip().startswith("#")
+    ]
+    best = _best(question, [one.text for one in found])
+    return [_passage(found[n]) for n in best[:_FILE_LINES]]
+
+
+def _best(question: str, texts: Sequence[str]) -> list[int]:
+    """Return which texts have words of a question, best first; a rare word counts for more."""
+    asked = set(terms(question))
+    held = [asked & set(terms(text)) for text in texts]
+    common = Counter(term for found in held for term in found)
+    ranked = sorted((-sum(1 / common[t] for t in found), n) for n, found in enumerate(held))
+    return [n for score, n in ranked if score]
+
+
+def _first_passage(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> list[str]:
+    found = [source.id for source, _ in selected_texts(prompt, history=False)]
+    return [i for i in found if i in issued][:1]
+
+
+def _passage(shown: Issued) -> str:
+    text = " ".join(shown.text.split())
+    return f"- {_cut(text)} {answer_marker(shown.source, shown.id)}"
+
+
+def _cut(text: str) -> str:
+    """Return a text of at most `_PASSAGE_CHARS`; what was cut once is not cut again."""
+    if len(text) <= _PASSAGE_CHARS:
+        return text
+    return f"{text[: _PASSAGE_CHARS - 2].rsplit(' ', 1)[0]} …"

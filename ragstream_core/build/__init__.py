@@ -1,1 +1,0 @@
-"""The composition root: settings in, connected adapters and stages out."""

@@ -1,1 +1,0 @@
-"""Connects test specifications with the index, the chain and the language model."""

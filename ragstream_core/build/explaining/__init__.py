@@ -1,1 +1,0 @@
-"""Where a prompt came from, what changed since, and what another choice would have given."""

@@ -1,1 +1,0 @@
-"""Conversations of a data root: kept, embedded, published, searched, cleared, backed up."""

@@ -1,1 +1,0 @@
-"""Keeping a data root whole: backup, restore, forgetting, expiry, garbage, disk usage."""

@@ -1,1 +1,0 @@
-"""Pure text splitting: profiles, spans, sentences, headings."""

@@ -1,0 +1,1 @@
+"""Facts worth remembering in what a person said."""

@@ -1,0 +1,181 @@
+"""What the journal says of remembered facts: their steps, folded to how each stands now (R-252).
+
+A fact is ``proposed`` and waits; ``accepted`` and ``rejected`` decide it, ``edited`` changes its
+words wherever it stands, and ``undone`` takes the newest of these steps back. Nothing is rewritten.
+
+`USER_MEMORY.md` and `COMPANY_MEMORY.md`: one bullet ``- <fact>`` a line (R-258).
+
+They belong to the person: a line that nobody asks about keeps its bytes, whatever stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import Cleared, Entry, Fact
+from ragstream_core.errors import UsageError
+
+NAMES = {"user": "USER_MEMORY.md", "company": "COMPANY_MEMORY.md"}
+BULLET = "- "
+
+
+def bullets(text: str) -> list[str]:
+    """Return the facts of a file, in order; lines that are no bullets hold none."""
+    return [line[2:].strip() for line in text.splitlines() if _is_bullet(line)]
+
+
+def with_lines(text: str, *, add: Iterable[str] = (), drop: Iterable[str] = ()) -> str:
+    """Return a file with facts added at its end, where they are not there, and others dropped.
+
+    Args:
+        text: The file.
+        add: Facts, one line each.
+        drop: Facts whose bullets go; nothing else changes.
+    """
+    gone = set(drop)
+    kept = [
+        line
+        for line in text.splitlines(keepends=True)
+        if not (_is_bullet(line) and line[2:].strip() in gone)
+    ]
+    there = set(bullets("".join(kept)))
+    new = [fact for fact in dict.fromkeys(add) if fact not in there]
+    if new and kept and not kept[-1].endswith(("\n", "\r")):
+        kept[-1] += "\n"
+    return "".join([*kept, *(f"{BULLET}{fact}\n" for fact in new)])
+
+
+def _is_bullet(line: str) -> bool:
+    return line.startswith(BULLET) and bool(line[2:].strip())
+
+
+DECIDED = ("accepted", "rejected")
+CANDIDATE = "candidate"
+SHORT = 8
+_LEAST = 4
+_KINDS = (b'"kind":"fact"', b'"kind":"cleared"')
+
+
+@dataclass(frozen=True, slots=True)
+class FactState:
+    """How a fact stands.
+
+    Attributes:
+        id: Its id; `short` names it for people.
+        seq: Number of the record that proposed it.
+        timestamp: When it was proposed.
+        turn: Id of the turn in which the user said it; empty: written by hand.
+        target: ``user`` or ``company``.
+        text: The fact, one line.
+        quote: The user's own words.
+        confidence: In [0, 1].
+        form: ``rules``, ``llm`` or ``hand``.
+        status: ``candidate``, ``accepted`` or ``rejected``.
+        steps: The steps in force after the proposal, oldest first.
+    """
+
+    id: str
+    seq: int
+    timestamp: str
+    turn: str
+    target: str
+    text: str
+    quote: str
+    confidence: float
+    form: str
+    status: str = CANDIDATE
+    steps: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """The last digits of its id: those before them are the time."""
+        return self.id[-SHORT:]
+
+
+def fact_entries(log: Journal) -> list[Entry]:
+    """Return the records of facts and the notices of clearing, ascending; other lines stay unread.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote a line.
+    """
+    if not log.folder.is_dir():
+        return []
+    found = log.backwards(wanted=lambda raw: any(kind in raw for kind in _KINDS))
+    return [entry for entry in found if isinstance(entry.record, Fact | Cleared)][::-1]
+
+
+def fold_facts(entries: Iterable[Entry], *, upto: int | None = None) -> dict[str, FactState]:
+    """Return the facts that were not cleared, in the order in which they were proposed.
+
+    Args:
+        entries: Of `fact_entries`.
+        upto: Last number that counts, notices of clearing included; default: all.
+    """
+    known = [entry for entry in entries if upto is None or entry.seq <= upto]
+    hidden = fold(known)
+    past: dict[str, list[FactState]] = {}
+    for entry in known:
+        record = entry.record
+        if not isinstance(record, Fact) or hidden.is_hidden(entry.seq):
+            continue
+        if record.event == "proposed" and record.fact not in past:
+            past[record.fact] = [_proposed(entry.seq, record)]
+        elif record.fact in past:
+            _step(past[record.fact], record)
+    return {name: states[-1] for name, states in past.items()}
+
+
+def find_fact(facts: Iterable[FactState], which: str) -> FactState:
+    """Return the one fact with this id, or whose id ends so.
+
+    Raises:
+        UsageError: There is none, or there are several.
+    """
+    found = [f for f in facts if which == f.id or (len(which) >= _LEAST and f.id.endswith(which))]
+    if len(found) != 1:
+        what = "no fact" if not found else f"{len(found)} facts end with"
+        raise UsageError(f"{what} {which!r}", hint="`ragstream memory candidates --all` lists them")
+    return found[0]
+
+
+def _proposed(seq: int, record: Fact) -> FactState:
+    return FactState(
+        record.fact,
+        seq,
+        record.timestamp,
+        record.turn,
+        record.target,
+        record.text,
+        record.quote,
+        record.confidence,
+        record.form,
+    )
+
+
+def _step(states: list[FactState], record: Fact) -> None:
+    now = states[-1]
+    if record.event == "undone":
+        del states[1 if len(states) == 1 else -1 :]
+        return
+    steps = (*now.steps, record.event)
+    if record.event == "edited":
+        states.append(replace(now, text=record.text, target=record.target, steps=steps))
+    elif record.event in DECIDED:
+        states.append(replace(now, status=record.event, steps=steps))
+
+
+def lines_of(facts: Iterable[FactState]) -> dict[str, list[str]]:
+    """Return target → the texts that are accepted for it, each once, in their order."""
+    found: dict[str, list[str]] = {"user": [], "company": []}
+    for fact in facts:
+        if fact.status == "accepted" and fact.text not in found.setdefault(fact.target, []):
+            found[fact.target].append(fact.text)
+    return found
+
+
+def texts_of(entries: Sequence[Entry]) -> set[str]:
+    """Return every text that the records of facts among some entries ever gave one."""
+    return {e.record.text for e in entries if isinstance(e.record, Fact) and e.record.text}

@@ -1,0 +1,1 @@
+"""The journal of all conversations: an append-only log with checksums."""

@@ -1,0 +1,123 @@
+"""The only rewrite of the journal: segments without lines that were cleared on command."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ragstream_core.conversations.edits import merged
+from ragstream_core.conversations.journal.segments import (
+    CURRENT,
+    Piece,
+    closed_segments,
+    read_backward,
+    read_forward,
+    told_number,
+)
+from ragstream_core.platform.files import replace_bytes, sync_dir
+
+_END = 1 << 62
+
+
+def purge_segments(folder: Path, ranges: Sequence[tuple[int, int]]) -> list[str]:
+    """Rewrite the segments that hold any of these numbers; see `Journal.purge`.
+
+    Returns:
+        Names of the segments that were rewritten or removed.
+
+    Raises:
+        OSError: Disk full, I/O error; a segment is the old file or the new one.
+    """
+    ranges = merged(ranges)
+    before, changed = 0, []
+    for path, limit in _limited(folder):
+        if path.name != CURRENT and not _hit(before, limit, ranges):
+            before = max(before, _last(path))
+            continue
+        pieces = _pieces(path)
+        bounds = _bounds(pieces, before, limit)
+        kept = [piece.raw for piece, low, high in bounds if not _hit(low, high, ranges)]
+        before = max([before, *(p.parsed.seq for p in pieces if p.parsed is not None)])
+        if len(kept) == len(pieces):
+            continue
+        if kept or path.name == CURRENT:
+            replace_bytes(path, b"".join(kept))
+        else:
+            path.unlink()
+            sync_dir(folder)
+        changed.append(path.name)
+    return changed
+
+
+def damage(folder: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield what does not verify: the number it must have, 0 where nobody can tell, and the bytes.
+
+    Raises:
+        OSError: A segment cannot be read.
+    """
+    before = 0
+    for path, limit in _limited(folder):
+        pieces = _pieces(path)
+        for piece, low, high in _bounds(pieces, before, limit):
+            if piece.parsed is None:
+                only = low if low == high else low + 1
+                yield (only if high - low in (0, 2) else 0), piece.raw
+        before = max([before, *(p.parsed.seq for p in pieces if p.parsed is not None)])
+
+
+def _limited(folder: Path) -> list[tuple[Path, int]]:
+    """Return the segments, oldest first, each with the number that its lines stay below."""
+    closed = closed_segments(folder)
+    found = [(segment.path, segment.first) for segment in closed]
+    if (folder / CURRENT).exists():
+        found.append((folder / CURRENT, _first(folder / CURRENT)))
+    limits = [*(first for _, first in found[1:]), _END]
+    return [(path, limit) for (path, _), limit in zip(found, limits, strict=False)]
+
+
+def _pieces(path: Path) -> list[Piece]:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return list(read_forward(fd))
+    finally:
+        os.close(fd)
+
+
+def _first(path: Path) -> int:
+    numbers = (p.parsed.seq for p in _pieces(path) if p.parsed is not None) if path.exists() else ()
+    return next(iter(numbers), _END)
+
+
+def _last(path: Path) -> int:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        numbers = (p.parsed.seq for p in read_backward(fd) if p.parsed is not None)
+        return next(numbers, 0)
+    finally:
+        os.close(fd)
+
+
+def _bounds(pieces: Sequence[Piece], before: int, after: int) -> Iterator[tuple[Piece, int, int]]:
+    """Yield every piece with the lowest and highest number it may hold.
+
+    A damaged line whose head and length are whole has the number it says, if that fits between its
+    neighbours. Other damage may hold anything from the verified line before it to the one behind
+    it, these included: it may be part of either.
+    """
+    behind = [0] * len(pieces)
+    for index in reversed(range(len(pieces))):
+        behind[index] = after
+        parsed = pieces[index].parsed
+        after = parsed.seq if parsed is not None else after
+    for piece, until in zip(pieces, behind, strict=True):
+        number = piece.parsed.seq if piece.parsed is not None else told_number(piece.raw)
+        known = piece.parsed is not None or before < number < until
+        before = number if known else before
+        yield piece, before, before if known else until
+
+
+def _hit(low: int, high: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    at = bisect_left(ranges, low, key=lambda one: one[1])
+    return at < len(ranges) and ranges[at][0] <= high

@@ -1,0 +1,305 @@
+"""The records of the journal, their JSON form, and a verified line of it (R-219, C-50).
+
+A record is immutable and never rewritten: an edit of tags is a record of its own, and so is the
+notice that turns were cleared. Order is ``seq``, never a clock.
+
+Ids of records (UUIDv7) and names of new conversations; time and chance come in as arguments.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ragstream_core.errors import IntegrityError, UsageError
+
+
+def uuid7(ms: int, chance: bytes) -> str:
+    """Return a UUIDv7 (RFC 9562): 48 bits of time, then chance.
+
+    Args:
+        ms: Milliseconds since the epoch; only the lowest 48 bits count.
+        chance: 10 bytes.
+
+    Raises:
+        ValueError: Not 10 bytes.
+    """
+    if len(chance) != 10:
+        raise ValueError(f"10 random bytes are needed, not {len(chance)}")
+    value = (ms & (1 << 48) - 1) << 80 | int.from_bytes(chance, "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    return str(uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62))
+
+
+def session_name(now: dt.datetime, nth: int = 1) -> str:
+    """Return the name of a new conversation, ``YYYYMMDD-HHMMSS``, with a number from the 2nd on."""
+    name = now.strftime("%Y%m%d-%H%M%S")
+    return name if nth < 2 else f"{name}-{nth}"
+
+
+SOURCES = ("chat", "file", "external")
+STATUSES = ("complete", "partial")
+FACT_EVENTS = ("proposed", "accepted", "rejected", "edited", "undone")
+FACT_TARGETS = ("user", "company")
+GOLD, SILVER, BLUE = LEVELS = ("GOLD", "SILVER", "BLUE")
+INACTIVE, NO_VECTORS = "INACTIVE", "NO-VECTORS"
+"""Tags of turns that no prompt uses, and of those that are not in the index either."""
+RESERVED = (*LEVELS, INACTIVE, NO_VECTORS)
+"""Tags that mean something."""
+HIDDEN = frozenset({BLUE, INACTIVE})
+"""A turn with one of these is told of nowhere unless somebody looks at it."""
+HISTORY = "~history"
+"""What stands for the project where rows of the history are listed; no project can be named so."""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST_NS = (1 << 63) - 1
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def checked_session(name: str) -> str:
+    """Return a session's name if it is one: 1–64 of ``A-Za-z0-9._-``, the first no punctuation.
+
+    Raises:
+        UsageError: It is not, holds ``..``, or is ``current``, which filters take for another.
+    """
+    if not _SESSION.fullmatch(name) or ".." in name or name == "current":
+        raise UsageError(
+            f"not a session name: {name!r}",
+            hint="use letters, digits, '.', '_' and '-' (64); `current` is taken",
+        )
+    return name
+
+
+def moment_ns(text: str) -> int:
+    """Return an ISO date or time in ns since the epoch; no zone is UTC.
+
+    Times before 1678 and after 2262 are the earliest and the latest that 64 bits hold.
+
+    Raises:
+        ValueError: It is no such date or time.
+    """
+    when = dt.datetime.fromisoformat(text)
+    when = when if when.tzinfo else when.replace(tzinfo=dt.UTC)
+    found = (when - _EPOCH) // dt.timedelta(microseconds=1) * 1000
+    return max(-_LAST_NS, min(found, _LAST_NS))
+
+
+def project_tag(project: str) -> str:
+    """Return the tag that brings a turn into a project, like a label it was written with."""
+    return f"project:{project}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One exchange, verbatim.
+
+    Attributes:
+        id: UUIDv7.
+        session_id: The conversation it belongs to.
+        timestamp: ISO 8601 with a zone; for people and recency, never for the order.
+        user_text: What was asked.
+        assistant_text: What was answered; may be empty.
+        tags: Labels at the time of writing; later ones are `TagEdit` records.
+        projects: Project labels active in this turn.
+        active_dbs: Names of the indexes used.
+        source: ``chat``, ``file`` or ``external``.
+        importance: In [0, 1].
+        versions: Files the turn speaks of: ``{"path", "sha256", "mtime"}``.
+        prompt_key: The prompt that it answers; may be empty.
+        asked: Id of the `Asked` record that it completes; may be empty.
+        status: ``complete``, or ``partial`` where the answer broke off.
+        speakers: Names of the two sides.
+        citations: Checked markers of the answer: ``{"id", "source", "known"}``.
+        scope: Under what its answer may serve a later question; empty: it never does.
+        origin: Empty for a model's or a person's words; ``cached`` where an earlier answer was
+            given again, ``extract`` where no model could be reached.
+        origin_turn: Id of the turn whose answer was given again.
+    """
+
+    id: str
+    session_id: str
+    timestamp: str
+    user_text: str
+    assistant_text: str = ""
+    tags: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    active_dbs: tuple[str, ...] = ()
+    source: str = "chat"
+    importance: float = 0.0
+    versions: tuple[Mapping[str, Any], ...] = ()
+    prompt_key: str = ""
+    asked: str = ""
+    status: str = "complete"
+    speakers: tuple[str, str] = ("user", "assistant")
+    citations: tuple[Mapping[str, Any], ...] = ()
+    scope: str = ""
+    origin: str = ""
+    origin_turn: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, written before the call; alone it shows as unanswered and never enters G."""
+
+    id: str
+    session_id: str
+    timestamp: str
+    user_text: str
+    projects: tuple[str, ...] = ()
+    prompt_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TagEdit:
+    """Tags added to and removed from one turn."""
+
+    id: str
+    turn: str
+    timestamp: str
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One step in the life of a remembered fact; the newest step says how it stands.
+
+    Attributes:
+        id: UUIDv7 of this record.
+        fact: Id of the fact, the same in all of its records.
+        turn: Id of the turn in which the user said it; empty: written by hand.
+        timestamp: When.
+        event: One of `FACT_EVENTS`; ``undone`` takes the step before it back.
+        target: ``user`` or ``company``; with ``proposed`` and ``edited`` only.
+        text: The fact, one line; likewise.
+        quote: The user's own words, verbatim in the turn; with ``proposed`` only, as what follows.
+        confidence: In [0, 1].
+        form: Who made it out of the turn: ``rules``, ``llm`` or ``hand``.
+    """
+
+    id: str
+    fact: str
+    turn: str
+    timestamp: str
+    event: str
+    target: str = ""
+    text: str = ""
+    quote: str = ""
+    confidence: float = 0.0
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Notice that turns were cleared on somebody's command; holds no text.
+
+    Written first, it hides the turns at once; it stays as the audit record when they are gone.
+
+    Attributes:
+        id: UUIDv7.
+        timestamp: When.
+        seqs: Cleared ``(first, last)`` ranges of ``seq``, ascending, both included.
+        reason: ``session``, ``range`` or ``all``.
+        archived: Whether a copy was put aside outside of retrieval.
+        turns: How many turns.
+    """
+
+    id: str
+    timestamp: str
+    seqs: tuple[tuple[int, int], ...]
+    reason: str
+    archived: bool = False
+    turns: int = 0
+
+
+Record = Turn | Asked | TagEdit | Fact | Cleared
+KINDS: dict[str, type[Turn] | type[Asked] | type[TagEdit] | type[Fact] | type[Cleared]] = {
+    "turn": Turn,
+    "asked": Asked,
+    "tag": TagEdit,
+    "fact": Fact,
+    "cleared": Cleared,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the journal.
+
+    Attributes:
+        seq: Number of the last record included; 0 before the first.
+        chain: Hash of that record's line, 32 hex digits; covers everything before it.
+        segment: File name of the segment it lies in; a hint.
+        offset: Byte behind its line in that file; a hint.
+    """
+
+    seq: int = 0
+    chain: str = "0" * 32
+    segment: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One verified line.
+
+    Attributes:
+        seq: Its number, ≥ 1; strictly ascending.
+        record: What it says.
+        chain: Hash of the line, 32 hex digits.
+        segment: Name of the file it lies in.
+        offset: First byte of the line.
+        size: Bytes of the line.
+    """
+
+    seq: int
+    record: Record
+    chain: str
+    segment: str
+    offset: int
+    size: int
+
+    @property
+    def position(self) -> Position:
+        """The place behind this record."""
+        return Position(self.seq, self.chain, self.segment, self.offset + self.size)
+
+
+def record_json(record: Record) -> dict[str, Any]:
+    """Return the JSON form of a record; fields with their default value are left out."""
+    kind = next(name for name, cls in KINDS.items() if isinstance(record, cls))
+    row: dict[str, Any] = {"kind": kind}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value != field.default:
+            row[field.name] = (
+                [list(v) if isinstance(v, tuple) else v for v in value]
+                if isinstance(value, tuple)
+                else value
+            )
+    return row
+
+
+def record_from(row: Mapping[str, Any]) -> Record:
+    """Rebuild a record from its JSON form.
+
+    Raises:
+        IntegrityError: An unknown kind, or a field that is missing, unknown or of another type.
+    """
+    data = dict(row)
+    cls = KINDS.get(str(data.pop("kind", "")))
+    if cls is None:
+        raise IntegrityError(f"unknown kind of journal record: {row.get('kind')!r}")
+    values: dict[str, Any] = {
+        name: tuple(tuple(v) if isinstance(v, list) else v for v in value)
+        if isinstance(value, list)
+        else value
+        for name, value in data.items()
+    }
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise IntegrityError(f"not a journal record: {error}") from None

@@ -1,0 +1,256 @@
+"""One log a conversation, ``session-<id>.log``: projections of the journal, never a source (R-028).
+
+Each holds the journal's own lines of its questions and answers, so every line can be verified by
+itself. They are derived: a file that is lost or damaged is written again from the journal.
+
+Turns and conversations as rows for people: the journal with its tags of now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import (
+    Asked,
+    Cleared,
+    Entry,
+    Turn,
+    checked_session,
+)
+from ragstream_core.conversations.journal.segments import parse_line
+from ragstream_core.errors import UsageError
+from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
+
+
+def turn_rows(
+    log: Journal, session: str = "", *, tags: Sequence[str] = (), last: int = 0
+) -> list[dict[str, Any]]:
+    """Return turns in the order of the journal, with their tags of now; cleared ones never.
+
+    Args:
+        log: The journal.
+        session: Only this conversation; "": all.
+        tags: Only turns with all of these.
+        last: Only so many, the newest; 0: all.
+
+    Returns:
+        Rows ``id, seq, session_id, timestamp, user_text, assistant_text, tags, source, projects,
+        active_dbs, importance, status, prompt_key, speakers, citations, versions, origin,
+        origin_turn``; a question without an answer has the status ``unanswered``.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    rows = list(_rows(log, session, set(tags)))
+    return rows[-last:] if last else rows
+
+
+def session_rows(log: Journal) -> list[dict[str, Any]]:
+    """Return the conversations, the one with the newest turn last.
+
+    Returns:
+        Rows ``session_id, turns, first, last`` (timestamps), ``seq`` (newest), ``tags`` (counted).
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    return sessions_of(turn_rows(log))
+
+
+def sessions_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the conversations of some turns; see `session_rows`.
+
+    Args:
+        rows: Of `turn_rows`, in their order.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        name = row["session_id"]
+        known = found.pop(name, {"session_id": name, "turns": 0, "first": row["timestamp"]})
+        counts = dict(known.get("tags", {}))
+        for label in row["tags"]:
+            counts[label] = counts.get(label, 0) + 1
+        new = {"turns": known["turns"] + 1, "last": row["timestamp"], "seq": row["seq"]}
+        found[name] = {**known, **new, "tags": counts}
+    return list(found.values())
+
+
+def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Any]]:
+    entries = [e for e in log.entries() if isinstance(e.record, Turn | Asked)]
+    folded = fold(log.entries())
+    answered = {e.record.asked for e in entries if isinstance(e.record, Turn) and e.record.asked}
+    for entry in entries:
+        record = entry.record
+        if folded.is_hidden(entry.seq) or record.id in answered:
+            continue
+        turn = _as_turn(record) if isinstance(record, Asked) else record
+        if isinstance(turn, Turn) and session in ("", turn.session_id):
+            now = folded.tags(turn.id, turn.tags)
+            if tags <= set(now):
+                yield _row(entry, turn, now)
+
+
+def _as_turn(asked: Asked) -> Turn:
+    return Turn(
+        asked.id,
+        asked.session_id,
+        asked.timestamp,
+        asked.user_text,
+        projects=asked.projects,
+        prompt_key=asked.prompt_key,
+        status="unanswered",
+    )
+
+
+def _row(entry: Entry, turn: Turn, tags: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "id": turn.id,
+        "seq": entry.seq,
+        "session_id": turn.session_id,
+        "timestamp": turn.timestamp,
+        "user_text": turn.user_text,
+        "assistant_text": turn.assistant_text,
+        "tags": list(tags),
+        "source": turn.source,
+        "projects": list(turn.projects),
+        "active_dbs": list(turn.active_dbs),
+        "importance": turn.importance,
+        "status": turn.status,
+        "prompt_key": turn.prompt_key,
+        "speakers": list(turn.speakers),
+        "citations": [dict(c) for c in turn.citations],
+        "versions": [dict(v) for v in turn.versions],
+        "origin": turn.origin,
+        "origin_turn": turn.origin_turn,
+    }
+
+
+MARK_NAME = ".sessions.json"
+"""How far the files have come, ``seq``, and how many ``files`` with how many ``bytes`` they are."""
+
+
+def session_log_name(session: str) -> str:
+    """Return the file name of a conversation's log.
+
+    Raises:
+        UsageError: The session has no valid name.
+    """
+    return f"session-{checked_session(session)}.log"
+
+
+def write_session_logs(journal: Journal, folder: Path, since: int = 0) -> list[Path]:
+    """Bring the logs of all conversations up to the journal; return the files that changed.
+
+    Args:
+        journal: The source.
+        folder: Where they lie.
+        since: Number up to which they are written; what their mark says counts where it is lower.
+            0: write all of them anew and remove those of conversations that are gone.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+        OSError: Disk full, permission denied; each file is the old one or the new one.
+    """
+    start = min(since, _mark(folder))
+    newest = journal.newest().seq
+    if newest == start:
+        return []
+    lines = None if start == 0 or start > newest else _new_lines(journal, folder, start, newest)
+    anew = lines is None
+    if lines is None:
+        lines = _all_lines(journal, newest)
+    changed = _write(folder, lines)
+    if anew:
+        kept = {session_log_name(session) for session in lines}
+        for path in folder.glob("session-*.log"):
+            if path.name not in kept:
+                path.unlink()
+    files, size = _on_disk(folder)
+    mark = {"seq": newest, "files": files, "bytes": size}
+    replace_text(make_private_dir(folder) / MARK_NAME, json.dumps(mark))
+    return changed
+
+
+def _all_lines(journal: Journal, newest: int) -> dict[str, list[bytes]]:
+    """Return session → its lines, without what was cleared."""
+    hidden = fold(e for e in journal.entries() if isinstance(e.record, Cleared))
+    lines: dict[str, list[bytes]] = {}
+    for entry, raw in journal.lines(1, newest + 1):
+        session = _session(entry)
+        if session and not hidden.is_hidden(entry.seq):
+            lines.setdefault(session, []).append(raw)
+    return lines
+
+
+def _new_lines(
+    journal: Journal, folder: Path, start: int, newest: int
+) -> dict[str, list[bytes]] | None:
+    """Return session → its old and new lines; None: a file is damaged, or turns were cleared."""
+    lines: dict[str, list[bytes]] = {}
+    for entry, raw in journal.lines(start + 1, newest + 1):
+        if isinstance(entry.record, Cleared):
+            return None
+        session = _session(entry)
+        if session and session not in lines:
+            present = _present(folder / session_log_name(session), start)
+            if present is None:
+                return None
+            lines[session] = present
+        if session:
+            lines[session].append(raw)
+    return lines
+
+
+def _present(path: Path, start: int) -> list[bytes] | None:
+    """Return the lines of a file up to a number; None: it is damaged."""
+    if not path.exists():
+        return []
+    kept = []
+    for raw in path.read_bytes().splitlines(keepends=True):
+        parsed = parse_line(raw)
+        if parsed is None:
+            return None
+        if parsed.seq <= start:
+            kept.append(raw)
+    return kept
+
+
+def _session(entry: Entry) -> str:
+    """Return the conversation of a question or answer that has a valid name, else ""."""
+    record = entry.record
+    if not isinstance(record, Turn | Asked):
+        return ""
+    with contextlib.suppress(UsageError):
+        return checked_session(record.session_id)
+    return ""
+
+
+def _write(folder: Path, lines: Mapping[str, list[bytes]]) -> list[Path]:
+    changed = []
+    for session, raw in lines.items():
+        path, data = folder / session_log_name(session), b"".join(raw)
+        if not path.exists() or path.read_bytes() != data:
+            replace_bytes(path, data, durable=False)
+            changed.append(path)
+    return changed
+
+
+def _on_disk(folder: Path) -> tuple[int, int]:
+    sizes = [path.stat().st_size for path in folder.glob("session-*.log")]
+    return len(sizes), sum(sizes)
+
+
+def _mark(folder: Path) -> int:
+    """Return up to which number the files hold everything; 0 where they are not as they were."""
+    try:
+        mark = json.loads((folder / MARK_NAME).read_text(encoding="utf-8"))
+        sound = (mark["files"], mark["bytes"]) == _on_disk(folder)
+        return int(mark["seq"]) if sound else 0
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0

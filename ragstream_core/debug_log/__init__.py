@@ -1,1 +1,0 @@
-"""The Debug Logger: traces and variables for developers, off by default, apart from all else."""

@@ -1,1 +1,0 @@
-"""Test specifications written from requirements: records, schema, coverage, Markdown."""

@@ -1,1 +1,0 @@
-"""Adapters that turn texts into vectors; the homes of onnxruntime and torch."""

@@ -1,1 +1,0 @@
-"""OpenAI-compatible endpoints: which may be contacted, what is sent, how long anybody waits."""

@@ -1,1 +1,0 @@
-"""Conversation history: the durable journal, Layer G (its tail) and Layer E (what is selected)."""

@@ -1,0 +1,1 @@
+"""The index: rows with validity ranges, one commit, views that never change."""

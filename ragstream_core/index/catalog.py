@@ -1,0 +1,274 @@
+"""`Catalog`: one project's index, open for writing under its lock.
+
+Implements `ragstream_core.ingestion.index_store.IndexStore`. Metric: cosine over unit vectors.
+Durability: a generation is committed by one SQLite transaction; texts and vectors are recorded
+batch by batch before it, content-addressed, so a killed ingest loses at most one batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sqlite3
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.index import catalog_read, commit, derived, retention, text_writer, verify
+from ragstream_core.index.commit import CandidateView, candidate_view
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.repair import put_damaged_aside, salvage
+from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
+from ragstream_core.index.vectors import broken_vectors
+from ragstream_core.ingestion.index_store import (
+    Change,
+    ChunkRow,
+    Fingerprints,
+    Generation,
+    ScanStamp,
+    TextRow,
+)
+from ragstream_core.ingestion.manifest import FileEntry
+from ragstream_core.ingestion.scan import Signature
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32
+
+
+def store_opener(
+    index_root: Path, *, pinned: Callable[[str], Collection[int]] | None = None
+) -> Callable[..., contextlib.AbstractContextManager[Catalog]]:
+    """Return what an `IngestionManager` opens its store with.
+
+    Args:
+        index_root: Folder of all projects' indexes.
+        pinned: Returns the generations of a project that retention must not drop.
+    """
+
+    def open_store(
+        project: str, *, rebuild: bool = False
+    ) -> contextlib.AbstractContextManager[Catalog]:
+        keep = functools.partial(pinned, project) if pinned else frozenset
+        return open_catalog(index_root / project, rebuild=rebuild, pinned=keep)
+
+    return open_store
+
+
+@contextlib.contextmanager
+def open_catalog(
+    index_dir: Path,
+    *,
+    rebuild: bool = False,
+    pinned: Callable[[], Collection[int]] = frozenset,
+) -> Iterator[Catalog]:
+    """Lock a project's index and open it for writing, creating it when missing.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        rebuild: First put a catalog that fails its checks aside as ``catalog.sqlite.damaged-n``;
+            texts and vectors in it that pass their checks are taken over.
+        pinned: Returns the generations that retention must not drop; asked when it is due.
+
+    Raises:
+        ProjectLocked: Another process writes it.
+        IntegrityError: The catalog is damaged or of another format.
+        OperationFailed: Disk full or the file is busy.
+    """
+    with project_lock(index_dir):
+        aside = put_damaged_aside(index_dir) if rebuild else None
+        db = connect_writer(index_dir)
+        try:
+            with guard(index_dir / CATALOG_NAME):
+                if aside is not None:
+                    salvage(db, index_dir, aside)
+                notes = retention.renew(db, index_dir, lost_end=rebuild)
+                text_writer.take_over(db, index_dir / CATALOG_NAME)
+                derived.refresh_terms(db, index_dir / CATALOG_NAME)
+                yield Catalog(index_dir, db, pinned=pinned, notes=notes)
+        finally:
+            db.close()
+
+
+class Catalog:
+    """Writes one project's index; made by `open_catalog`, which holds the lock.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        db: A writable connection.
+        pinned: Returns the generations that retention must not drop.
+        notes: What opening it had to mend, a sentence each.
+
+    Attributes:
+        notes: The same.
+    """
+
+    def __init__(
+        self,
+        index_dir: Path,
+        db: sqlite3.Connection,
+        *,
+        pinned: Callable[[], Collection[int]] = frozenset,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.index_dir = index_dir
+        self.path = index_dir / CATALOG_NAME
+        self.notes = notes
+        self._db = db
+        self._pinned = pinned
+        self._damaged: set[str] = set()
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The writable connection, for upkeep under the same lock."""
+        return self._db
+
+    def latest(self) -> Generation | None:
+        """Return the newest committed generation."""
+        return catalog_read.latest(self._db)
+
+    def live_files(self) -> dict[str, FileEntry]:
+        """Return the manifest of the newest generation by path."""
+        newest = self.latest()
+        return catalog_read.live_files(self._db, newest.n) if newest else {}
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the recorded signatures by path."""
+        return catalog_read.signatures(self._db)
+
+    def last_scan(self) -> ScanStamp:
+        """Return the stamp of the last finished scan; zeros before the first."""
+        return catalog_read.last_scan(self._db)
+
+    def known(self, text_hashes: Sequence[str], embed_fp: str) -> set[str]:
+        """Return those texts that have a vector under a model and were not found damaged."""
+        query = "SELECT 1 FROM vectors WHERE embed_fp = ? AND text_hash = ?"
+        sound = (h for h in text_hashes if h not in self._damaged)
+        return {h for h in sound if self._db.execute(query, (embed_fp, h)).fetchone()}
+
+    def record_texts(self, rows: Sequence[TextRow], vectors: F32, *, embed_fp: str) -> None:
+        """Write vectors, sync them, then commit their rows and texts.
+
+        Raises:
+            EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.
+            IntegrityError: The model's dimension is not that of its stored vectors.
+            OperationFailed: Vector file or catalog could not be written; nothing was recorded.
+        """
+        text_writer.record_texts(self._db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp)
+        self._damaged.difference_update(row.text_hash for row in rows)
+
+    def stage(self, rows: Iterable[ChunkRow]) -> None:
+        """Put chunk rows aside in a temporary table."""
+        self._db.execute("BEGIN")
+        self._db.executemany(
+            "INSERT INTO staged VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+            ((*row, *_heading_terms(row.heading)) for row in rows),
+        )
+        self._db.execute("COMMIT")
+
+    def staged_count(self) -> int:
+        """Return the number of staged chunk rows."""
+        return int(self._db.execute("SELECT count(*) FROM staged").fetchone()[0])
+
+    def broken_texts(self, embed_fp: str, *, everything: bool) -> list[tuple[str, str]]:
+        """Return (text_hash, text) whose vector fails its checks, and forget those vectors.
+
+        Raises:
+            IntegrityError: A staged chunk has no text, or the vector file lost its end.
+            OperationFailed: The catalog could not be written.
+        """
+        broken = broken_vectors(self._db, self.index_dir, embed_fp, everything=everything)
+        with transaction(self._db, self.path):
+            self._db.executemany(
+                "DELETE FROM vectors WHERE embed_fp = ? AND text_hash = ?",
+                ((embed_fp, text_hash) for text_hash in broken),
+            )
+        query = "SELECT text_hash, text FROM texts WHERE text_hash = ?"
+        found = (self._db.execute(query, (text_hash,)).fetchone() for text_hash in broken)
+        return [(row[0], row[1]) for row in found if row is not None]
+
+    def damaged_texts(self) -> Collection[str]:
+        """Hash every stored text; return the live files with one that is damaged or missing.
+
+        Raises:
+            IntegrityError: A table cannot be read.
+        """
+        found = verify.damaged_texts(self._db)
+        self._damaged = set(found.hashes)
+        return found.paths
+
+    def mend_rest(self, embed_fp: str) -> list[str]:
+        """Drop damaged vectors of other models and what hangs on them; check everything again.
+
+        Raises:
+            IntegrityError: The vector file of another model lost its end.
+            OperationFailed: The catalog could not be written.
+        """
+        return verify.mend_rest(self._db, self.index_dir, embed_fp)
+
+    def prepare(
+        self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, str]
+    ) -> Generation:
+        """Return the generation that `commit` would make, with its digest."""
+        return commit.prepare(self._db, change, fingerprints, provenance=provenance)
+
+    def candidate(self, prepared: Generation) -> CandidateView:
+        """Return what `commit` would publish, readable while this store is open.
+
+        Raises:
+            IntegrityError: A row has no text, or no sound vector.
+        """
+        return candidate_view(self._db, self.index_dir, prepared)
+
+    def commit(self, generation: Generation, change: Change, *, stamp: ScanStamp) -> None:
+        """Commit the staged chunks and the change as a generation; all or nothing.
+
+        Raises:
+            IntegrityError: The catalog is damaged.
+            OperationFailed: Disk full; nothing was committed.
+        """
+        commit.commit(self._db, self.path, generation, change, stamp=stamp)
+
+    def note_scan(self, change: Change, *, stamp: ScanStamp) -> None:
+        """Record signatures and touched rows without a generation.
+
+        Raises:
+            IntegrityError: The catalog is damaged.
+            OperationFailed: Disk full; nothing was recorded.
+        """
+        commit.note_scan(self._db, self.path, change, stamp=stamp)
+
+    def retain(self, generations: int) -> None:
+        """Drop what only older generations hold, and compact the vectors when it is worth it.
+
+        Generations that are pinned stay, however old.
+
+        Raises:
+            OperationFailed: The catalog could not be written; nothing was dropped.
+            OSError: A vector file could not be written.
+        """
+        if retention.drop_old(self._db, self.path, generations, self._pinned()):
+            retention.compact(self._db, self.index_dir)
+        retention.sweep(self._db, self.index_dir)
+
+    def publish(self, refused: Sequence[tuple[str, str]], *, rewrite_manifest: bool) -> None:
+        """Bring lexical arrays and ``file_manifest.json`` up to the newest generation.
+
+        Raises:
+            IntegrityError: A live text is missing or damaged.
+            OSError: Disk full.
+        """
+        newest = self.latest()
+        if newest is not None:
+            derived.publish_lexical(self._db, self.index_dir, newest)
+            derived.publish_manifest(
+                self._db, self.index_dir, newest, refused=refused, force=rewrite_manifest
+            )
+
+
+@functools.lru_cache(maxsize=4096)
+def _heading_terms(heading: str) -> tuple[bytes, int]:
+    from ragstream_core.text.terms import term_blob
+
+    terms = term_blob(heading) if heading else b""
+    return terms, zlib.crc32(terms)

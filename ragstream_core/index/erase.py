@@ -1,0 +1,188 @@
+"""Erasing files, or turns of the history, from all generations of a catalog; resumable.
+
+`bury` is one transaction: a durable tombstone, and the rows gone from every generation, so nobody
+is shown them any more. The texts stay, named by the tombstone alone, until whoever erases has
+searched everything else for them; `shred` then takes texts and vectors, makes the files anew
+without them, and removes the tombstone last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from ragstream_core.index import catalog_read, retention
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
+from ragstream_core.records.identity import generation_digest
+
+_PREFIX = "erasing:"
+_BURIED = "path IN (SELECT path FROM temp.buried)"
+_ORPHANED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = ?)"
+
+
+class Buried(NamedTuple):
+    """What a tombstone stands for.
+
+    Attributes:
+        name: The file, or what stands for several.
+        hashes: Texts that the chunks had.
+        chunk_ids: Those chunks, by which prompts cite them.
+        generations: How many generations held them.
+        chunks: How many chunk rows went.
+    """
+
+    name: str
+    hashes: tuple[str, ...]
+    chunk_ids: tuple[str, ...]
+    generations: int
+    chunks: int
+
+
+def tombstones(db: sqlite3.Connection) -> list[str]:
+    """Return the names of what began to be erased and was not finished, sorted."""
+    rows = db.execute("SELECT key FROM meta WHERE key >= ? AND key < ?", (_PREFIX, "erasing;"))
+    return sorted(str(key).removeprefix(_PREFIX) for (key,) in rows)
+
+
+def is_known(db: sqlite3.Connection, path: str) -> bool:
+    """Say whether any kept generation, or a tombstone, names a file."""
+    found = db.execute("SELECT 1 FROM files WHERE path = ? LIMIT 1", (path,)).fetchone()
+    return found is not None or path in tombstones(db)
+
+
+def bury(
+    db: sqlite3.Connection, catalog: Path, name: str, paths: Iterable[str] | None = None
+) -> Buried:
+    """Take files out of every generation and leave a tombstone, in one transaction.
+
+    The digests of the generations that held them are made anew: they say what is there.
+
+    Args:
+        db: The catalog, writable.
+        catalog: Its file, for messages.
+        name: Name of the tombstone; one that is there is added to.
+        paths: The files; default: the one of that name.
+
+    Raises:
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full or busy; nothing was changed.
+    """
+    with transaction(db, catalog):
+        db.execute("CREATE TEMP TABLE IF NOT EXISTS buried(path TEXT PRIMARY KEY)")
+        db.execute("DELETE FROM buried")
+        every = ((path,) for path in ([name] if paths is None else paths))
+        db.executemany("INSERT OR IGNORE INTO buried VALUES(?)", every)
+        rows = db.execute(f"SELECT text_hash, chunk_id FROM chunks WHERE {_BURIED}").fetchall()
+        before = _earlier(db, name)
+        touched = _generations_touched(db)
+        buried = Buried(
+            name,
+            tuple(sorted({r[0] for r in rows} | set(before.hashes))),
+            tuple(sorted({r[1] for r in rows} | set(before.chunk_ids))),
+            before.generations + len(touched),
+            before.chunks + len(rows),
+        )
+        db.execute(
+            "INSERT OR REPLACE INTO meta VALUES(?,?)",
+            (_PREFIX + name, json.dumps(buried._asdict())),
+        )
+        for table in _tables(db):
+            db.execute(f"DELETE FROM {table} WHERE {_BURIED}")
+        for n in touched:
+            _restate(db, n)
+    return buried
+
+
+def _tables(db: sqlite3.Connection) -> list[str]:
+    """Return the tables whose rows belong to a file; ``turns`` is there in the history alone."""
+    query = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name = 'turns'"
+    return ["chunks", "files", "signatures", *(str(name) for (name,) in db.execute(query))]
+
+
+def _earlier(db: sqlite3.Connection, name: str) -> Buried:
+    """Return what a tombstone left by a killed erasing holds."""
+    text = catalog_read.meta(db, _PREFIX + name)
+    if not text:
+        return Buried(name, (), (), 0, 0)
+    data = json.loads(text)
+    return Buried(
+        name, tuple(data["hashes"]), tuple(data["chunk_ids"]), data["generations"], data["chunks"]
+    )
+
+
+def _generations_touched(db: sqlite3.Connection) -> list[int]:
+    query = f"SELECT 1 FROM files WHERE {_BURIED} AND {LIVE}"
+    found = catalog_read.generations(db)
+    return [g.n for g in found if db.execute(query, {"n": g.n}).fetchone()]
+
+
+def _restate(db: sqlite3.Connection, n: int) -> None:
+    """Write digest and counts of a generation for the rows it has now."""
+    found = catalog_read.generation(db, n)
+    if found is None:
+        return
+    total = catalog_read.row_sum(db, n)
+    files = f"SELECT count(*) FROM files WHERE decision = 'ingested' AND {LIVE}"
+    chunks = f"SELECT count(*) FROM chunks WHERE {LIVE}"
+    counts = {
+        **found.counts,
+        "files": db.execute(files, {"n": n}).fetchone()[0],
+        "chunks": db.execute(chunks, {"n": n}).fetchone()[0],
+    }
+    db.execute(
+        "UPDATE generations SET row_sum = ?, digest = ?, counts = ? WHERE n = ?",
+        (f"{total:064x}", generation_digest(total, found.index_fp, found.embed_fp),
+         json.dumps(counts), n),
+    )  # fmt: skip
+
+
+def buried_texts(db: sqlite3.Connection, buried: Buried) -> dict[str, str]:
+    """Return the buried texts that nothing else has, by hash."""
+    query = f"SELECT text FROM texts WHERE text_hash = ? AND {_ORPHANED}"
+    rows = ((h, db.execute(query, (h, h)).fetchone()) for h in buried.hashes)
+    return {text_hash: str(row[0]) for text_hash, row in rows if row is not None}
+
+
+def shred(db: sqlite3.Connection, index_dir: Path, buried: Buried) -> None:
+    """Take the buried texts and vectors off the disk; afterwards the tombstone goes.
+
+    Every vector file is written anew as its next epoch, the catalog is vacuumed, and old files
+    and catalogs that were put aside are unlinked.
+
+    Raises:
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full or busy; run it again.
+        OSError: Disk full; run it again.
+    """
+    catalog = index_dir / CATALOG_NAME
+    with transaction(db, catalog):
+        for table in ("texts", "vectors"):
+            db.executemany(
+                f"DELETE FROM {table} WHERE text_hash = ? AND {_ORPHANED}",
+                ((h, h) for h in buried.hashes),
+            )
+    for (embed_fp,) in db.execute("SELECT embed_fp FROM vector_files").fetchall():
+        retention.rewrite(db, index_dir, embed_fp)
+    retention.sweep(db, index_dir)
+    for aside in index_dir.glob(f"{CATALOG_NAME}.damaged-*"):
+        with contextlib.suppress(FileNotFoundError):
+            aside.unlink()
+    vacuum(db, catalog)
+    with transaction(db, catalog):
+        db.execute("DELETE FROM meta WHERE key = ?", (_PREFIX + buried.name,))
+    vacuum(db, catalog)
+
+
+def vacuum(db: sqlite3.Connection, catalog: Path) -> None:
+    """Write the catalog anew without its free pages.
+
+    Raises:
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full or busy.
+    """
+    with guard(catalog):
+        db.execute("VACUUM")

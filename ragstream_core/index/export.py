@@ -1,0 +1,256 @@
+"""One generation of an index as one Arrow file, as `history_store.arrow` is one of the history.
+
+A row a chunk, sorted by id; anything that speaks Arrow reads it. The same generation gives the same
+bytes. The term arrays lie in row 0 of a column of their own. What the file says of itself stands in
+the schema's metadata under ``ragstream``, with a digest over all rows.
+
+One generation as plain values: taken out of a catalog, and put into an empty one.
+
+The digest that a prompt pins covers every row, so whoever puts one in knows it is the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import GenerationGone, IntegrityError
+from ragstream_core.index import catalog_read, generations
+from ragstream_core.index.schema import LIVE
+from ragstream_core.index.view_cache import load_rows
+from ragstream_core.ingestion.index_store import Change, ChunkRow, Fingerprints, ScanStamp, TextRow
+from ragstream_core.ingestion.manifest import FileEntry
+from ragstream_core.records.identity import canonical_json, sha256_hex
+from ragstream_core.text.bm25 import LEXICAL_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.ports import F32, IndexView
+
+
+_CHUNKS = (
+    "SELECT chunk_id, path, sha256, chunk_idx, start, end, page, heading, text_hash FROM chunks "
+    f"WHERE {LIVE} ORDER BY chunk_id"
+)
+_TEXTS = (
+    "SELECT text_hash, tokens, text FROM texts WHERE text_hash IN "
+    f"(SELECT text_hash FROM chunks WHERE {LIVE}) ORDER BY text_hash"
+)
+_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Portable:
+    """All that a generation holds.
+
+    Attributes:
+        index_fp: Fingerprint of model, chunker and parsers.
+        embed_fp: Fingerprint of the model.
+        files: The manifest.
+        chunks: The live chunks, by id.
+        texts: (text_hash, tokens, text) of each distinct text, by hash.
+        vectors: Shape (texts, dimension), float32, in the order of ``texts``.
+    """
+
+    index_fp: str
+    embed_fp: str
+    files: tuple[FileEntry, ...]
+    chunks: tuple[ChunkRow, ...]
+    texts: tuple[tuple[str, int, str], ...]
+    vectors: F32
+
+
+def take_out(index_dir: Path, n: int, digest: str) -> Portable:
+    """Return a generation, checked as a prompt checks it.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        n: Its number.
+        digest: What it must have.
+
+    Raises:
+        GenerationGone: It is not kept, or is another one now.
+        IntegrityError: Its rows, texts or vectors are not what was committed.
+        OperationFailed: The catalog cannot be read.
+    """
+
+    def query(db: sqlite3.Connection) -> Portable:
+        """Read it.
+
+        Raises:
+            GenerationGone: It is not kept.
+        """
+        found = catalog_read.generation(db, n)
+        if found is None or found.digest != digest:
+            raise GenerationGone(
+                f"generation {n} of {index_dir.name}, which the prompt was made from, is gone",
+                hint="ragstream keep KEY keeps those of a prompt",
+            )
+        return _read(db, index_dir, found)
+
+    return generations.read(index_dir, query)
+
+
+def _read(db: sqlite3.Connection, index_dir: Path, found: Generation) -> Portable:
+    loaded = load_rows(db, index_dir, found)
+    chunks = tuple(ChunkRow(*row) for row in db.execute(_CHUNKS, {"n": found.n}))
+    texts = tuple((h, t, text) for h, t, text in db.execute(_TEXTS, {"n": found.n}))
+    row_of = {chunk.text_hash: row for row, chunk in enumerate(chunks)}
+    if any(sha256_hex(text) != text_hash for text_hash, _, text in texts):
+        raise IntegrityError(
+            f"{index_dir}: a text of generation {found.n} does not have its hash",
+            hint=f"ragstream index check {index_dir.name}",
+        )
+    return Portable(
+        found.index_fp,
+        found.embed_fp,
+        tuple(catalog_read.live_files(db, found.n).values()),
+        chunks,
+        texts,
+        loaded.vectors[[row_of[text_hash] for text_hash, _, _ in texts]],
+    )
+
+
+def put_in(index_dir: Path, portable: Portable, *, n: int, digest: str) -> None:
+    """Make an empty index that holds one generation under its old number.
+
+    Args:
+        index_dir: A folder without an index.
+        portable: The generation.
+        n: Its number, ≥ 1.
+        digest: What it must have.
+
+    Raises:
+        IntegrityError: It has another digest.
+        EmbeddingFailed: A vector is no finite unit vector.
+        OperationFailed: Disk full.
+    """
+    from ragstream_core.index.catalog import open_catalog
+    from ragstream_core.text.terms import term_blob
+
+    rows = [TextRow(h, text, tokens, term_blob(text)) for h, tokens, text in portable.texts]
+    with open_catalog(index_dir) as catalog:
+        for at in range(0, len(rows), _BATCH):
+            part = slice(at, at + _BATCH)
+            vectors = portable.vectors[part]
+            catalog.record_texts(rows[part], vectors, embed_fp=portable.embed_fp)
+        catalog.stage(portable.chunks)
+        change = Change(opened=list(portable.files))
+        fingerprints = Fingerprints(portable.index_fp, portable.embed_fp)
+        made = catalog.prepare(change, fingerprints, provenance={})
+        if made.digest != digest:
+            raise IntegrityError(
+                f"the rows of {index_dir.name} do not have the digest that the prompt names",
+                hint="ask for the bundle again",
+            )
+        catalog.commit(dataclasses.replace(made, n=n), change, stamp=ScanStamp(0, ""))
+
+
+VERSION = 1
+KEY = b"ragstream"
+PAGE = 2_000
+COLUMNS = (
+    "chunk_id", "path", "sha256", "chunk_idx", "span_start", "span_end", "page_number", "heading",
+    "file_type", "mtime", "text_hash",
+)  # fmt: skip
+"""The columns that the digest covers row by row; text by its hash, and the vector by its bytes."""
+
+
+def encode(view: IndexView) -> tuple[memoryview, dict[str, Any]]:
+    """Return the bytes of the file, and what it says of itself.
+
+    Args:
+        view: The generation; at least one row.
+
+    Returns:
+        The metadata holds ``version, project, generation, digest`` (of the generation), ``rows,
+        dimension, embed_fp, lexical`` (version of the term arrays) and ``content`` (digest of all
+        rows).
+
+    Raises:
+        IntegrityError: A stored text does not have its hash.
+        RagstreamError: The catalog cannot be read.
+    """
+    import pyarrow as pa
+
+    table = _table(view)
+    meta = {
+        "version": VERSION,
+        "project": view.project,
+        "generation": view.generation,
+        "digest": view.digest,
+        "rows": table.num_rows,
+        "dimension": int(view.vectors.shape[1]),
+        "embed_fp": view.embed_fp,
+        "lexical": LEXICAL_VERSION,
+        "content": content_digest(table),
+    }
+    table = table.replace_schema_metadata({KEY: canonical_json(meta).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return memoryview(sink.getvalue()), meta
+
+
+def decode(data: bytes | memoryview) -> tuple[pa.Table, dict[str, Any]]:
+    """Read an export and check it: its rows have its digest, each text has its hash.
+
+    Raises:
+        IntegrityError: It is no export, of another version, or not what was written.
+    """
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        meta: dict[str, Any] = json.loads(table.schema.metadata[KEY])
+        whole = meta["version"] == VERSION and meta["content"] == content_digest(table)
+        texts = zip(table["text"].to_pylist(), table["text_hash"].to_pylist(), strict=True)
+        whole = whole and all(sha256_hex(text) == text_hash for text, text_hash in texts)
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise IntegrityError(f"no export of an index: {error}", hint=_AGAIN) from None
+    if not whole:
+        raise IntegrityError("the export is not what was written", hint=_AGAIN)
+    return table, meta
+
+
+def content_digest(table: pa.Table) -> str:
+    """Return the sha256 over the rows of an export: their values as JSON, then their vectors."""
+    hashed = sha256()
+    columns = [table[name].to_pylist() for name in COLUMNS]
+    for row in zip(*columns, strict=True):
+        hashed.update(canonical_json(list(row)).encode("utf-8", "surrogatepass"))
+    for chunk in table["vector"].chunks:
+        hashed.update(chunk.flatten().to_numpy(zero_copy_only=False).astype("<f4").tobytes())
+    return hashed.hexdigest()
+
+
+_AGAIN = "ragstream index export PROJECT --force"
+
+
+def _table(view: IndexView) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    rows: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, "text")}
+    for start in range(0, len(view.chunk_ids), PAGE):
+        for chunk in view.chunks(view.chunk_ids[start : start + PAGE]):
+            meta = chunk.meta
+            values = (
+                chunk.id, meta["path"], meta["sha256"], meta["chunk_index"], *chunk.span,
+                meta["page_number"], meta["heading"], meta["file_type"], float(meta["mtime"]),
+                sha256_hex(chunk.snippet), chunk.snippet,
+            )  # fmt: skip
+            for name, value in zip(rows, values, strict=True):
+                rows[name].append(value)
+    flat = pa.array(np.ascontiguousarray(view.vectors, dtype="<f4").reshape(-1))
+    vectors = pa.FixedSizeListArray.from_arrays(flat, int(view.vectors.shape[1]))
+    terms = [view.lexical.packed(), *[b""] * (len(view.chunk_ids) - 1)]
+    columns = {name: pa.array(values) for name, values in rows.items()}
+    return pa.table({**columns, "vector": vectors, "lexical": pa.array(terms, pa.large_binary())})

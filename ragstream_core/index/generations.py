@@ -1,0 +1,207 @@
+"""Where a chunk comes from: its row in a generation, and the ingest that brought it in.
+
+Looking back: the kept generations of a project, and what changed between two of them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragstream_core.errors import GenerationGone
+from ragstream_core.index import catalog_read
+from ragstream_core.index.lock import label, update_hint
+from ragstream_core.index.repair import recover
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, connect_reader, guard
+from ragstream_core.ingestion.index_store import Generation
+from ragstream_core.ingestion.manifest import FileEntry
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationDiff:
+    """What a later generation has that an earlier one has not, and the other way round.
+
+    Attributes:
+        before: The generation compared with.
+        after: The generation described.
+        added: Paths, sorted; as the next two.
+        changed: Paths whose bytes or whose decision differ.
+        removed: Paths.
+        chunks_added: Chunk rows only in ``after``.
+        chunks_removed: Chunk rows only in ``before``.
+        chunks_kept: Chunk rows in both.
+        texts_added: Distinct chunk texts only in ``after``: what had to be embedded.
+    """
+
+    before: int
+    after: int
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    chunks_added: int
+    chunks_removed: int
+    chunks_kept: int
+    texts_added: int
+
+
+def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found:
+    """Run a query in one read transaction, after rolling back what a killed writer left.
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+    path = index_dir / CATALOG_NAME
+    if not path.exists():
+        raise GenerationGone(
+            f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
+        )
+    recover(index_dir)
+    with guard(path):
+        db = connect_reader(index_dir)
+        try:
+            db.execute("BEGIN")
+            return query(db)
+        finally:
+            db.close()
+
+
+def kept_generations(index_dir: Path) -> list[Generation]:
+    """Return the kept generations of a project, oldest first.
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+    return read(index_dir, catalog_read.generations)
+
+
+def compare(index_dir: Path, before: int, after: int) -> GenerationDiff:
+    """Compare two kept generations of a project.
+
+    Raises:
+        GenerationGone: One of them is not kept.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+    return read(index_dir, lambda db: _compare(db, index_dir, before, after))
+
+
+def _compare(db: sqlite3.Connection, index_dir: Path, before: int, after: int) -> GenerationDiff:
+    known = [found.n for found in catalog_read.generations(db)]
+    for n in (before, after):
+        if n not in known:
+            raise GenerationGone(
+                f"project {index_dir.name} no longer keeps generation {n}",
+                hint=f"ragstream index generations {index_dir.name}",
+            )
+    old, new = (_ingested(db, n) for n in (before, after))
+    old_ids, new_ids = (_column(db, "chunk_id", n) for n in (before, after))
+    old_texts, new_texts = (_column(db, "text_hash", n) for n in (before, after))
+    return GenerationDiff(
+        before,
+        after,
+        added=tuple(sorted(new.keys() - old.keys())),
+        changed=tuple(sorted(p for p in new.keys() & old.keys() if new[p] != old[p])),
+        removed=tuple(sorted(old.keys() - new.keys())),
+        chunks_added=len(new_ids - old_ids),
+        chunks_removed=len(old_ids - new_ids),
+        chunks_kept=len(new_ids & old_ids),
+        texts_added=len(new_texts - old_texts),
+    )
+
+
+def _ingested(db: sqlite3.Connection, n: int) -> dict[str, str]:
+    entries = catalog_read.live_files(db, n).values()
+    return {e.path: e.sha256 for e in entries if e.decision == "ingested"}
+
+
+def _column(db: sqlite3.Connection, column: str, n: int) -> set[str]:
+    rows = db.execute(f"SELECT DISTINCT {column} FROM chunks WHERE {LIVE}", {"n": n})
+    return {str(value) for (value,) in rows}
+
+
+_CHUNK = (
+    "SELECT path, sha256, chunk_idx, start, end, page, heading, from_gen FROM chunks "
+    f"WHERE chunk_id = :id AND {LIVE}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A chunk's row and how it came in.
+
+    Attributes:
+        path: File relative to the project.
+        sha256: Of the file's bytes when it was read.
+        chunk_idx: 0-based position in the file.
+        span: Character offsets in the decoded text.
+        page: 1-based page, 0 for text files.
+        heading: Heading path, empty where there is none.
+        since: The generation that brought it in.
+        created: When, ISO 8601 UTC; empty where that generation is no longer kept.
+        provenance: What made it, e.g. ``run_id``.
+    """
+
+    path: str
+    sha256: str
+    chunk_idx: int
+    span: tuple[int, int]
+    page: int
+    heading: str
+    since: int
+    created: str = ""
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
+    """Return the origin of a chunk that is live in generation ``n``; None where it is not.
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+
+    def query(db: sqlite3.Connection) -> Origin | None:
+        row = db.execute(_CHUNK, {"id": chunk_id, "n": n}).fetchone()
+        if row is None:
+            return None
+        path, sha256, idx, start, end, page, heading, since = row
+        made = catalog_read.generation(db, since)
+        told = (made.created, dict(made.provenance)) if made else ("", {})
+        return Origin(path, sha256, idx, (start, end), page, heading, since, *told)
+
+    return read(index_dir, query)
+
+
+def manifest_of(index_dir: Path, n: int = 0) -> dict[str, FileEntry]:
+    """Return the manifest of a generation by path; 0: the newest.
+
+    Raises:
+        GenerationGone: That generation is not kept, or nothing was ever ingested.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+
+    def query(db: sqlite3.Connection) -> dict[str, FileEntry]:
+        """Read it.
+
+        Raises:
+            GenerationGone: It is not kept.
+        """
+        found = catalog_read.generation(db, n) if n else catalog_read.latest(db)
+        if found is None:
+            raise GenerationGone(
+                f"{label(index_dir)} does not keep generation {n}", hint=update_hint(index_dir)
+            )
+        return catalog_read.live_files(db, found.n)
+
+    return read(index_dir, query)

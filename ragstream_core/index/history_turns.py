@@ -1,0 +1,176 @@
+"""The table ``turns`` of the history catalog: what is known of a turn, with its tags of the mark.
+
+A row is no part of the generation's digest, since tags change without a chunk changing; its crc
+covers every column.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.conversations.history_store import Mark, TurnRow
+from ragstream_core.conversations.journal.records import Position, Turn, record_from, record_json
+from ragstream_core.conversations.units import turn_path
+from ragstream_core.errors import IntegrityError, RagstreamError
+from ragstream_core.index import catalog_read
+from ragstream_core.index.schema import transaction
+from ragstream_core.ingestion.index_store import Generation
+from ragstream_core.records.identity import canonical_json, generation_digest
+
+HIGH_WATER = "high_water"
+"""Key of a generation's provenance: the journal's position it was made from."""
+_DDL = """
+CREATE TABLE IF NOT EXISTS turns(
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, path TEXT NOT NULL, meta TEXT NOT NULL,
+    tags TEXT NOT NULL, crc INTEGER NOT NULL)
+"""
+_COLUMNS = "SELECT seq, id, path, meta, tags, crc FROM turns "
+
+
+def make_table(db: sqlite3.Connection, path: Path) -> None:
+    """Make the table where it is missing.
+
+    Raises:
+        OperationFailed: The catalog could not be written.
+    """
+    if not has_table(db):
+        with transaction(db, path):
+            db.execute(_DDL)
+            db.execute("CREATE INDEX IF NOT EXISTS turns_id ON turns(id)")
+
+
+def has_table(db: sqlite3.Connection) -> bool:
+    """Say whether a catalog is that of the history."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turns'"
+    return db.execute(query).fetchone() is not None
+
+
+def encoded(row: TurnRow) -> tuple[int, str, str, str, str, int]:
+    """Return the columns of a turn."""
+    meta = {
+        "turn": record_json(row.turn),
+        "sha256": row.sha256,
+        "timestamp_ns": row.timestamp_ns,
+        "segment": row.segment,
+        "offset": row.offset,
+    }
+    path = turn_path(row.turn.session_id, row.seq)
+    columns = (row.seq, row.turn.id, path, canonical_json(meta), canonical_json(list(row.tags)))
+    return (*columns, _crc(columns))
+
+
+def _crc(columns: Sequence[Any]) -> int:
+    return zlib.crc32(repr(tuple(columns)).encode("utf-8", "surrogatepass"))
+
+
+def _decoded(columns: Sequence[Any]) -> TurnRow:
+    if _crc(columns[:-1]) != columns[-1]:
+        raise sqlite3.DatabaseError(f"the row of turn {columns[0]!r} fails its crc")
+    seq, _, _, meta, tags, _ = columns
+    row = json.loads(meta)
+    turn = record_from(row.pop("turn"))
+    if not isinstance(turn, Turn):
+        raise sqlite3.DatabaseError(f"row {seq} is not of a turn")
+    return TurnRow(seq, turn, tags=tuple(json.loads(tags)), **row)
+
+
+def read(db: sqlite3.Connection, seqs: Iterable[int] | None = None) -> Iterator[TurnRow]:
+    """Yield turns, all or some, ascending by ``seq``.
+
+    Raises:
+        sqlite3.DatabaseError: A row fails its crc; `guard` says what to run.
+    """
+    if seqs is None:
+        yield from map(_decoded, db.execute(f"{_COLUMNS} ORDER BY seq"))
+        return
+    for seq in sorted(set(seqs)):
+        found = db.execute(f"{_COLUMNS} WHERE seq = ?", (seq,)).fetchone()
+        if found is not None:
+            yield _decoded(found)
+
+
+def seqs_of(db: sqlite3.Connection, turn_ids: Iterable[str]) -> dict[str, int]:
+    """Return turn id → ``seq`` of those turns that are here."""
+    query = "SELECT seq FROM turns WHERE id = ?"
+    found = ((i, db.execute(query, (i,)).fetchone()) for i in turn_ids)
+    return {i: int(row[0]) for i, row in found if row is not None}
+
+
+def other_paths(db: sqlite3.Connection, seq: int, path: str) -> list[str]:
+    """Return the path a turn has so far where it is another one: it was of another session."""
+    found = db.execute("SELECT path FROM turns WHERE seq = ? AND path <> ?", (seq, path))
+    return [was for (was,) in found]
+
+
+def is_there(db: sqlite3.Connection, row: TurnRow) -> bool:
+    """Say whether a turn is recorded just so, wherever its line lies by now."""
+    found = db.execute(f"{_COLUMNS} WHERE seq = ?", (row.seq,)).fetchone()
+    if found is None or _crc(found[:-1]) != found[-1]:
+        return False
+    was = _decoded(found)
+    return was == row._replace(segment=was.segment, offset=was.offset)
+
+
+def write(
+    db: sqlite3.Connection, rows: Iterable[TurnRow], retagged: Mapping[int, tuple[str, ...]]
+) -> None:
+    """Put turns and changed tags, inside the caller's transaction.
+
+    Raises:
+        sqlite3.DatabaseError: The row of a turn whose tags change fails its crc.
+    """
+    edited = (row._replace(tags=retagged[row.seq]) for row in list(read(db, retagged)))
+    put = "INSERT OR REPLACE INTO turns VALUES(?,?,?,?,?,?)"
+    db.executemany(put, map(encoded, edited))
+    db.executemany(put, map(encoded, rows))
+
+
+def high_water(position: Position) -> dict[str, Any]:
+    """Return a position as it stands in a generation's provenance, with its crc."""
+    row = asdict(position)
+    return {**row, "crc": zlib.crc32(canonical_json(row).encode())}
+
+
+def mark(db: sqlite3.Connection) -> Mark:
+    """Return how far the catalog has come.
+
+    Raises:
+        sqlite3.DatabaseError: The generation row is not what was written.
+    """
+    newest = catalog_read.latest(db)
+    return mark_of(newest) if newest is not None else Mark()
+
+
+def mark_of(found: Generation) -> Mark:
+    """Return the mark of a generation of the history.
+
+    Raises:
+        sqlite3.DatabaseError: Its row is not what was written.
+    """
+    row = found.provenance.get(HIGH_WATER)
+    named = {k: v for k, v in row.items() if k != "crc"} if isinstance(row, dict) else {}
+    whole = bool(named) and row == {**named, "crc": zlib.crc32(canonical_json(named).encode())}
+    own = generation_digest(found.row_sum, found.index_fp, found.embed_fp) == found.digest
+    if not (whole and own):
+        raise sqlite3.DatabaseError(f"generation {found.n} is not what was written")
+    return Mark(found.n, Position(**named), found.embed_fp, found.index_fp, found.digest)
+
+
+def damage(db: sqlite3.Connection) -> list[str]:
+    """Return what is not as it was written in the turns and the mark; for any catalog."""
+    if not has_table(db):
+        return []
+    try:
+        mark(db)
+        paths = {turn_path(row.turn.session_id, row.seq) for row in read(db)}
+    except (sqlite3.DatabaseError, RagstreamError, TypeError, ValueError, IntegrityError) as error:
+        return [str(error)]
+    live = {path for (path,) in db.execute("SELECT path FROM files WHERE to_gen IS NULL")}
+    lost = sorted(live ^ paths)
+    return [f"{len(lost)} turns are not in both tables, e.g. {lost[0]}"] if lost else []

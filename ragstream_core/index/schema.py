@@ -1,0 +1,223 @@
+"""Tables, pragmas and connections of ``catalog.sqlite``; foreign errors stop here.
+
+Durability: rollback journal, synchronous=EXTRA, no cache spill, deleted text overwritten. Only the
+holder of the project lock opens a writer; everybody else reads with ``mode=ro``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from ragstream_core.errors import GenerationGone, IntegrityError, OperationFailed
+from ragstream_core.index.lock import label, rebuild_hint, update_hint
+from ragstream_core.platform.disk import on_disk
+from ragstream_core.platform.files import make_private_dir
+
+CATALOG_NAME = "catalog.sqlite"
+SCHEMA_VERSION = 1
+_READ_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read again
+_WRITE_CACHE_KIB = -8_192  # more makes a first ingest no faster, only larger
+BUSY_TIMEOUT_S = 10.0
+
+DDL = """
+CREATE TABLE generations(
+    n INTEGER PRIMARY KEY, digest TEXT NOT NULL, row_sum TEXT NOT NULL, parent INTEGER NOT NULL,
+    created TEXT NOT NULL, index_fp TEXT NOT NULL, embed_fp TEXT NOT NULL,
+    counts TEXT NOT NULL, provenance TEXT NOT NULL);
+CREATE TABLE files(
+    path TEXT NOT NULL, sha256 TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    type TEXT NOT NULL, decision TEXT NOT NULL, reason TEXT NOT NULL, crc INTEGER NOT NULL,
+    from_gen INTEGER NOT NULL, to_gen INTEGER, PRIMARY KEY(path, from_gen)) WITHOUT ROWID;
+CREATE INDEX files_dead ON files(to_gen) WHERE to_gen IS NOT NULL;
+CREATE TABLE chunks(
+    chunk_id TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL, chunk_idx INTEGER NOT NULL,
+    start INTEGER NOT NULL, end INTEGER NOT NULL, page INTEGER NOT NULL, heading TEXT NOT NULL,
+    text_hash TEXT NOT NULL, heading_terms BLOB NOT NULL, heading_crc INTEGER NOT NULL,
+    from_gen INTEGER NOT NULL, to_gen INTEGER,
+    PRIMARY KEY(chunk_id, from_gen)) WITHOUT ROWID;
+CREATE INDEX chunks_path ON chunks(path) WHERE to_gen IS NULL;
+CREATE INDEX chunks_text ON chunks(text_hash);
+CREATE INDEX chunks_dead ON chunks(to_gen) WHERE to_gen IS NOT NULL;
+-- the text comes last: what is before it is read without its overflow pages
+CREATE TABLE texts(
+    text_hash TEXT PRIMARY KEY, tokens INTEGER NOT NULL, terms BLOB NOT NULL,
+    terms_crc INTEGER NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE vectors(
+    embed_fp TEXT NOT NULL, text_hash TEXT NOT NULL, epoch INTEGER NOT NULL, row INTEGER NOT NULL,
+    crc32 INTEGER NOT NULL, PRIMARY KEY(embed_fp, text_hash)) WITHOUT ROWID;
+CREATE TABLE vector_files(
+    embed_fp TEXT NOT NULL, epoch INTEGER NOT NULL, rows INTEGER NOT NULL,
+    dimension INTEGER NOT NULL, PRIMARY KEY(embed_fp, epoch)) WITHOUT ROWID;
+CREATE TABLE signatures(
+    path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+TEMP_DDL = """
+CREATE TEMP TABLE staged(
+    chunk_id TEXT PRIMARY KEY, path TEXT, sha256 TEXT, chunk_idx INTEGER, start INTEGER,
+    end INTEGER, page INTEGER, heading TEXT, text_hash TEXT, heading_terms BLOB,
+    heading_crc INTEGER) WITHOUT ROWID;
+CREATE TEMP TABLE opening(
+    path TEXT PRIMARY KEY, sha256 TEXT, size INTEGER, mtime_ns INTEGER, type TEXT,
+    decision TEXT, reason TEXT, crc INTEGER) WITHOUT ROWID;
+CREATE TEMP TABLE closing(path TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+
+CHUNK_CANON = (
+    "'c'||length(c.chunk_id)||':'||c.chunk_id||length(c.path)||':'||c.path||'|'||c.sha256||'|'"
+    "||c.chunk_idx||'|'||c.start||'|'||c.end||'|'||c.page||'|'||c.text_hash||'|'||c.heading"
+)
+"""SQL text of a chunk row ``c`` as it enters the digest: all columns but the generations."""
+
+FILE_CANON = "'f'||length(f.path)||':'||f.path||'|'||f.sha256||'|'||f.decision"
+"""SQL text of a file row ``f`` as it enters the digest: no mtime, so machines agree."""
+
+_SIGNS_OF_DAMAGE = ("malformed", "no such", "decode", "not a database", "corrupt", "no column")
+
+LIVE = "from_gen <= :n AND (to_gen IS NULL OR to_gen > :n)"
+"""SQL condition of a row that is live in generation ``:n``."""
+
+
+@contextlib.contextmanager
+def guard(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, naming the file and the command.
+
+    Raises:
+        IntegrityError: The file is damaged.
+        OperationFailed: Disk full, I/O error, or another process kept it busy.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:  # from the driver: names or messages that were flipped
+        raise _damaged(path, str(error)) from error
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE):
+            raise _damaged(path, text) from error
+        raise OperationFailed(
+            f"{path}: {text}", hint="free disk space or end the other process, then try again"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, detail: str) -> IntegrityError:
+    return IntegrityError(f"{path} is damaged: {detail}", hint=rebuild_hint(path.parent))
+
+
+def connect_writer(index_dir: Path) -> sqlite3.Connection:
+    """Open the catalog for writing, creating it when missing; the lock must be held.
+
+    Raises:
+        IntegrityError: The file is no catalog or of another format version.
+        OperationFailed: It cannot be opened.
+    """
+    path = index_dir / CATALOG_NAME
+    with on_disk(index_dir):
+        make_private_dir(index_dir)
+    if path.exists() and path.stat().st_size == 0 and any(index_dir.glob("vectors-*.f32")):
+        raise _damaged(path, "it is empty, but there are vectors")
+    with guard(path):
+        db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        try:
+            with on_disk(path):
+                path.chmod(0o600)
+            for pragma in (
+                "journal_mode=DELETE", "synchronous=EXTRA", "secure_delete=ON",
+                "cache_spill=OFF", "temp_store=FILE", f"cache_size={_WRITE_CACHE_KIB}",
+                "trusted_schema=OFF", "cell_size_check=ON",
+            ):  # fmt: skip
+                db.execute(f"PRAGMA {pragma}")
+            if db.execute("PRAGMA user_version").fetchone()[0] == 0 and _is_empty(db):
+                db.executescript(
+                    f"BEGIN IMMEDIATE;{DDL}PRAGMA user_version={SCHEMA_VERSION};COMMIT"
+                )
+            _bring_up_to_date(db, index_dir)
+            _check_version(db, path)
+            db.executescript(TEMP_DDL)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def connect_reader(index_dir: Path) -> sqlite3.Connection:
+    """Open the catalog read-only; never creates, recovers or changes anything.
+
+    Raises:
+        IntegrityError: The file is no catalog or of another format version.
+        GenerationGone: It is empty: nothing was ever committed.
+        OperationFailed: It is missing, or a killed writer left a journal to roll back.
+    """
+    path = index_dir / CATALOG_NAME
+    with guard(path):
+        uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+        db = sqlite3.connect(
+            uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            db.execute("PRAGMA query_only=ON")
+            db.execute(f"PRAGMA cache_size={_READ_CACHE_KIB}")
+            if _is_empty(db) and not any(index_dir.glob("vectors-*.f32")):
+                raise GenerationGone(  # a first ingest that was killed before its tables
+                    f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
+                )
+            _check_version(db, path)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def _bring_up_to_date(db: sqlite3.Connection, index_dir: Path) -> None:
+    from ragstream_core.index import migrations  # it reads the tables, so it knows this module
+
+    if db.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
+        migrations.migrate(db, index_dir)
+
+
+def _is_empty(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
+def _check_version(db: sqlite3.Connection, path: Path) -> None:
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version < SCHEMA_VERSION:
+        from ragstream_core.index import migrations
+
+        if migrations.is_due(db):
+            raise OperationFailed(
+                f"{path} is of the older format {version}, this program reads {SCHEMA_VERSION}",
+                hint=f"{update_hint(path.parent)} brings it up to date",
+            )
+    if version != SCHEMA_VERSION:
+        what = "newer" if version > SCHEMA_VERSION else "not a catalog or"
+        raise IntegrityError(
+            f"{path} is {what} of format {version}, this program reads {SCHEMA_VERSION}",
+            hint=f"use the newer program, or {rebuild_hint(path.parent)}",
+        )
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Run a block in one write transaction: all of it is durable afterwards, or nothing.
+
+    Raises:
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full or busy; nothing was written.
+    """
+    with guard(path):
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise

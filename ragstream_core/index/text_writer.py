@@ -1,0 +1,155 @@
+"""Makes texts and vectors durable, batch by batch: written, synced, and only then named.
+
+The mark of an ingest that recorded texts for a generation that never came.
+
+Recording texts leaves the mark, the commit that names them takes it away. A writer that finds it
+when it opens the catalog renames it: from then on it stands for an earlier ingest, and the commit
+that ends this one also drops every text and vector that no chunk names.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.index import vectors as index_vectors
+from ragstream_core.index.lock import rebuild_hint
+from ragstream_core.index.schema import CATALOG_NAME, transaction
+from ragstream_core.ingestion.index_store import TextRow
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32
+
+
+_RECORDING, _UNFINISHED = "recording", "unfinished"
+
+
+def note(db: sqlite3.Connection) -> None:
+    """Leave the mark of an ingest that records texts, inside the caller's transaction."""
+    db.execute("INSERT OR IGNORE INTO meta VALUES(?, '')", (_RECORDING,))
+
+
+def take_over(db: sqlite3.Connection, path: Path) -> None:
+    """Make a mark that is there when the catalog is opened that of an earlier ingest.
+
+    Raises:
+        OperationFailed: The catalog could not be written.
+    """
+    if db.execute("SELECT 1 FROM meta WHERE key = ?", (_RECORDING,)).fetchone():
+        with transaction(db, path):
+            rename = "UPDATE OR REPLACE meta SET key = ? WHERE key = ?"
+            db.execute(rename, (_UNFINISHED, _RECORDING))
+
+
+def finish(db: sqlite3.Connection) -> bool:
+    """Take this ingest's mark away inside its commit; say whether an earlier one's is there."""
+    db.execute("DELETE FROM meta WHERE key = ?", (_RECORDING,))
+    return is_left(db)
+
+
+def is_left(db: sqlite3.Connection) -> bool:
+    """Say whether an ingest recorded texts and did not come to its commit."""
+    query = "SELECT 1 FROM meta WHERE key IN (?, ?)"
+    return db.execute(query, (_RECORDING, _UNFINISHED)).fetchone() is not None
+
+
+def clear(db: sqlite3.Connection) -> None:
+    """Take all marks away: what no chunk names was dropped in the same transaction."""
+    db.execute("DELETE FROM meta WHERE key IN (?, ?)", (_RECORDING, _UNFINISHED))
+
+
+def record_texts(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    rows: Sequence[TextRow],
+    *,
+    vectors: F32,
+    embed_fp: str,
+) -> None:
+    """Write vectors, sync them, then commit their row numbers and texts in one transaction.
+
+    Args:
+        db: The catalog, writable.
+        index_dir: Where the vector file lies.
+        rows: Texts without a vector under this model.
+        vectors: Shape (len(rows), dimension), unit rows.
+        embed_fp: The model.
+
+    Raises:
+        EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.
+        IntegrityError: The model's dimension is not that of its stored vectors, or the vector
+            file lost its end.
+        OperationFailed: Vector file or catalog could not be written; nothing was recorded.
+    """
+    name = write_vectors(db, index_dir, rows, vectors=vectors, embed_fp=embed_fp)
+    with transaction(db, index_dir / CATALOG_NAME):
+        name(db)
+
+
+def write_vectors(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    rows: Sequence[TextRow],
+    *,
+    vectors: F32,
+    embed_fp: str,
+) -> Callable[[sqlite3.Connection], None]:
+    """Write vectors and sync them; return what names them inside a transaction.
+
+    Until that has run nothing else may be written: the same place would be taken.
+
+    Raises:
+        EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.
+        IntegrityError: The model's dimension is not that of its stored vectors, or the vector
+            file lost its end.
+        OperationFailed: The vector file could not be written.
+    """
+    dimension = int(vectors.shape[-1])
+    checked = index_vectors.check_vectors(vectors, count=len(rows), dimension=dimension)
+    epoch, first = _place(db, index_dir, embed_fp, dimension)
+    hashes = [row.text_hash for row in rows]
+    path = index_vectors.vector_path(index_dir, embed_fp, epoch)
+    crcs = index_vectors.append_rows(path, checked, hashes, first_row=first)
+
+    def name(db: sqlite3.Connection) -> None:
+        db.executemany(
+            "INSERT OR REPLACE INTO texts VALUES(?,?,?,?,?)",
+            ((r.text_hash, r.tokens, r.terms, zlib.crc32(r.terms), r.text) for r in rows),
+        )
+        db.executemany(
+            "INSERT OR REPLACE INTO vectors VALUES(?,?,?,?,?)",
+            ((embed_fp, text_hash, epoch, first + i, crc)
+             for i, (text_hash, crc) in enumerate(zip(hashes, crcs, strict=True))),
+        )  # fmt: skip
+        note(db)
+        db.execute("DELETE FROM vector_files WHERE embed_fp = ?", (embed_fp,))
+        db.execute(
+            "INSERT INTO vector_files VALUES(?,?,?,?)",
+            (embed_fp, epoch, first + len(rows), dimension),
+        )
+
+    return name
+
+
+def _place(
+    db: sqlite3.Connection, index_dir: Path, embed_fp: str, dimension: int
+) -> tuple[int, int]:
+    """Return epoch and committed row count of the file to write to."""
+    row = db.execute(
+        "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (embed_fp,)
+    ).fetchone()
+    if row is None:
+        return index_vectors.free_epoch(index_dir, embed_fp), 0
+    if row[2] == dimension:
+        return int(row[0]), int(row[1])
+    if not db.execute("SELECT 1 FROM vectors WHERE embed_fp = ?", (embed_fp,)).fetchone():
+        return index_vectors.free_epoch(index_dir, embed_fp), 0  # all of them failed their checks
+    raise IntegrityError(
+        f"{index_dir / CATALOG_NAME}: model {embed_fp} has {dimension} dimensions, its stored "
+        f"vectors {row[2]}",
+        hint=rebuild_hint(index_dir),
+    )

@@ -1,0 +1,257 @@
+"""Checks stored vectors against their crc, in blocks: memory stays flat whatever the size.
+
+Append-only float32 rows on disk, one file a model and epoch.
+
+Rows are written at row × 4·d from the committed count on, synced, and only then named by the
+catalog. A file is never truncated or replaced, so readers may map exactly the committed shape; a
+torn tail behind it is harmless and overwritten by the next writer. A file whose sync failed is
+never written again: its committed rows move to the next epoch. The crc of a row covers its text's
+hash too: a row that was swapped for another one is found.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ragstream_core.errors import EmbeddingFailed, IntegrityError
+from ragstream_core.index.lock import rebuild_hint
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.platform.disk import disk_failure, require_space
+from ragstream_core.platform.files import pwrite_durable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ragstream_core.ports import F32
+
+
+FLOAT_BYTES = 4
+UNIT_TOLERANCE = 1e-4
+
+
+def vector_path(index_dir: Path, embed_fp: str, epoch: int) -> Path:
+    """Return the file of a model's vectors in one epoch."""
+    return index_dir / f"vectors-{quote(embed_fp, safe='')}-{epoch}.f32"
+
+
+def free_epoch(index_dir: Path, embed_fp: str) -> int:
+    """Return the first epoch above all files of a model: a name in use is never written again."""
+    prefix = f"vectors-{quote(embed_fp, safe='')}-"
+    names = (p.name for p in index_dir.iterdir() if p.suffix == ".f32")
+    taken = (n.removeprefix(prefix).removesuffix(".f32") for n in names if n.startswith(prefix))
+    return max((int(epoch) for epoch in taken if epoch.isdigit()), default=0) + 1
+
+
+def names_row(epoch: object, row: object, *, in_epoch: int, rows: int) -> bool:
+    """Say whether what a catalog row holds names one of the committed rows of an epoch."""
+    return epoch == in_epoch and isinstance(row, int) and 0 <= row < rows
+
+
+def row_crc(text_hash: str, row: bytes | memoryview) -> int:
+    """Return the crc32 of a text's hash followed by the bytes of its vector."""
+    return zlib.crc32(row, zlib.crc32(text_hash.encode()))
+
+
+def check_vectors(vectors: F32, *, count: int, dimension: int) -> F32:
+    """Return the vectors as contiguous little-endian float32 rows, or refuse them all.
+
+    Raises:
+        EmbeddingFailed: Wrong shape, a non-finite value, or a row whose length is not 1.
+    """
+    import numpy as np
+
+    rows = np.ascontiguousarray(vectors, dtype="<f4")
+    if rows.shape != (count, dimension):
+        raise EmbeddingFailed(
+            f"embedder returned shape {rows.shape}, expected {(count, dimension)}",
+            hint="run `ragstream doctor`; the files stay pending",
+        )
+    bad = np.flatnonzero(~unit_rows(rows))
+    if len(bad):
+        raise EmbeddingFailed(
+            f"embedder returned {len(bad)} of {count} vectors that are not finite unit vectors",
+            hint="run `ragstream doctor`; the files stay pending",
+        )
+    return rows
+
+
+def unit_rows(rows: F32) -> npt.NDArray[np.bool_]:
+    """Say of each row whether it is finite and of length 1 ± 1e-4; shape (rows,)."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        return np.asarray(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)
+
+
+def append_rows(
+    path: Path, vectors: F32, text_hashes: Sequence[str], *, first_row: int
+) -> list[int]:
+    """Write rows from ``first_row`` on and sync them; naming them is the caller's commit.
+
+    Args:
+        path: The vector file; created when missing.
+        vectors: Contiguous float32, as from `check_vectors`.
+        text_hashes: One a row.
+        first_row: The committed row count.
+
+    Returns:
+        The crc of each row.
+
+    Raises:
+        IntegrityError: The file is shorter than what was committed: rows after a hole would
+            hide that.
+        OperationFailed: Disk full, or nearly; nothing that was committed changed.
+    """
+    data = vectors.tobytes()
+    stride = vectors.shape[1] * FLOAT_BYTES
+    _require_length(path, first_row * stride)
+    require_space(path.parent, len(data))
+    try:
+        pwrite_durable(path, data, offset=first_row * stride)
+    except OSError as error:
+        raise disk_failure(path, error, needed=len(data)) from error
+    view = memoryview(data)
+    return [
+        row_crc(text_hash, view[i * stride : (i + 1) * stride])
+        for i, text_hash in enumerate(text_hashes)
+    ]
+
+
+def map_rows(path: Path, *, rows: int, dimension: int) -> F32:
+    """Map exactly the committed shape, read-only.
+
+    Raises:
+        IntegrityError: The file is shorter than what was committed.
+        FileNotFoundError: It is gone: compacted since, or lost.
+    """
+    import numpy as np
+
+    if rows == 0:
+        return np.zeros((0, dimension), dtype="<f4")
+    path.stat()
+    _require_length(path, rows * dimension * FLOAT_BYTES)
+    return np.memmap(path, dtype="<f4", mode="r", shape=(rows, dimension))
+
+
+def release(mapped: F32) -> None:
+    """Give the pages of a mapped file back: a pass over it then needs no memory of its size."""
+    if isinstance(mapped.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.base.madvise(mmap.MADV_DONTNEED)
+
+
+def _require_length(path: Path, committed: int) -> None:
+    have = path.stat().st_size if path.exists() else 0
+    if have < committed:
+        raise IntegrityError(
+            f"{path} holds {have} bytes, {committed} were committed",
+            hint=rebuild_hint(path.parent),
+        )
+
+
+def intact(rows: F32, text_hashes: Sequence[str], crcs: Sequence[int]) -> list[bool]:
+    """Say of each row (contiguous, in memory) whether it has its crc."""
+    view = memoryview(rows.data).cast("B") if rows.size else memoryview(b"")
+    stride = rows.shape[1] * FLOAT_BYTES
+    return [
+        row_crc(text_hash, view[i * stride : (i + 1) * stride]) == crc
+        for i, (text_hash, crc) in enumerate(zip(text_hashes, crcs, strict=True))
+    ]
+
+
+def rows_there(path: Path, dimension: int) -> int:
+    """Return how many whole rows a file holds, committed or not; 0 where it is gone."""
+    return path.stat().st_size // (max(dimension, 1) * FLOAT_BYTES) if path.exists() else 0
+
+
+def gathered(mapped: F32, rows: Sequence[object]) -> F32:
+    """Return copies of some rows; one that is not there comes as zeros and fails its crc.
+
+    Args:
+        mapped: Shape (rows in the file, dimension).
+        rows: Row numbers as the catalog has them, possibly damaged.
+
+    Returns:
+        Shape (len(rows), dimension), contiguous.
+    """
+    import numpy as np
+
+    here = [(at, r) for at, r in enumerate(rows) if isinstance(r, int) and 0 <= r < len(mapped)]
+    found = np.zeros((len(rows), mapped.shape[1]), dtype="<f4")
+    found[[at for at, _ in here]] = mapped[[row for _, row in here]]
+    return found
+
+
+BLOCK = 2048
+
+Row = tuple[str, int, int, int]
+"""text_hash, epoch, row, crc32."""
+
+_STAGED = (
+    "SELECT DISTINCT s.text_hash, v.epoch, v.row, v.crc32, t.text_hash IS NULL FROM staged s "
+    "LEFT JOIN vectors v ON v.embed_fp = ? AND v.text_hash = s.text_hash "
+    "LEFT JOIN texts t ON t.text_hash = s.text_hash ORDER BY v.row"
+)
+_ALL = "SELECT text_hash, epoch, row, crc32, 0 FROM vectors WHERE embed_fp = ? ORDER BY row"
+
+
+def broken_vectors(
+    db: sqlite3.Connection, index_dir: Path, embed_fp: str, *, everything: bool
+) -> list[str]:
+    """Return the texts whose vector is missing, damaged, or not a finite unit vector.
+
+    Args:
+        db: The catalog, with its temporary tables.
+        index_dir: Where the vector file lies.
+        embed_fp: The model.
+        everything: Check all vectors; else only what staged chunks use.
+
+    Raises:
+        IntegrityError: A staged chunk has no text, or the file is shorter than committed.
+    """
+    shape = db.execute(
+        "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (embed_fp,)
+    ).fetchone()
+    if shape is None:
+        count = db.execute("SELECT count(*) FROM staged").fetchone()[0]
+        if count:
+            raise IntegrityError(f"{index_dir / CATALOG_NAME}: staged chunks without vectors")
+        return []
+    epoch, rows, dimension = shape
+    path = vector_path(index_dir, embed_fp, epoch)
+    mapped = _mapped(path, rows, dimension)
+    cursor = db.execute(_ALL if everything else _STAGED, (embed_fp,))
+    return list(_broken(cursor, mapped, epoch, index_dir))
+
+
+def _mapped(path: Path, rows: int, dimension: int) -> F32:
+    try:
+        return map_rows(path, rows=rows, dimension=dimension)
+    except FileNotFoundError:
+        raise IntegrityError(f"{path} is missing", hint=rebuild_hint(path.parent)) from None
+
+
+def _broken(cursor: sqlite3.Cursor, mapped: F32, epoch: int, index_dir: Path) -> Iterator[str]:
+    while block := cursor.fetchmany(BLOCK):
+        if any(textless for *_, textless in block):
+            raise IntegrityError(
+                f"{index_dir / CATALOG_NAME}: a chunk's text is missing",
+                hint=rebuild_hint(index_dir),
+            )
+        usable = [r for r in block if names_row(r[1], r[2], in_epoch=epoch, rows=len(mapped))]
+        yield from {r[0] for r in block} - {r[0] for r in usable}
+        if usable:
+            rows = mapped[[r[2] for r in usable]]
+            whole = intact(rows, [r[0] for r in usable], [r[3] for r in usable])
+            unit = unit_rows(rows)
+            yield from (
+                r[0] for r, ok, u in zip(usable, whole, unit, strict=True) if not (ok and u)
+            )
+            release(mapped)

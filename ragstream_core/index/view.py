@@ -1,0 +1,285 @@
+"""`CatalogView`: one committed generation, loaded in one short read transaction and then pinned.
+
+What is loaded is checked: the generation's digest over every live row, and the crc of every
+vector; or, for the newest generation, the seal of a file that holds the outcome (`rows_file`).
+Views are shared within a process, so either happens once a generation. While the catalog's file is
+at the revision that was read, opening a generation again asks it nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError
+from ragstream_core.index import catalog_read, derived, view_cache
+from ragstream_core.index.repair import recover
+from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.index.view_cache import Loaded, load_chunks, load_rows
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.ports import F32
+    from ragstream_core.records import Chunk
+    from ragstream_core.text.bm25 import LexicalArrays
+
+CACHED_VIEWS = 8
+CACHED_CHUNKS = 2_048
+"""So many checked texts a view keeps: the same passages come back prompt after prompt."""
+_CHANGE_COUNTER = (4, 24)  # bytes and offset in SQLite's file header; every commit adds one
+_Revision = tuple[int, int, int, bytes]
+_cache: OrderedDict[tuple[str, int, str], CatalogView] = OrderedDict()
+_opened: OrderedDict[tuple[Path, str, int | None], tuple[_Revision, CatalogView]] = OrderedDict()
+_cache_lock = threading.Lock()
+
+
+@dataclass(slots=True)
+class CatalogView:
+    """A pinned generation; implements `ragstream_core.ports.IndexView`.
+
+    Attributes:
+        index_dir: The project's folder below the index root.
+        project: Project name.
+        pinned: The generation.
+        loaded: Its rows, sorted by chunk id.
+        sealed: Whether its rows lie in the sealed file, or were not to.
+    """
+
+    index_dir: Path
+    project: str
+    pinned: Generation
+    loaded: Loaded
+    sealed: bool = False
+    _lexical: LexicalArrays | None = field(default=None, repr=False)
+    _texts: OrderedDict[str, Chunk] = field(default_factory=OrderedDict, repr=False)
+
+    @property
+    def generation(self) -> int:
+        """Generation number, ≥ 1."""
+        return self.pinned.n
+
+    @property
+    def digest(self) -> str:
+        """Digest of the live rows and both fingerprints, 64 hex digits."""
+        return self.pinned.digest
+
+    @property
+    def embed_fp(self) -> str:
+        """Fingerprint of the model that made `vectors`."""
+        return self.pinned.embed_fp
+
+    @property
+    def chunk_ids(self) -> Sequence[str]:
+        """Ids of the live chunks, sorted."""
+        return self.loaded.chunk_ids
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Source path of each row."""
+        return self.loaded.paths
+
+    @property
+    def vectors(self) -> F32:
+        """Shape (rows, dimension), float32 unit rows, read-only."""
+        return self.loaded.vectors
+
+    @property
+    def lexical(self) -> LexicalArrays:
+        """Term arrays of the rows; loaded at first use.
+
+        Raises:
+            IntegrityError: The stored terms are damaged.
+            GenerationGone: The generation was dropped meanwhile.
+            OperationFailed: The catalog cannot be read.
+        """
+        if self._lexical is None:
+            with guard(self.index_dir / CATALOG_NAME):
+                db = connect_reader(self.index_dir)
+                try:
+                    db.execute("BEGIN")
+                    arrays = derived.load_lexical(db, self.index_dir, self.pinned)
+                    if len(arrays.lengths) != len(self.loaded.chunk_ids):
+                        raise _gone(self.project, self.generation)
+                    self._lexical = arrays
+                finally:
+                    db.close()
+        return self._lexical
+
+    def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
+        """Load chunks with their texts, in the order asked for; each is read and checked once.
+
+        Raises:
+            IntegrityError: A stored text does not have its hash.
+            KeyError: An id is not live in this generation.
+            GenerationGone: The generation was dropped meanwhile.
+            OperationFailed: The catalog cannot be read.
+        """
+        wanted = list(chunk_ids)
+        held = {i: chunk for i in wanted if (chunk := self._texts.get(i)) is not None}
+        fresh = self._loaded([i for i in wanted if i not in held])
+        with _cache_lock:
+            self._texts.update(fresh)
+            while len(self._texts) > CACHED_CHUNKS:
+                self._texts.popitem(last=False)
+        found = {**held, **fresh}
+        return [found[chunk_id] for chunk_id in wanted]
+
+    def _loaded(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Load chunks from the catalog, none of which is held."""
+        crcs = {i: int(self.loaded.crcs[self._row(i)]) for i in chunk_ids}
+        if not crcs:
+            return {}
+        with guard(self.index_dir / CATALOG_NAME):
+            db = connect_reader(self.index_dir)
+            try:
+                db.execute("BEGIN")
+                found = load_chunks(
+                    db,
+                    self.index_dir,
+                    project=self.project,
+                    pinned=self.pinned,
+                    crcs=crcs,
+                )
+                if len(found) < len(crcs):
+                    raise _gone(self.project, self.generation)
+            finally:
+                db.close()
+        return found
+
+    def forget_texts(self) -> None:
+        """Read and check the texts of chunks again when they are asked for."""
+        with _cache_lock:
+            self._texts.clear()
+
+    def _row(self, chunk_id: str) -> int:
+        ids = self.loaded.chunk_ids
+        row = bisect_left(ids, chunk_id)
+        if row == len(ids) or ids[row] != chunk_id:
+            raise KeyError(chunk_id)
+        return row
+
+
+def _gone(project: str, n: int | None) -> GenerationGone:
+    if n is None:
+        return GenerationGone(
+            f"project {project} has no generation yet", hint=f"ragstream ingest {project}"
+        )
+    return GenerationGone(
+        f"project {project} no longer keeps generation {n}",
+        hint=f"ragstream index generations {project}",
+    )
+
+
+def open_view(
+    index_dir: Path, *, project: str, generation: int | None = None, keep: bool = False
+) -> CatalogView:
+    """Open one generation for reading; the same view is shared within the process.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        project: Project name.
+        generation: Its number; None for the newest.
+        keep: Leave the checked rows of the newest generation behind, for whoever opens it next.
+
+    Raises:
+        GenerationGone: There is no such generation, or none at all.
+        IntegrityError: The catalog or the vectors are not what was committed.
+        OperationFailed: The catalog cannot be read.
+    """
+    path = index_dir / CATALOG_NAME
+    if not path.exists():
+        raise _gone(project, None)
+    revision = _revision(path)
+    with _cache_lock:
+        last, view = _opened.get((index_dir, project, generation), (None, None))
+    if view is not None and revision == last is not None and (view.sealed or not keep):
+        return view
+    found = _reopened(index_dir, project, generation, keep)
+    if revision is not None:
+        _remember(_opened, (index_dir, project, generation), (revision, found))
+    return found
+
+
+def _revision(path: Path) -> _Revision | None:
+    """Return what no commit leaves as it was, None while there may be a writer."""
+    with contextlib.suppress(OSError):
+        if not path.with_name(f"{path.name}-journal").exists():
+            with path.open("rb", buffering=0) as file:
+                status = os.fstat(file.fileno())
+                counter = os.pread(file.fileno(), *_CHANGE_COUNTER)
+            return status.st_ino, status.st_size, status.st_mtime_ns, counter
+    return None
+
+
+def _remember(cache: OrderedDict[Any, Any], key: object, value: object) -> None:
+    with _cache_lock:
+        cache[key] = value
+        cache.move_to_end(key)
+        while len(cache) > CACHED_VIEWS:
+            cache.popitem(last=False)
+
+
+def _reopened(index_dir: Path, project: str, generation: int | None, keep: bool) -> CatalogView:
+    try:
+        return _open(index_dir, project, generation, keep)
+    except OperationFailed:
+        if not recover(index_dir):
+            raise
+        return _open(index_dir, project, generation, keep)
+    except FileNotFoundError:  # compacted between the catalog's answer and the map
+        return _open(index_dir, project, generation, keep)
+
+
+def _open(index_dir: Path, project: str, n: int | None, keep: bool) -> CatalogView:
+    with guard(index_dir / CATALOG_NAME):
+        db = connect_reader(index_dir)
+        try:
+            db.execute("BEGIN")
+            found = catalog_read.latest(db) if n is None else catalog_read.generation(db, n)
+            if found is None:
+                raise _gone(project, n)
+            key = (str(index_dir.resolve()), found.n, found.digest)
+            with _cache_lock:
+                view = _cache.get(key)
+            if view is None:
+                sealed = view_cache.load(db, index_dir, found)
+                loaded = sealed or load_rows(db, index_dir, found)
+                view = CatalogView(index_dir, project, found, loaded, sealed is not None)
+        finally:
+            db.close()
+    if keep and not view.sealed:
+        _keep(view)
+    view.forget_texts()  # the catalog has changed since they were read
+    _remember(_cache, key, view)
+    return view
+
+
+def _keep(view: CatalogView) -> None:
+    """Save the rows of the newest generation; not where a commit or an erasing came in between."""
+    view.sealed = True
+    if _is_newest(view.index_dir, view.pinned):
+        view_cache.save(view.index_dir, view.pinned, view.loaded)
+        if not _is_newest(view.index_dir, view.pinned):
+            view_cache.drop(view.index_dir)
+
+
+def _is_newest(index_dir: Path, found: Generation) -> bool:
+    try:
+        with guard(index_dir / CATALOG_NAME), contextlib.closing(connect_reader(index_dir)) as db:
+            return catalog_read.latest(db) == found
+    except RagstreamError:
+        return False
+
+
+def forget_views() -> None:
+    """Empty the process-wide cache; the next view is loaded and checked anew."""
+    with _cache_lock:
+        _cache.clear()
+        _opened.clear()

@@ -1,0 +1,310 @@
+"""Loads the rows of one generation and checks them: digest, vectors present, crc.
+
+The rows of one generation as a view holds them.
+
+The rows of the newest generation in one sealed file: derived, checked whole, never trusted.
+
+Reading a generation from the catalog hashes every row and every vector. Whoever did that may leave
+ids, paths and places here, stamped with the generation's digest and sealed by a crc, with one crc
+over all vectors in this order. A file that is behind or damaged is as good as none. Chunks are read
+from the catalog still; the crc of each one's row is here, so what is shown is checked as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.index import vectors
+from ragstream_core.index import vectors as index_vectors
+from ragstream_core.index.catalog_read import checked_entry, digest_matches
+from ragstream_core.index.lock import rebuild_hint
+from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
+from ragstream_core.ingestion.index_store import Generation
+from ragstream_core.platform.files import replace_bytes
+from ragstream_core.records import Chunk
+from ragstream_core.records.identity import multiset_sum, sha256_hex
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ragstream_core.ports import F32
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The rows of a generation, aligned and sorted by chunk id.
+
+    Attributes:
+        chunk_ids: Ids, sorted.
+        paths: Source path of each.
+        vectors: Shape (rows, dimension), float32, read-only.
+        epoch: Of the vector file they were read from.
+        places: Row of each in that file, int64.
+        crcs: Crc32 of each row as it enters the digest, uint32.
+    """
+
+    chunk_ids: tuple[str, ...]
+    paths: tuple[str, ...]
+    vectors: F32
+    epoch: int
+    places: npt.NDArray[np.int64]
+    crcs: npt.NDArray[np.uint32]
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """Row number by chunk id."""
+        return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
+
+
+ROWS_FILE = Path("stores", "rows-newest.bin")
+"""Beside the other stores that are made from an index: erasing a file takes them all away."""
+_MAGIC = b"RSROWS1\n"
+_END = "\0"  # no path can hold it
+_HEAD = 1024
+_FILE = "SELECT epoch, dimension FROM vector_files WHERE embed_fp = ?"
+
+
+def save(index_dir: Path, made_for: Generation, loaded: Loaded) -> None:
+    """Write the rows of a generation that was checked; a disk that cannot take them is no error.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        made_for: The generation.
+        loaded: Its rows.
+    """
+    import numpy as np
+
+    distinct = {path: code for code, path in enumerate(dict.fromkeys(loaded.paths))}
+    names = "".join(name + _END for name in (*loaded.chunk_ids, *distinct))
+    if names.count(_END) != len(loaded.chunk_ids) + len(distinct):
+        return
+    stamp = {
+        "digest": made_for.digest,
+        "epoch": loaded.epoch,
+        "shape": loaded.vectors.shape,
+        "vectors": _crc(loaded.vectors),
+    }
+    body = _MAGIC + json.dumps(stamp).encode() + b"\n"
+    codes = np.array([distinct[path] for path in loaded.paths], dtype="<i4")
+    for column in (loaded.places.astype("<i8"), codes, loaded.crcs.astype("<u4")):
+        body += column.tobytes()
+    body += names.encode()
+    with contextlib.suppress(OSError):
+        sealed = body + zlib.crc32(body).to_bytes(4, "little")
+        replace_bytes(index_dir / ROWS_FILE, sealed, durable=False)
+
+
+def drop(index_dir: Path) -> None:
+    """Remove the file; no error where it cannot be."""
+    with contextlib.suppress(OSError):
+        (index_dir / ROWS_FILE).unlink()
+
+
+def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Loaded | None:
+    """Return the rows of a generation, checked; None where the file does not have them.
+
+    The caller holds a read transaction.
+    """
+    import numpy as np
+
+    try:
+        data = memoryview((index_dir / ROWS_FILE).read_bytes())
+    except OSError:
+        return None
+    seal = int.from_bytes(data[-4:], "little")
+    if data[: len(_MAGIC)] != _MAGIC or zlib.crc32(data[:-4]) != seal:
+        return None
+    head = bytes(data[len(_MAGIC) : len(_MAGIC) + _HEAD]).partition(b"\n")[0]
+    stamp = json.loads(head)
+    if stamp["digest"] != wanted.digest:
+        return None
+    body, n = data[len(_MAGIC) + len(head) + 1 : -4], stamp["shape"][0]
+    places, crcs = np.frombuffer(body, "<i8", n), np.frombuffer(body, "<u4", n, 12 * n)
+    codes = np.frombuffer(body, "<i4", n, 8 * n)
+    names = str(body[16 * n :], "utf-8").split(_END)
+    vectors = _vectors(db, index_dir, wanted, stamp, places)
+    if vectors is None:
+        return None
+    paths = tuple(map(names[n:].__getitem__, codes.tolist()))
+    return Loaded(tuple(names[:n]), paths, vectors, stamp["epoch"], places, crcs)
+
+
+def _vectors(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    wanted: Generation,
+    stamp: dict[str, Any],
+    places: npt.NDArray[np.int64],
+) -> F32 | None:
+    """Return the vectors at some places; None where they are no longer what they were."""
+    import numpy as np
+
+    n, dimension = stamp["shape"]
+    vectors = np.zeros((0, dimension), dtype="<f4")
+    if n:
+        file = db.execute(_FILE, (wanted.embed_fp,)).fetchone()
+        if file != (stamp["epoch"], dimension):
+            return None
+        path = index_vectors.vector_path(index_dir, wanted.embed_fp, stamp["epoch"])
+        try:
+            mapped = index_vectors.map_rows(path, rows=int(places.max()) + 1, dimension=dimension)
+        except (OSError, IntegrityError):  # gone, or shorter than it was: the catalog says so
+            return None
+        vectors = np.take(mapped, places, axis=0)
+    vectors.flags.writeable = False
+    return vectors if _crc(vectors) == stamp["vectors"] else None
+
+
+def _crc(vectors: F32) -> int:
+    """Return the crc32 of the bytes of a contiguous array."""
+    return zlib.crc32(vectors.data) if vectors.size else 0
+
+
+_ROWS = (
+    f"SELECT c.chunk_id, c.path, c.text_hash, v.epoch, v.row, v.crc32, {CHUNK_CANON} "
+    "FROM chunks c LEFT JOIN vectors v ON v.embed_fp = :fp AND v.text_hash = c.text_hash "
+    f"WHERE {LIVE} ORDER BY c.chunk_id"
+)
+_CHUNKS = (
+    "SELECT c.chunk_id, c.path, c.sha256, c.chunk_idx, c.start, c.end, c.page, c.heading, "
+    "c.text_hash, t.text, f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason, "
+    f"f.crc, {CHUNK_CANON} FROM chunks c "
+    "LEFT JOIN texts t ON t.text_hash = c.text_hash "
+    "LEFT JOIN files f ON f.path = c.path AND f.from_gen <= :n "
+    "AND (f.to_gen IS NULL OR f.to_gen > :n) "
+    "WHERE c.chunk_id IN (SELECT value FROM json_each(:ids)) "
+    "AND c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n)"
+)
+
+
+def damaged(index_dir: Path, detail: str) -> IntegrityError:
+    """Return the error for a catalog or vector file that is not what was committed."""
+    return IntegrityError(f"{index_dir / CATALOG_NAME}: {detail}", hint=rebuild_hint(index_dir))
+
+
+def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Loaded:
+    """Load and check one generation; the caller holds a read transaction.
+
+    Raises:
+        IntegrityError: The rows do not have the generation's digest, or a vector is missing or
+            damaged.
+        FileNotFoundError: The vector file was compacted away meanwhile, or is lost.
+    """
+    import numpy as np
+
+    rows = db.execute(_ROWS, {"fp": wanted.embed_fp, "n": wanted.n}).fetchall()
+    files = db.execute(f"SELECT {FILE_CANON} FROM files f WHERE {LIVE}", {"n": wanted.n})
+    total = multiset_sum(0, (str(row[6]) for row in rows))
+    total = multiset_sum(total, (str(canon) for (canon,) in files))
+    if not digest_matches(wanted, total):
+        raise damaged(index_dir, f"the rows of generation {wanted.n} do not have its digest")
+    return Loaded(
+        tuple(row[0] for row in rows),
+        tuple(row[1] for row in rows),
+        gathered_vectors(db, index_dir, wanted, rows),
+        rows[0][3] if rows else 0,
+        np.array([row[4] for row in rows], dtype=np.int64),
+        np.array([canon_crc(row[6]) for row in rows], dtype=np.uint32),
+    )
+
+
+def canon_crc(canon: object) -> int:
+    """Return the crc32 of a row's canonical text."""
+    return zlib.crc32(str(canon).encode("utf-8", "surrogatepass"))
+
+
+def gathered_vectors(
+    db: sqlite3.Connection, index_dir: Path, wanted: Generation, rows: Sequence[Sequence[Any]]
+) -> F32:
+    """Return the vectors of some rows, checked, in their order, read-only.
+
+    Args:
+        db: The catalog, in a read transaction or under the lock.
+        index_dir: Where the vector file lies.
+        wanted: The generation; its model's file is read.
+        rows: Each begins chunk_id, path, text_hash, epoch, row, crc32.
+
+    Raises:
+        IntegrityError: A vector is missing or damaged.
+        FileNotFoundError: The vector file was compacted away meanwhile.
+    """
+    shape = db.execute(
+        "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (wanted.embed_fp,)
+    ).fetchone()
+    epoch, count, dimension = shape or (0, 0, 0)
+    if not all(vectors.names_row(row[3], row[4], in_epoch=epoch, rows=count) for row in rows):
+        raise damaged(index_dir, f"generation {wanted.n} has chunks without vectors")
+    path = vectors.vector_path(index_dir, wanted.embed_fp, epoch)
+    try:
+        mapped = vectors.map_rows(path, rows=count if rows else 0, dimension=dimension)
+    except FileNotFoundError:
+        if _epoch_now(db, wanted.embed_fp) != epoch:
+            raise
+        raise damaged(index_dir, f"{path.name} is missing") from None
+    gathered = mapped[[row[4] for row in rows]]
+    whole = vectors.intact(gathered, [row[2] for row in rows], [row[5] for row in rows])
+    if not all(whole):
+        raise damaged(index_dir, f"{whole.count(False)} vectors in {path.name} fail their crc")
+    gathered.flags.writeable = False
+    return gathered
+
+
+def _epoch_now(db: sqlite3.Connection, embed_fp: str) -> int | None:
+    """Return the epoch outside of the read transaction that was being held."""
+    db.execute("ROLLBACK")
+    row = db.execute("SELECT epoch FROM vector_files WHERE embed_fp = ?", (embed_fp,)).fetchone()
+    return row[0] if row else None
+
+
+def load_chunks(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    *,
+    project: str,
+    pinned: Generation,
+    crcs: Mapping[str, int],
+) -> dict[str, Chunk]:
+    """Load chunks with texts; ids that are gone are left out.
+
+    Args:
+        db: The catalog, in a read transaction.
+        index_dir: The project's folder below the index root.
+        project: Its name.
+        pinned: The generation.
+        crcs: Chunk id → crc of its row.
+
+    Raises:
+        IntegrityError: A row does not have its crc, or a text is missing or does not have its hash.
+    """
+    found = {}
+    for row in db.execute(_CHUNKS, {"ids": json.dumps(list(crcs)), "n": pinned.n}):
+        identifier, path, sha256, idx, start, end, page, heading, text_hash, text = row[:10]
+        if canon_crc(row[18]) != crcs.get(identifier):
+            raise damaged(index_dir, f"the row of {identifier} is not what was committed")
+        entry = checked_entry(row[10:18])
+        if not isinstance(text, str) or sha256_hex(text) != text_hash:
+            raise damaged(index_dir, f"the text of {identifier} does not have its hash")
+        meta = {
+            "path": path,
+            "source": path.rpartition("/")[2],
+            "sha256": sha256,
+            "mtime": entry.mtime_ns / 1e9,
+            "file_type": entry.type,
+            "chunk_index": idx,
+            "page_number": page,
+            "heading": heading,
+            "generation": pinned.n,
+            "project": project,
+        }
+        found[identifier] = Chunk(identifier, path, text, (start, end), meta)
+    return found

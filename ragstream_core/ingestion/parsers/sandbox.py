@@ -1,0 +1,258 @@
+"""`ParserServer`: one process that keeps the engines, for the time of an ingest.
+
+It is started at the first file and started again should it end; what it was reading then is the
+caller's to try another way.
+
+`parse`: a file in a child process with limits on memory, CPU and time.
+
+The child gets the bytes that were hashed, as its standard input, an empty environment, and no other
+open file. Whatever it does, the caller gets pages or one reason. Inside `kept_engines` children are
+forked from one process that has the engines imported; elsewhere each file starts Python anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict
+from typing import IO
+
+from ragstream_core.ingestion.file_types import kind_of
+from ragstream_core.ingestion.parsers import engines
+from ragstream_core.ingestion.parsers.engines import Limits, Parsed
+
+SERVER = "ragstream_core.ingestion.parsers.server"
+START_S = 60
+"""Seconds the import of the engines may take, on top of the wall clock of the file."""
+FAULTS = 3
+"""After so many ends in a row no server is started any more."""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+"""The environment of all who read files; threads cost address space and forbid a fork."""
+
+
+class ServerLost(Exception):
+    """Raised when no server answers; the file may be as innocent as the server."""
+
+
+class ParserServer:
+    """Has files read by forked children of one process; for one thread.
+
+    Attributes:
+        starts: How often the process was started.
+    """
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._faults = 0
+
+    @staticmethod
+    def available() -> bool:
+        """Say whether this system can fork and hand open files to another process."""
+        return hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server; 0 where none runs."""
+        return self._process.pid if self._process else 0
+
+    def run(
+        self, kind: str, file_type: str, *, given: IO[bytes], answer: IO[bytes], limits: Limits
+    ) -> int | None:
+        """Have one file read.
+
+        Args:
+            kind: Kind of file: which engines.
+            file_type: Its type.
+            given: The file, open at its start.
+            answer: An empty file that the child writes its answer to.
+            limits: What it may cost.
+
+        Returns:
+            The exit code of the child, negative for a signal; None where its wall clock ended it.
+
+        Raises:
+            ServerLost: The server ended, did not answer, or could not be started.
+        """
+        if self._faults >= FAULTS:
+            raise ServerLost
+        request = {"kind": kind, "type": file_type, "limits": asdict(limits)}
+        try:
+            connection = self._connected()
+            connection.settimeout(limits.wall_s + START_S)
+            line = json.dumps(request).encode() + b"\n"
+            socket.send_fds(connection, [line], [given.fileno(), answer.fileno()])
+            code: int | None = json.loads(_line(connection))["code"]
+        except (OSError, ValueError, KeyError) as error:
+            self._faults += 1
+            self.close()
+            raise ServerLost from error
+        except BaseException:  # an interrupt: what was asked would answer the next question
+            self.close()
+            raise
+        self._faults = 0
+        return code
+
+    def close(self) -> None:
+        """End the process; the next file would start another."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._socket = self._process = None
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            self._socket, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-X", "utf8", "-m", SERVER],
+                    stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    env=ONE_THREAD, cwd="/", start_new_session=True,
+                )  # fmt: skip
+            self.starts += 1
+        return self._socket
+
+
+def _line(connection: socket.socket) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        part = connection.recv(4096)
+        if not part:
+            raise ConnectionResetError
+        line += part
+    return line
+
+
+CHILD = "ragstream_core.ingestion.parsers.child"
+_KEPT: ContextVar[ParserServer | None] = ContextVar("kept_engines", default=None)
+
+
+@contextlib.contextmanager
+def kept_engines() -> Iterator[ParserServer | None]:
+    """Within this block, in this thread, `parse` imports engines once for all files.
+
+    Yields:
+        The server, which starts no process before the first file; None where the system has no
+        fork, and files are parsed as outside.
+    """
+    if not ParserServer.available():
+        yield None
+        return
+    server = ParserServer()
+    before = _KEPT.set(server)
+    try:
+        yield server
+    finally:
+        _KEPT.reset(before)
+        server.close()
+
+
+def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
+    """Read a PDF or Office file; a `Parser`.
+
+    Args:
+        data: The whole file.
+        file_type: Its type, e.g. ``pdf``.
+        limits: What it may cost.
+
+    Raises:
+        OSError: No child process or temporary file can be made.
+    """
+    lacking = missing(file_type)
+    if lacking:
+        return Parsed(None, lacking)
+    kind, server = kind_of(file_type), _KEPT.get()
+    try:
+        if server is None:
+            raise ServerLost
+        asked = functools.partial(server.run, kind, file_type, limits=limits)
+        answer, problem = _exchange(data, asked, limits)
+    except ServerLost:  # whatever ended the server: this file is tried once more, alone
+        answer, problem = ask_child([CHILD, kind, file_type], data, limits)
+    return Parsed(None, problem) if problem else _parsed(answer)
+
+
+def missing(file_type: str) -> str:
+    """Return what has to be installed to read a type, as one phrase; empty where nothing."""
+    extra = engines.missing_extra(file_type)
+    return f"needs the extra '{extra}': pip install 'ragstream[{extra}]'" if extra else ""
+
+
+def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes, str]:
+    """Give a file to a child process that limits itself; return its answer, or what is wrong.
+
+    Args:
+        words: The module it runs and its first arguments; the limits follow them.
+        data: Its standard input.
+        limits: What it may cost.
+
+    Raises:
+        OSError: No child process or temporary file can be made.
+    """
+    return _exchange(data, functools.partial(_spawned, words, limits=limits), limits)
+
+
+def _exchange(data: bytes, run: Callable[..., int | None], limits: Limits) -> tuple[bytes, str]:
+    """Give bytes to a child as a file; return what it wrote to another, or what is wrong."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer:
+        given.write(data)
+        given.seek(0)
+        code = run(given=given, answer=answer)
+        if code is None:
+            return b"", f"stopped after {limits.wall_s} s"
+        answer.seek(0)
+        return (b"", _death(code, limits)) if code else (answer.read(), "")
+
+
+def _spawned(
+    words: Sequence[str], *, given: IO[bytes], answer: IO[bytes], limits: Limits
+) -> int | None:
+    """Run a module in a Python of its own; return its exit code, None where it ran too long."""
+    numbers = (limits.memory_bytes, limits.cpu_s, limits.pages, limits.text_bytes)
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-X", "utf8", "-m", *words, *map(str, numbers)],
+        stdin=given, stdout=answer, stderr=subprocess.DEVNULL,
+        env=ONE_THREAD, cwd="/", start_new_session=True,
+    )  # fmt: skip
+    try:
+        return child.wait(limits.wall_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _parsed(answer: bytes) -> Parsed:
+    try:
+        given = json.loads(answer)
+        pages = given["pages"]
+        note = str(given["note"])
+        if pages is None:
+            return Parsed(None, note)
+        return Parsed(tuple((int(number), str(text)) for number, text in pages), note)
+    except (ValueError, TypeError, KeyError):
+        return Parsed(None, "its parser gave no usable answer")
+
+
+def _death(code: int, limits: Limits) -> str:
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"took more than {limits.cpu_s} s of CPU"
+    if code == -signal.SIGXFSZ:
+        return f"holds more than {limits.text_bytes} bytes of text"
+    if code < 0:
+        return f"crashed its parser (signal {-code}); memory is limited to {limits.memory_bytes}"
+    return f"ended its parser (exit code {code})"

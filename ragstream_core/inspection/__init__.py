@@ -1,1 +1,0 @@
-"""Looking at an index: neighbours, projections to the plane, pictures."""

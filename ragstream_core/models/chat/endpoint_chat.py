@@ -1,0 +1,226 @@
+"""`EndpointChat`: a language model behind an OpenAI-compatible endpoint (OpenAI, Ollama, vLLM, …).
+
+Messages leave this process: to the configured host and nowhere else. With a schema the answer is a
+validated value or an error, never something in between; what a small model puts around its JSON is
+taken off first. A stream that ends early is a ``partial`` reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from ragstream_core.errors import ChatRefused
+from ragstream_core.models.chat.prices import Prices
+from ragstream_core.models.chat.requests import ChatCalls
+from ragstream_core.models.chat.responses import (
+    StreamedText,
+    counted,
+    finish_of,
+    text_of,
+    usage_of,
+    validated,
+)
+from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.http import Fault
+from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply, ChatUsage
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+LATEST = ":latest"
+"""What Ollama puts behind a name that was pulled without a tag."""
+CUT = {"length": "the model's limit of tokens was reached", "content_filter": "it was filtered"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """What a provider may want to know.
+
+    Attributes:
+        model: Name of the model; empty: the first that the endpoint lists.
+        endpoint: Where it is.
+        prices: What its tokens cost.
+        temperature: Sampling temperature; negative: not sent.
+        max_output_tokens: Most tokens of an answer; 0: the model's own limit.
+        script: For `scripted`: a file of answers; may be empty.
+    """
+
+    model: str
+    endpoint: Endpoint
+    prices: Prices
+    temperature: float = 0.0
+    max_output_tokens: int = 0
+    script: str = ""
+
+
+class EndpointChat:
+    """A `ragstream_core.ports.ChatModel` over HTTP.
+
+    Args:
+        options: Model, address and limits.
+        calls: Makes the requests; default: over HTTP.
+    """
+
+    def __init__(self, options: ChatOptions, calls: ChatCalls | None = None) -> None:
+        self._options = options
+        self._calls = calls or ChatCalls(options.endpoint)
+        self._model = options.model
+
+    @property
+    def name(self) -> str:
+        """The model's name; asks the endpoint for its list where none is set.
+
+        Raises:
+            ChatFailed: No name is set and the endpoint cannot be asked, or has no model.
+        """
+        if not self._model:
+            self._model = chosen_model("", self.list_models())
+        return self._model
+
+    @property
+    def host(self) -> str:
+        """``host:port`` that messages are sent to."""
+        return self._options.endpoint.host
+
+    @property
+    def is_local(self) -> bool:
+        """Whether messages stay on this machine."""
+        return self._options.endpoint.is_local
+
+    def list_models(self) -> list[str]:
+        """Return the names of the endpoint's models, sorted.
+
+        Raises:
+            ChatFailed: It cannot be asked.
+        """
+        return self._calls.models()
+
+    def price(self, input_tokens: int, output_tokens: int) -> float | None:
+        """Return what so many tokens cost in US dollars; None where no price is known."""
+        return self._options.prices.cost(self.name, input_tokens, output_tokens)
+
+    def complete(
+        self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
+    ) -> ChatReply:
+        """Return the whole answer.
+
+        Args:
+            messages: At least one.
+            schema: What the answer must be.
+
+        Raises:
+            ChatFailed: No answer within the budget; or it is empty, declined, or not of the schema.
+        """
+        body = self._calls.completion(self._request(messages), schema=schema)
+        try:
+            text = text_of(body)
+        except Fault as fault:
+            failed = self._calls.failed(fault)
+            told = usage_of(body)
+            failed.took = self._priced(told) if told else None
+            raise failed from None
+        reply = self._reply(text, messages, body)
+        if schema is None:
+            return reply
+        who = f"the language model at {self.host}"
+        return replace(reply, parsed=validated(text, schema, who=who, took=reply.usage))
+
+    def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
+        """Yield the answer as it comes, the reply last.
+
+        Raises:
+            ChatFailed: It failed before its first word.
+        """
+        answer = StreamedText()
+        reason = ""
+        try:
+            for event in self._calls.events(self._request(messages)):
+                text = answer.add(event)
+                if text:
+                    yield ChatDelta(text)
+            answer.require_text()
+        except Fault as fault:
+            if not answer.text.strip():
+                raise self._calls.failed(fault) from None
+            reason = fault.what
+        rest = answer.rest()
+        if rest:
+            yield ChatDelta(rest)
+        yield ChatDelta("", self._reply(answer.text, messages, answer.body(), reason=reason))
+
+    def _request(self, messages: Sequence[ChatMessage]) -> dict[str, Any]:
+        options = self._options
+        rows = [{"role": m.role, "content": _encodable(m.text)} for m in messages]
+        request: dict[str, Any] = {"model": self.name, "messages": rows}
+        if options.temperature >= 0:
+            request["temperature"] = options.temperature
+        if options.max_output_tokens:
+            # OpenAI's newer models know only the newer name, other servers only the older one
+            newer = options.endpoint.host.startswith("api.openai.com:")
+            name = "max_completion_tokens" if newer else "max_tokens"
+            request[name] = options.max_output_tokens
+        return request
+
+    def _reply(
+        self,
+        text: str,
+        messages: Sequence[ChatMessage],
+        body: Mapping[str, Any],
+        *,
+        reason: str = "",
+    ) -> ChatReply:
+        reason = reason or CUT.get(finish_of(body), "")
+        status: Literal["complete", "partial"] = "partial" if reason else "complete"
+        answered = body.get("model")
+        model = answered if isinstance(answered, str) and answered[:200].isprintable() else ""
+        usage = usage_of(body) or ChatUsage(
+            sum(counted(m.text) for m in messages), counted(text), reported=False
+        )
+        return ChatReply(
+            text=text,
+            status=status,
+            model=model[:200] or self.name,
+            usage=self._priced(usage),
+            reason=reason,
+        )
+
+    def _priced(self, usage: ChatUsage) -> ChatUsage:
+        cost = self._options.prices.cost(
+            self.name, usage.input_tokens, usage.output_tokens, cached_tokens=usage.cached_tokens
+        )
+        return ChatUsage(
+            usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reported, cost
+        )
+
+
+def chosen_model(wanted: str, available: Sequence[str]) -> str:
+    """Return the model to take: the wanted one, one of its tags, else the first one that chats.
+
+    The same lists give the same choice.
+
+    Args:
+        wanted: A name; empty: any.
+        available: What the endpoint lists.
+
+    Raises:
+        ChatRefused: It lists no model.
+    """
+    names = sorted(available)
+    itself = [name for name in (wanted, f"{wanted}{LATEST}") if name in names]
+    tagged = [name for name in names if wanted and name.partition(":")[0] == wanted]
+    chatting = [name for name in names if "embed" not in name.lower()]
+    for choice in (itself, tagged, chatting, names):
+        if choice:
+            return choice[0]
+    raise ChatRefused("the endpoint lists no model", hint="ragstream models pull")
+
+
+def is_there(wanted: str, available: Sequence[str]) -> bool:
+    """Say whether an endpoint that lists these models knows a name, bare or with `LATEST`."""
+    return wanted in available or f"{wanted}{LATEST}" in available
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

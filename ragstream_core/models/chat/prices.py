@@ -1,0 +1,99 @@
+"""What an answer costs: 0 on this machine, from the settings, or from the price table.
+
+The table is the data of `genai-prices` as installed; nothing is fetched, so a price may be out of
+date. Where a host or a model is not in it, the cost is unknown, never guessed.
+
+Context windows of language models, as far as the installed price table knows them.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from ragstream_core.platform.endpoint import Endpoint
+
+
+@functools.lru_cache(maxsize=64)
+def context_window(model: str) -> int:
+    """Return how many tokens a model reads and writes together; 0 where that is unknown.
+
+    The table is the data of `genai-prices` as installed; nothing is fetched.
+
+    Args:
+        model: Its name, as its provider knows it.
+    """
+    from genai_prices import data_snapshot
+
+    try:
+        _, found = data_snapshot.get_snapshot().find_provider_model(model, None, None, None)
+    except LookupError:
+        return 0
+    return found.context_window or 0
+
+
+PER_MTOK = 1e-6
+FROM_TABLE = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices of one model at one endpoint.
+
+    Attributes:
+        endpoint: Where it is.
+        input_usd_per_mtok: US dollars a million tokens sent; negative: from the table.
+        output_usd_per_mtok: Likewise of a million tokens answered.
+    """
+
+    endpoint: Endpoint
+    input_usd_per_mtok: float = FROM_TABLE
+    output_usd_per_mtok: float = FROM_TABLE
+
+    def cost(
+        self, model: str, input_tokens: int, output_tokens: int, *, cached_tokens: int = 0
+    ) -> float | None:
+        """Return the cost in US dollars, ≥ 0; None where no price is known.
+
+        Args:
+            model: As the endpoint knows it.
+            input_tokens: Tokens sent, cached ones included.
+            output_tokens: Tokens answered.
+            cached_tokens: Those of the sent ones that the endpoint had kept; the table may have a
+                lower price for them.
+        """
+        sent, answered = self.input_usd_per_mtok, self.output_usd_per_mtok
+        if sent >= 0 and answered >= 0:
+            return PER_MTOK * (sent * input_tokens + answered * output_tokens)
+        if self.endpoint.is_local:
+            return 0.0
+        return _from_table(self.endpoint, model, (input_tokens, output_tokens, cached_tokens))
+
+
+def table_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
+    """Return what a model costs in US dollars wherever it is asked; None where no price is known.
+
+    Args:
+        model: As its provider knows it.
+        input_tokens: Tokens sent.
+        output_tokens: Tokens answered.
+    """
+    return _from_table(None, model, (input_tokens, output_tokens, 0))
+
+
+def _from_table(
+    endpoint: Endpoint | None, model: str, tokens: tuple[int, int, int]
+) -> float | None:
+    from genai_prices import Usage, calc_price
+
+    try:
+        usage = Usage(
+            input_tokens=tokens[0],
+            output_tokens=tokens[1],
+            cache_read_tokens=min(tokens[2], tokens[0]),
+        )
+        url = endpoint.base_url if endpoint else None
+        price = calc_price(usage, model, provider_api_url=url)
+        return float(price.total_price)
+    except (LookupError, ValueError, ArithmeticError):
+        return None

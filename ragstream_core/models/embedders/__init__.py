@@ -1,0 +1,1 @@
+"""Embedding backends: text in, unit vectors out."""

@@ -1,0 +1,252 @@
+"""What a vector space is made of, as one digest (``embed_fp``), known before anything is loaded.
+
+Constants and file digests only: the path on which nothing changed asks for it and must import
+neither NumPy nor an engine.
+
+How a sentence-transformers model is used, read from its own files; nothing is loaded.
+
+Pooling, longest input, prefixes and the special tokens around a text are stated in the model's
+folder. What is stated there and cannot be done by an exported encoder raises `NotExportable`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.errors import EmbeddingFailed
+from ragstream_core.models.embedders import weights
+from ragstream_core.records.identity import digest_of
+
+ONNX_RUNTIME = "onnxruntime-fp32"
+TORCH_RUNTIME = "torch-fp32"
+LONG_TEXTS = "even-windows-mean"
+
+WINDOW_WITH_SPECIALS = 256
+SPECIAL_TOKENS = 2
+WINDOW = WINDOW_WITH_SPECIALS - SPECIAL_TOKENS
+DIMENSION = 384
+
+_MODEL_SUFFIXES = frozenset({".safetensors", ".json", ".txt", ".model"})
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """What a model wants in front of its inputs.
+
+    Attributes:
+        query: Put before a query; may be empty.
+        passage: Put before a passage; may be empty.
+    """
+
+    query: str = ""
+    passage: str = ""
+
+
+E5 = Prefixes("query: ", "passage: ")
+BGE_EN = Prefixes("Represent this sentence for searching relevant passages: ", "")
+
+
+def prefixes_of(model: str) -> Prefixes:
+    """Return the prefixes of a model family, recognised by its name; none for all others."""
+    name = model.rsplit("/", 1)[-1].lower()
+    if name.startswith(("e5-", "multilingual-e5-")) and "instruct" not in name:
+        return E5
+    if name.startswith("bge-") and "-en" in name:
+        return BGE_EN
+    return Prefixes()
+
+
+def prefixes_for(folder: Path, model: str) -> Prefixes:
+    """Return the prefixes that a model's own configuration states, else those of its family.
+
+    Args:
+        folder: Its local folder.
+        model: Its name.
+    """
+    try:
+        path = folder / "config_sentence_transformers.json"
+        stated = json.loads(path.read_text(encoding="utf-8"))["prompts"]
+        found = Prefixes(
+            str(stated.get("query") or ""),
+            str(stated.get("document") or stated.get("passage") or ""),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = Prefixes()
+    return found if found != Prefixes() else prefixes_of(model)
+
+
+def default_fingerprint(runtime: str) -> str:
+    """Return ``embed_fp`` of all-MiniLM-L6-v2 from constants alone: no file, no import.
+
+    Args:
+        runtime: `ONNX_RUNTIME` or `TORCH_RUNTIME`: another kind of runtime has other last bits,
+            hence another fingerprint.
+    """
+    return digest_of(
+        {
+            "weights": weights.SHA256["model.safetensors"],
+            "tokenizer": weights.SHA256["tokenizer.json"],
+            "window": WINDOW_WITH_SPECIALS,
+            "long_texts": LONG_TEXTS,
+            "pooling": "mean",
+            "normalise": "l2",
+            "prefixes": ["", ""],
+            "runtime": runtime,
+        }
+    )
+
+
+def folder_fingerprint(folder: Path, *, model: str, runtime: str) -> str:
+    """Return ``embed_fp`` of a model that is not in `weights.SHA256`, from its files' bytes.
+
+    Args:
+        folder: Its local folder.
+        model: Its name, which decides the prefixes.
+        runtime: Kind of runtime.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in _MODEL_SUFFIXES)
+    prefixes = prefixes_for(folder, model)
+    return digest_of(
+        {
+            "files": {p.relative_to(folder).as_posix(): weights.file_sha256(p) for p in files},
+            "long_texts": LONG_TEXTS,
+            "prefixes": [prefixes.query, prefixes.passage],
+            "runtime": runtime,
+        }
+    )
+
+
+def torch_fingerprint(model: str, models_dir: Path) -> str:
+    """Return ``embed_fp`` of any model under the sentence-transformers backend.
+
+    Args:
+        model: A folder, or a name as ``organisation/model``.
+        models_dir: ``<data>/models``.
+
+    Raises:
+        WeightsMissing: A model other than the default one is not on this machine.
+    """
+    if weights.is_default(model):
+        return default_fingerprint(TORCH_RUNTIME)
+    folder = weights.find_model(model, models_dir)
+    return folder_fingerprint(folder, model=model, runtime=TORCH_RUNTIME)
+
+
+def hashed_fingerprint() -> str:
+    """Return ``embed_fp`` of the hashed words of `embedders.hashed`."""
+    return digest_of({"kind": "hashed-words", "version": 1, "dimension": DIMENSION})
+
+
+POOLINGS = ("mean", "cls", "max", "lasttoken")
+_MODULES = ("Transformer", "Pooling", "Normalize")
+_DEFAULT_LENGTH = 512
+
+
+class NotExportable(EmbeddingFailed):
+    """A model that only its own library can run; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is done with a text before and after the encoder.
+
+    Attributes:
+        pooling: One of `POOLINGS`: how the last layer becomes one vector.
+        length: Most tokens of one input, special ones included.
+        prefixes: Put before queries and passages.
+        head: Ids of the special tokens before a text.
+        tail: Ids of the special tokens after it.
+    """
+
+    pooling: str
+    length: int
+    prefixes: Prefixes
+    head: tuple[int, ...]
+    tail: tuple[int, ...]
+
+
+def recipe_of(folder: Path, model: str) -> Recipe:
+    """Return how a model is used.
+
+    Args:
+        folder: Its local folder.
+        model: Its name; decides the prefixes where the folder states none.
+
+    Raises:
+        NotExportable: It has other modules or another pooling than those an export can have, or no
+            fast tokenizer.
+    """
+    kinds = {str(row["type"]).rsplit(".", 1)[-1]: row for row in _modules(folder)}
+    other = [kind for kind in kinds if kind not in _MODULES]
+    if other:
+        raise NotExportable(f"{model} has a module {other[0]} behind its encoder")
+    row = kinds.get("Pooling")
+    pooling = _pooling(_json(folder / str(row["path"]) / "config.json")) if row else "mean"
+    if pooling not in POOLINGS:
+        raise NotExportable(f"{model} pools its tokens by {pooling}")
+    settings = _json(folder / "sentence_bert_config.json")
+    if settings.get("do_lower_case"):
+        raise NotExportable(f"{model} wants its texts in lower case before they are cut")
+    head, tail = _frame(folder, model)
+    return Recipe(pooling, _length(folder, settings), prefixes_for(folder, model), head, tail)
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "modules.json"
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+        return [{"type": str(row["type"]), "path": str(row.get("path", ""))} for row in rows]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise NotExportable(f"{path} is not readable") from None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _pooling(config: dict[str, Any]) -> str:
+    """Return the pooling in either of the two forms in which it is written down."""
+    stated = config.get("pooling_mode")
+    modes = [stated] if isinstance(stated, str) else list(stated or ())
+    if not modes:
+        on = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
+        modes = [key.removeprefix("pooling_mode_").removesuffix("_token") for key in on]
+        modes = [mode.removesuffix("_tokens") for mode in modes]
+    if config.get("include_prompt") is False:
+        return "tokens without the prefix"
+    return str(modes[0]) if len(modes) == 1 else " and ".join(map(str, modes)) or "mean"
+
+
+def _length(folder: Path, settings: dict[str, Any]) -> int:
+    stated = settings.get("max_seq_length")
+    if isinstance(stated, int) and stated > 0:
+        return stated
+    tokenizer, config = _json(folder / "tokenizer_config.json"), _json(folder / "config.json")
+    known = (tokenizer.get("model_max_length"), config.get("max_position_embeddings"))
+    return int(min([_DEFAULT_LENGTH, *(n for n in known if isinstance(n, int) and n > 0)]))
+
+
+def _frame(folder: Path, model: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the special tokens around a text, read off an encoded letter."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers raises a bare Exception
+        raise NotExportable(f"{model} has no fast tokenizer: {str(error)[:80]}") from None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    bare = tokenizer.encode("a", add_special_tokens=False).ids
+    full = tokenizer.encode("a").ids
+    at = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), 0)
+    return tuple(full[:at]), tuple(full[at + len(bare) :])

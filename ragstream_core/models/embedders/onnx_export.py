@@ -1,0 +1,227 @@
+"""Makes `model.onnx` once from the verified weights, and checks it each time it is opened.
+
+The folder ``<models>/<fingerprint>/`` then holds everything the encoder needs: ``model.onnx``,
+``tokenizer.json`` and ``stamp.json`` (sha256 of the model, what it was made from and with). A file
+that does not have its stamped digest is made again.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import io
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import EmbeddingFailed, OperationFailed, WeightsMissing
+from ragstream_core.models.embedders import fingerprints, weights
+from ragstream_core.models.embedders.fingerprints import NotExportable
+from ragstream_core.platform import files
+from ragstream_core.records.identity import canonical_json, sha256_hex
+
+if TYPE_CHECKING:
+    import torch
+
+MODEL_FILE = "model.onnx"
+TOKENIZER_FILE = "tokenizer.json"
+STAMP_FILE = "stamp.json"
+SOURCE_FILES = ("model.safetensors", "config.json", "tokenizer.json")
+INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids")
+OUTPUT_NAME = "last_hidden_state"
+TOLERANCE = 1e-5
+LOCK_TIMEOUT_S = 600.0
+_OPSET = 17
+
+Notice = Callable[[str], None]
+"""Told one line when something slow begins."""
+
+
+def ensure_onnx(models_dir: Path, *, notice: Notice | None = None) -> Path:
+    """Return the folder of the verified ONNX model, making it first where needed (13 s, once).
+
+    Args:
+        models_dir: ``<data>/models``.
+        notice: Told one line before an export begins.
+
+    Raises:
+        WeightsMissing: No weights here, or torch or onnx is missing for the export.
+        WeightsMismatch: A source file is not the expected one.
+        EmbeddingFailed: The exported model differs from torch by more than 1e-5.
+        OperationFailed: Another process holds the export lock for too long.
+    """
+    folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+    if is_intact(folder):
+        return folder
+    from filelock import FileLock, Timeout
+
+    files.make_private_dir(folder)
+    try:
+        with FileLock(folder / ".lock", timeout=LOCK_TIMEOUT_S):
+            if not is_intact(folder):  # another process may have made it while we waited
+                _export_into(folder, notice=notice)
+    except Timeout as error:
+        raise OperationFailed(
+            f"{folder} is locked by another process that exports the model",
+            hint="wait for it, or end it, and run the command again",
+        ) from error
+    return folder
+
+
+def is_intact(folder: Path) -> bool:
+    """Return whether the folder holds a model and a tokenizer with the digests they must have."""
+    try:
+        stamp = json.loads((folder / STAMP_FILE).read_text(encoding="utf-8"))
+        return (
+            stamp["weights"] == weights.SHA256["model.safetensors"]
+            and weights.file_sha256(folder / TOKENIZER_FILE) == weights.SHA256[TOKENIZER_FILE]
+            and weights.file_sha256(folder / MODEL_FILE) == stamp["sha256"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _export_into(folder: Path, *, notice: Notice | None) -> None:
+    source = weights.find_default(folder.parent)
+    weights.verify_files(source, SOURCE_FILES)
+    if notice is not None:
+        notice(f"exporting {weights.DEFAULT_MODEL} to ONNX, once ({folder})")
+    require_packages()
+    model = _loaded(source)
+    data = _to_onnx(model, INPUT_NAMES)
+    _check_against_torch(model, data)
+    files.replace_bytes(folder / MODEL_FILE, data)
+    files.replace_bytes(folder / TOKENIZER_FILE, (source / TOKENIZER_FILE).read_bytes())
+    files.replace_text(folder / STAMP_FILE, canonical_json(_stamp(data)) + "\n")
+
+
+def require_packages() -> None:
+    """Refuse an export before its slow part.
+
+    Raises:
+        WeightsMissing: What it needs is not installed.
+    """
+    try:
+        import onnx  # noqa: F401 - the exporter needs it
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise WeightsMissing(
+            f"the one-time ONNX export needs {error.name}", hint=weights.MISSING_HINT
+        ) from error
+
+
+def exported_bytes(source: Path) -> bytes:
+    """Return any encoder as ONNX: its last hidden state, for any number of tokens.
+
+    Args:
+        source: The model's folder.
+
+    Raises:
+        NotExportable: The library cannot load it, or the exporter cannot trace it.
+    """
+    try:
+        model = _loaded(source)
+        takes = inspect.signature(model.forward).parameters
+        return _to_onnx(model, tuple(name for name in INPUT_NAMES if name in takes))
+    except Exception as error:  # both raise whatever the model's own code raises
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise NotExportable(f"{source.name} cannot be exported: {said[0][:160]}") from None
+
+
+def versions() -> dict[str, Any]:
+    """Return the versions that an export depends on, for its stamp."""
+    packages = ("torch", "transformers", "onnx", "onnxruntime")
+    return {
+        "opset": _OPSET,
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def _loaded(source: Path) -> Any:
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    return transformers.AutoModel.from_pretrained(
+        str(source),
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        attn_implementation="eager",
+        dtype=torch.float32,
+    ).eval()
+
+
+def _stamp(data: bytes) -> dict[str, Any]:
+    return {
+        "sha256": sha256_hex(data),
+        "weights": weights.SHA256["model.safetensors"],
+        "tokenizer": weights.SHA256[TOKENIZER_FILE],
+        **versions(),
+    }
+
+
+def _example(tokens: int, vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    import torch
+
+    # Any ids do that are no special tokens: spread over the vocabulary, deterministic.
+    first = min(1000, vocabulary // 4)
+    ids = torch.arange(tokens, dtype=torch.int64) * 7919 % (vocabulary - first) + first
+    ids = ids.unsqueeze(0)
+    return ids, torch.ones_like(ids), torch.zeros_like(ids)
+
+
+def _to_onnx(model: torch.nn.Module, names: tuple[str, ...]) -> bytes:
+    import torch
+
+    class LastHidden(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
+        """The exporter passes inputs by position; the model's order of them is its own affair."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = model
+
+        def forward(self, *given: Any) -> Any:
+            """Return the last hidden state alone."""
+            return self.encoder(**dict(zip(names, given, strict=True))).last_hidden_state
+
+    buffer = io.BytesIO()
+    axes = {name: {0: "batch", 1: "tokens"} for name in (*names, OUTPUT_NAME)}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the TorchScript exporter announces its successor
+        torch.onnx.export(
+            LastHidden().eval(),
+            _example(16, model.config.vocab_size)[: len(names)],
+            buffer,
+            input_names=list(names),
+            output_names=[OUTPUT_NAME],
+            dynamic_axes=axes,
+            opset_version=_OPSET,
+            dynamo=False,
+        )
+    return buffer.getvalue()
+
+
+def _check_against_torch(model: torch.nn.Module, data: bytes) -> None:
+    import numpy as np
+    import onnxruntime
+    import torch
+
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    for tokens in (2, 9, fingerprints.WINDOW_WITH_SPECIALS):
+        inputs = _example(tokens, model.config.vocab_size)
+        with torch.no_grad():
+            named = dict(zip(INPUT_NAMES, inputs, strict=True))
+            expected = model(**named).last_hidden_state.numpy()
+        feed = {name: tensor.numpy() for name, tensor in named.items()}
+        found = session.run([OUTPUT_NAME], feed)[0]
+        worst = float(np.abs(found - expected).max())
+        if not worst <= TOLERANCE:
+            raise EmbeddingFailed(
+                f"the exported model differs from torch by {worst:.2e} at {tokens} tokens "
+                f"(at most {TOLERANCE:.0e} is accepted)",
+                hint="set embeddings.backend to sentence_transformers",
+            )

@@ -1,0 +1,1 @@
+"""Models that read a query and a passage together."""

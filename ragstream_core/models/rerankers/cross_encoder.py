@@ -1,0 +1,251 @@
+"""`NliModel`: does a passage entail what is asked? A cross-encoder with the verdicts of NLI.
+
+The order of the verdicts differs from model to model, so it is read from the model's own
+``id2label``. Windows, one pair a call, and never the network: as in `cross_encoder`.
+
+`CrossEncoderReranker`: reads query and passage together, where such a model is on this machine.
+
+Never the network: `find_cross_encoder` looks in the data root and in the local Hugging Face cache.
+One pair a call, so that a score depends on its pair and not on its neighbours. A passage that does
+not fit beside the query is read in windows and has the score of its best one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
+from ragstream_core.records.identity import digest_of
+from ragstream_core.text.tokenizer import ModelTokenizer, even_windows
+
+DECIMALS = 6
+_PAIR_SPECIALS = 3
+_DEFAULT_LENGTH = 512
+
+
+def find_cross_encoder(model: str, models_dir: Path) -> Path | None:
+    """Return the local folder of a cross-encoder, or None; the network is never asked.
+
+    Args:
+        model: A folder, or a name as ``organisation/model``.
+        models_dir: ``<data>/models``.
+    """
+    for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
+        if _is_complete(folder):
+            return folder
+    if importlib.util.find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    if not Path(HF_HUB_CACHE, f"models--{model.replace('/', '--')}").is_dir():
+        return None  # what looks closer takes a quarter of a second to import
+    from huggingface_hub import snapshot_download
+
+    try:
+        cached = Path(snapshot_download(model, local_files_only=True))
+    except (OSError, ValueError):
+        return None
+    return cached if _is_complete(cached) else None
+
+
+def weights_digest(folder: Path) -> str:
+    """Return the digest of everything that a cross-encoder's scores depend on, 64 hex digits.
+
+    A file is read once a process, and again when its size, time or inode has changed.
+
+    Args:
+        folder: The model's local folder, from `find_cross_encoder`.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    found = {path.name: path.stat() for path in sorted(folder.iterdir()) if _counts(path)}
+    return digest_of(
+        {
+            name: _sha256(folder / name, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+            for name, stat in found.items()
+        }
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _sha256(path: Path, size: int, mtime_ns: int, inode: int) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _counts(path: Path) -> bool:
+    return path.suffix in (".json", ".onnx", ".safetensors", ".txt") and path.is_file()
+
+
+class CrossEncoderReranker:
+    """A `ragstream_core.ports.Reranker`; the model is loaded at the first score.
+
+    Attributes:
+        kind: What comes before the model in `name`.
+
+    Args:
+        folder: The model's local folder, from `find_cross_encoder`.
+        model: Its name, shown to people and part of a prompt's key.
+        device: ``auto`` or a torch device name.
+    """
+
+    kind = "cross_encoder"
+
+    def __init__(self, folder: Path, *, model: str = "", device: str = "auto") -> None:
+        self._folder = folder
+        self._model_name = model or folder.name
+        self._device = None if device == "auto" else device
+        self._loaded: tuple[Any, ModelTokenizer, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and model."""
+        return f"{self.kind}:{self._model_name}"
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        """Score each (query, passage) pair.
+
+        Args:
+            query: The whole prompt text; what exceeds the model's length beside half a window of
+                passage is cut by the model's own tokenizer.
+            passages: Chunk texts.
+
+        Returns:
+            One score a passage, higher is better, rounded to 1e-6, aligned with ``passages``.
+
+        Raises:
+            WeightsMissing: The folder holds no model.
+            UsageError: The model has more than one output: it is no reranker.
+            OperationFailed: A score is not a number.
+        """
+        _, tokenizer, length = self._load()
+        room = max(length // 2, length - _PAIR_SPECIALS - tokenizer.count(query))
+        windows = [_passage_windows(tokenizer, passage, room=room) for passage in passages]
+        pairs = [(query, window) for group in windows for window in group]
+        if not pairs:
+            return []
+        values = iter(self._predict(pairs))
+        best = [round(max(next(values) for _ in group), DECIMALS) for group in windows]
+        if any(value != value for value in best):
+            raise OperationFailed(f"{self.name} returned a score that is not a number")
+        return best
+
+    def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return one score a (query, window), each made alone."""
+        model, _, _ = self._load()
+        found = model.predict(list(pairs), batch_size=1, show_progress_bar=False)
+        return [float(value) for value in found.tolist()]
+
+    def _load(self) -> tuple[Any, ModelTokenizer, int]:
+        if self._loaded is None:
+            if not _is_complete(self._folder):
+                raise WeightsMissing(
+                    f"{self._folder} holds no cross-encoder",
+                    hint="set rerank.backend to maxsim, or put the model's folder there",
+                )
+            model = _open(self._folder, self._device)
+            self._check(model)
+            tokenizer = ModelTokenizer(model.tokenizer.backend_tokenizer)
+            length = min(int(model.max_length or _DEFAULT_LENGTH), _DEFAULT_LENGTH)
+            # RoBERTa's kin part the two texts by one token more than BERT's
+            length -= model.tokenizer.num_special_tokens_to_add(pair=True) - _PAIR_SPECIALS
+            self._loaded = (model, tokenizer, length)
+        return self._loaded
+
+    def _check(self, model: Any) -> int:
+        """Return the output that counts, or refuse a model of another kind."""
+        if model.config.num_labels != 1:
+            raise UsageError(f"{self.name} has {model.config.num_labels} outputs, not one")
+        return 0
+
+
+def _open(folder: Path, device: str | None) -> Any:
+    from sentence_transformers import CrossEncoder
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    return CrossEncoder(str(folder), device=device, local_files_only=True, trust_remote_code=False)
+
+
+def _is_complete(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and (folder / "model.safetensors").is_file()
+
+
+def _passage_windows(tokenizer: ModelTokenizer, passage: str, *, room: int) -> list[str]:
+    offsets = tokenizer.offsets(passage)
+    if len(offsets) <= room:
+        return [passage]
+    spans = even_windows(list(range(len(offsets))), room)
+    return [passage[offsets[span[0]][0] : offsets[span[-1]][1]] for span in spans]
+
+
+_ENTAILMENT = ("entailment", "entail", "entails")
+
+
+def entailment_index(labels: dict[int, str]) -> int | None:
+    """Return the output that means entailment; None where no output, or several, say so.
+
+    Args:
+        labels: ``id2label`` of the model's configuration.
+    """
+    found = [int(i) for i, label in labels.items() if label.strip().lower() in _ENTAILMENT]
+    return found[0] if len(found) == 1 and len(labels) > 1 else None
+
+
+class NliModel(CrossEncoderReranker):
+    """Scores (passage, statement) pairs by the probability of entailment, in [0, 1]."""
+
+    kind = "nli"
+
+    def entailment(self, statements: Sequence[str], passages: Sequence[str]) -> list[float]:
+        """Return for each passage the best probability over the statements and its windows.
+
+        Args:
+            statements: Each is a hypothesis.
+            passages: Chunk texts; each window of one is a premise.
+
+        Returns:
+            One probability a passage, rounded to 1e-6, aligned with ``passages``.
+
+        Raises:
+            WeightsMissing: The folder holds no model.
+            UsageError: Its labels do not name one entailment.
+            OperationFailed: A score is not a number.
+        """
+        best = [0.0] * len(passages)
+        for statement in dict.fromkeys(statements):
+            best = list(map(max, best, self.score(statement, passages)))
+        return best
+
+    def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        import numpy as np
+        import torch
+
+        model, _, _ = self._load()
+        column = self._check(model)
+        logits = model.predict(
+            [(window, piece) for piece, window in pairs],
+            batch_size=1,
+            show_progress_bar=False,
+            activation_fn=torch.nn.Identity(),
+        )
+        rows = np.asarray(logits, dtype=np.float64)
+        shares = np.exp(rows - rows.max(axis=1, keepdims=True))
+        return [float(x) for x in shares[:, column] / shares.sum(axis=1)]
+
+    def _check(self, model: Any) -> int:
+        labels = dict(model.config.id2label)
+        column = entailment_index(labels)
+        if column is None:
+            raise UsageError(
+                f"{self.name} names no entailment among its outputs: "
+                f"{', '.join(map(str, labels.values()))[:200]}",
+                hint="--set gate.backend=similarity, or another gate.model",
+            )
+        return column

@@ -1,1 +1,0 @@
-"""The chain, its inputs and keys, the prompt store, replay and explain."""

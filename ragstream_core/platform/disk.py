@@ -1,0 +1,85 @@
+"""Room on the disk, asked for before a write begins, and errors of the disk as ours.
+
+What a full or failing disk is called: path, what was needed, what is free, and what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from ragstream_core.errors import OperationFailed
+
+_FAILING = (
+    "check the disk (its log, its cables), then run the command again; what was committed is "
+    "kept, and a file that the disk failed to keep is not written again"
+)
+_HINT = "free disk space and run the command again; what was embedded so far is kept"
+
+
+def disk_failure(
+    path: Path, error: OSError, *, needed: int = 0, hint: str = _HINT
+) -> OperationFailed:
+    """Return the error for a system call on a file or folder that failed.
+
+    Args:
+        path: The file or folder.
+        error: What the system said.
+        needed: Bytes that were to be written, where known.
+        hint: What to do, unless the disk itself failed.
+    """
+    if error.errno == errno.EIO:
+        return OperationFailed(f"{path}: the disk failed: {error.strerror}", hint=_FAILING)
+    free = ""
+    with contextlib.suppress(OSError):
+        free = f"; {shutil.disk_usage(existing(path)).free} bytes free"
+    wanted = f"; {needed} bytes to write" if needed else ""
+    return OperationFailed(f"{path}: {error.strerror or error}{wanted}{free}", hint=hint)
+
+
+def existing(path: Path) -> Path:
+    """Return the nearest folder above that is there: it tells the disk."""
+    while not path.is_dir() and path != path.parent:
+        path = path.parent
+    return path
+
+
+__all__ = ["RESERVE", "disk_failure", "on_disk", "require_space"]
+
+RESERVE = 64 * 1024 * 1024
+"""Bytes that stay free: the catalog's journal, lexical arrays and the manifest need room too."""
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Refuse to begin a write that would leave the disk nearly full.
+
+    Args:
+        folder: Where it will be written.
+        needed: Bytes; twice as many plus a reserve must be free.
+
+    Raises:
+        OperationFailed: There is less.
+    """
+    free = shutil.disk_usage(existing(folder)).free
+    if free < 2 * needed + RESERVE:
+        raise OperationFailed(
+            f"{folder}: {needed} bytes to write, {free} free; twice as many plus {RESERVE} in "
+            "reserve are needed before anything is written",
+            hint=_HINT,
+        )
+
+
+@contextlib.contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """Turn the system's errors about one file or folder into ours.
+
+    Raises:
+        OperationFailed: Disk full, I/O error, permission denied.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_failure(path, error) from error

@@ -1,0 +1,192 @@
+"""The lock of a folder's writers: an flock, free at once when its owner dies; the holder is named.
+
+By hand, on a descriptor that stays open: taking it costs microseconds, so that a durable append
+costs little more than its sync (`docs/decisions/026-journal-format.md`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from ragstream_core.errors import ProjectLocked
+from ragstream_core.platform.files import PRIVATE_FILE, make_durable_dir
+
+LOCK_NAME = ".lock"
+HOLDER_NAME = ".lock-holder"
+"""Beside the lock, not in it: the lock is a file that nobody ever writes."""
+_LOOKS = 100
+_PAUSE_S = 0.002
+_BETWEEN_S = 0.05
+Got = TypeVar("Got")
+
+
+def process_start(pid: int) -> str:
+    """Return the kernel's start time of a process in clock ticks, or "" where it is unknown.
+
+    Pid and start time together name a process for good; a pid alone is used again.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+class FolderLock:
+    """Excludes all other writers of a folder, threads of this process as well as other processes.
+
+    Args:
+        folder: Made when the lock is first taken.
+        what: What is locked, for the message: ``project demo``.
+    """
+
+    def __init__(self, folder: Path, what: str) -> None:
+        self._folder = folder
+        self._path = folder / LOCK_NAME
+        self._holder = folder / HOLDER_NAME
+        self._what = what
+        self._fd = -1
+        self._inode = 0
+        self._threads = threading.Lock()
+        self._pid = 0
+        self._signed = (0, 0)
+
+    @contextlib.contextmanager
+    def held(self, *, wait_s: float = 0.0) -> Iterator[None]:
+        """Hold the lock.
+
+        Args:
+            wait_s: How long to wait for another holder, ≥ 0.
+
+        Raises:
+            ProjectLocked: Another holds it; the message says which process since when.
+            OSError: The lock file cannot be made: disk full, permission denied.
+        """
+        until = time.monotonic() + wait_s
+        if not self._threads.acquire(timeout=wait_s):
+            raise self._locked()
+        try:
+            while not self._take():
+                if time.monotonic() >= until:
+                    raise self._locked()
+                time.sleep(_PAUSE_S)
+            try:
+                self._sign()
+                yield
+            finally:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            self._threads.release()
+
+    def close(self) -> None:
+        """Close the descriptor; the lock can be taken again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _take(self) -> bool:
+        """Try once; a lock file that was replaced, or a descriptor from before a fork, is none."""
+        if self._pid != os.getpid():
+            self.close()
+            self._pid, self._signed = os.getpid(), (0, 0)
+        if self._fd < 0:
+            make_durable_dir(self._folder)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+            self._inode = os.fstat(self._fd).st_ino
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            if self._path.stat().st_ino == self._inode:
+                return True
+        self.close()
+        return False
+
+    def _sign(self) -> None:
+        """Name this process as the holder, unless it was the last one already."""
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, only nobody is named
+            if self._signed != (0, 0) and self._signed == _identity(self._holder):
+                return
+            row = {
+                "pid": os.getpid(),
+                "start": process_start(os.getpid()),
+                "host": socket.gethostname(),
+                "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            self._holder.write_text(json.dumps(row), encoding="utf-8")
+            self._signed = _identity(self._holder)
+
+    def _locked(self) -> ProjectLocked:
+        return ProjectLocked(
+            f"{self._what} is being written by {holder_name(self._folder)}",
+            hint="wait for it to finish, then run the command again",
+        )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
+def holder_name(folder: Path) -> str:
+    """Name who holds a folder's lock; the holder writes its name a moment after it has got it."""
+    for _ in range(_LOOKS):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            row = json.loads((folder / HOLDER_NAME).read_text(encoding="utf-8"))
+            here = row["host"] == socket.gethostname()
+            if not here or process_start(int(row["pid"])) == row["start"]:
+                return f"process {row['pid']} on {row['host']} since {row['since']}"
+        time.sleep(_PAUSE_S)
+    return "another process"
+
+
+@contextlib.contextmanager
+def turns(folder: Path) -> Iterator[None]:
+    """Let threads and processes do something in a folder one after the other; needs no file.
+
+    Args:
+        folder: An existing folder; it may be read meanwhile.
+
+    Raises:
+        OSError: It is none, or cannot be opened.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def patiently(step: Callable[[], Got], *, wait_s: float) -> Got:
+    """Do what never waits for a lock when whoever holds it is done.
+
+    Args:
+        step: May raise `ProjectLocked`, and may then be called again.
+        wait_s: How long at most, in seconds.
+
+    Raises:
+        ProjectLocked: It took longer.
+    """
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            return step()
+        except ProjectLocked:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_BETWEEN_S)

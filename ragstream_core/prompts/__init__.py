@@ -1,0 +1,1 @@
+"""The Super-Prompt: chain, inputs, key, record, replay, rendering and parsing."""

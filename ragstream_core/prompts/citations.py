@@ -1,0 +1,84 @@
+"""Citations: the marker an answer carries, the header of a hit, and one parser for all three forms.
+
+Answer marker ``[source: <filename>, chunk: <short id>]``; context header ``[source: path#chunk |
+score: N.NNN]``; attachment fence ``<<DOC i N id="…" source="…" …>>``. Parsing is linear: no
+quantifier stands inside another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ragstream_core.prompts.fences import safe_name
+
+_ANSWER = re.compile(
+    r"\[source: ?(?P<source>[^\[\],|\n]{1,400}), ?chunk: ?(?P<id>[A-Za-z0-9_.-]{1,80})\]"
+)
+_HEADER = re.compile(
+    r"\[source: ?(?P<source>[^\[\]|#\n]{1,400})#(?P<id>[A-Za-z0-9_.-]{1,80})"
+    r" \| score: ?(?P<score>-?\d{1,4}\.\d{1,6})\]"
+)
+_FENCE = re.compile(
+    r'<<DOC \d{1,6} [0-9a-f]{12,64} id="(?P<id>[A-Za-z0-9_.-]{1,80})"'
+    r' source="(?P<source>[A-Za-z0-9._~/%-]{1,200})"'
+)
+_FORMS = (("answer", _ANSWER), ("header", _HEADER), ("fence", _FENCE))
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """One citation found in a text.
+
+    Attributes:
+        form: ``answer``, ``header`` or ``fence``.
+        source: File name or path as written.
+        id: The id as written.
+        span: Character offsets of the marker in the text.
+    """
+
+    form: str
+    source: str
+    id: str
+    span: tuple[int, int]
+
+
+def shown_name(source: str) -> str:
+    """Return the file name of a path as a marker shows it: percent-encoded."""
+    return safe_name(source.rsplit("/", 1)[-1])
+
+
+def answer_marker(source: str, short_id: str) -> str:
+    """Return ``[source: <filename>, chunk: <short id>]``; the file name is percent-encoded."""
+    return f"[source: {shown_name(source)}, chunk: {short_id}]"
+
+
+def context_header(source: str, chunk: str, score: float) -> str:
+    """Return ``[source: path#chunk | score: N.NNN]``; the path is percent-encoded."""
+    return f"[source: {safe_name(source)}#{chunk} | score: {score:.3f}]"
+
+
+def parse_markers(text: str) -> list[Marker]:
+    """Find all citations of a text in any of the three forms, in order of appearance."""
+    found = [
+        Marker(form, match["source"].strip(), match["id"], match.span())
+        for form, pattern in _FORMS
+        for match in pattern.finditer(text)
+    ]
+    return sorted(found, key=lambda marker: marker.span)
+
+
+def check_markers(text: str, issued: Iterable[str]) -> tuple[list[Marker], list[Marker]]:
+    """Split the citations of a text into those this prompt issued and all others.
+
+    Args:
+        text: An answer.
+        issued: The short ids that the prompt gave out.
+
+    Returns:
+        (known, unknown), both in order of appearance.
+    """
+    ids = set(issued)
+    markers = parse_markers(text)
+    return [m for m in markers if m.id in ids], [m for m in markers if m.id not in ids]

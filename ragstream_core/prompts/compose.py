@@ -1,0 +1,242 @@
+"""Compose the Super-Prompt of a `SuperPrompt`: which blocks, in which order, with which mark.
+
+A5 measures what this returns and the prompt builder writes it, so both see the same bytes. Reads
+``body``, ``recentConversation``, ``base_context_chunks``, ``final_selection_ids`` and, of
+``extras``: ``headers``, ``files``, ``diffs``, ``pool``, ``s_ctx``, ``cuts``, ``short_ids``,
+``nothing_relevant``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ragstream_core.prompts import render
+from ragstream_core.prompts.citations import shown_name
+from ragstream_core.prompts.fences import Source, frame, make_nonce, normalise, safe_name
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.identity import sha256_hex
+
+HISTORY_PREFIX = "history::"
+RECENT, MEMORY_DIGEST = "recent", "digest"
+"""The ids under which a prompt shows its newest turns, and their rolling digest."""
+Texts = list[tuple[Source, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the rendering needs beside the prompt itself.
+
+    Attributes:
+        hard_rules: Text of ``hard_rules.md``; stands verbatim and first.
+        project_memory: Text of ``project_memory.md``.
+        block_order: ``authority`` (seed 000) or ``classic`` (seed 001: the task before S_CTX).
+        recent_history: Whether the RECENT HISTORY block is shown where there is one.
+        user_template: Text around the task, with ``{task}``; empty: the task alone.
+    """
+
+    hard_rules: str = ""
+    project_memory: str = ""
+    block_order: Literal["authority", "classic"] = "authority"
+    recent_history: bool = True
+    user_template: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A finished prompt.
+
+    Attributes:
+        nonce: Its mark.
+        blocks: Its sections in order.
+    """
+
+    nonce: str
+    blocks: tuple[render.Block, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the Super-Prompt."""
+        return render.join(self.blocks) + "\n"
+
+    @property
+    def owners(self) -> list[str]:
+        """Return the owner of each line of `text`."""
+        result: list[str] = []
+        for block in self.blocks:
+            result += [owner for owner, _ in block.lines]
+            result.append(block.name)  # the empty line behind each block, or the last line end
+        return result
+
+    def part(self, *names: str) -> str:
+        """Return the sections of these names as one text."""
+        return render.join(block for block in self.blocks if block.name in names)
+
+
+def is_locked(prompt: SuperPrompt) -> bool:
+    """Say whether Exact File Lock is on: only ❖ FILES are injected."""
+    return bool(prompt.extras.get("pool", {}).get("lock"))
+
+
+def injected(prompt: SuperPrompt) -> list[dict[str, Any]]:
+    """Return the rows of A1 that ❖ FILES shows: whole files, then changes of files."""
+    return [*prompt.extras.get("files", []), *prompt.extras.get("diffs", [])]
+
+
+def file_texts(prompt: SuperPrompt) -> Texts:
+    """Return what ❖ FILES shows: one entry an injected file, then one a `git diff`."""
+    short = prompt.extras.get("short_ids", {})
+    return [
+        (
+            Source(
+                short.get(f["id"], sha256_hex(f["id"])[:8]),
+                f["path"],
+                (0, f["chars"]),
+                f["sha256"],
+                f["mode"],
+            ),
+            f["text"],
+        )
+        for f in injected(prompt)
+    ]
+
+
+def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
+    """Return the selected excerpts in rank order, of documents or of the history.
+
+    An excerpt in ``extras["cuts"]`` ends there; its span says so.
+    """
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    cuts = prompt.extras.get("cuts", {})
+    short = prompt.extras.get("short_ids", {})
+    result: Texts = []
+    for chunk_id in prompt.final_selection_ids:
+        if chunk_id.startswith(HISTORY_PREFIX) is not history or chunk_id not in chunks:
+            continue
+        chunk = chunks[chunk_id]
+        text = chunk.snippet[: cuts.get(chunk_id, len(chunk.snippet))]
+        end = chunk.span[0] + len(text) if chunk_id in cuts else chunk.span[1]
+        source = Source(
+            short.get(chunk_id, sha256_hex(chunk_id)[:8]),
+            chunk.source,
+            (chunk.span[0], end),
+            str(chunk.meta.get("sha256", "")),
+            "CUT" if chunk_id in cuts else "",
+        )
+        result.append((source, text))
+    return result
+
+
+def history_texts(prompt: SuperPrompt) -> Texts:
+    """Return the recent conversation, its digest, and the selected excerpts of older turns."""
+    body = str(prompt.recentConversation.get("body", ""))
+    recent = (
+        [(Source(RECENT, "conversation", (0, len(body)), sha256_hex(body)), body)]
+        if body.strip()
+        else []
+    )
+    digest = str(prompt.recentConversation.get("digest", ""))
+    brief = [(digest_source(digest), digest)] if digest.strip() else []
+    return [*recent, *brief, *selected_texts(prompt, history=True)]
+
+
+def digest_source(digest: str) -> Source:
+    """Return under which name the rolling digest of the conversation is shown."""
+    return Source(MEMORY_DIGEST, "conversation-digest", (0, len(digest)), sha256_hex(digest))
+
+
+def digest_tokens(digest: str, count: Callable[[str], int]) -> int:
+    """Return the tokens of a digest with its frame, 0 for none.
+
+    Args:
+        digest: The text.
+        count: Counts the tokens of a text.
+    """
+    if not digest.strip():
+        return 0
+    return count("\n".join(frame(1, "0" * 12, source=digest_source(digest), text=digest)))
+
+
+def _headers(prompt: SuperPrompt, prompt_md: str) -> list[dict[str, str]]:
+    found = prompt.extras.get("headers", [])
+    return [h for h in found if h["text"].strip() and h["text"].strip() not in prompt_md]
+
+
+def _nonce(prompt: SuperPrompt, layout: Layout, framed: Texts) -> str:
+    foreign = [text for _, text in framed] + [safe_name(source.name) for source, _ in framed]
+    for items in prompt.extras.get("s_ctx", {}).values():
+        foreign += [f"{item.get('heading', '')} {item['text']}" for item in items]
+        cited = [str(c["source"]) for item in items for c in item.get("citations", [])]
+        foreign += [safe_name(name) for name in cited]
+        last = [(safe_name(name), shown_name(name)) for name in cited]
+        foreign += [name for path, name in last if name not in path]  # the path was cut before it
+    own = [layout.hard_rules, layout.project_memory, layout.user_template]
+    own += prompt.body.values()
+    own += [f"{h['name']}\n{h['text']}" for h in prompt.extras.get("headers", [])]
+    return make_nonce([*(normalise(text).text for text in foreign), *own])
+
+
+def _framers(prompt: SuperPrompt, layout: Layout) -> list[tuple[str, Texts, str]]:
+    """Return (section, texts, note) of the framed sections that are shown."""
+    files = (render.FILES, file_texts(prompt), "")
+    if is_locked(prompt):
+        return [files]
+    past = history_texts(prompt) if layout.recent_history else []
+    note = "For orientation only; it outranks nothing in this prompt."
+    return [
+        files,
+        (render.ATTACHMENTS, selected_texts(prompt, history=False), ""),
+        (render.RECENT_HISTORY, past, note),
+    ]
+
+
+def compose(prompt: SuperPrompt, layout: Layout) -> Composed:
+    """Build the Super-Prompt in authority order.
+
+    Hard Rules → Project Memory → (role) → ❖ FILES → S_CTX → attachments → RECENT HISTORY → Task.
+    With ``block_order="classic"`` the task stands before S_CTX. Locked: ❖ FILES and the task only.
+
+    Args:
+        prompt: After A5 or at any stage before it; missing parts are left out.
+        layout: Rules, memory and order.
+    """
+    framed = _framers(prompt, layout)
+    nonce = _nonce(prompt, layout, [pair for _, texts, _ in framed for pair in texts])
+    prompt_md = render.render_prompt_md(prompt.body)
+    cite = any(texts for _, texts, _ in framed)
+    rules = (layout.hard_rules, layout.project_memory)
+    blocks = render.system_blocks(_voice(prompt), rules, nonce=nonce, cite=cite)
+    asked = render.wrapped(layout.user_template, prompt_md, prompt.body)
+    task = render.task_block(asked, _headers(prompt, prompt_md), nonce=nonce)
+    sections: dict[str, Callable[[], render.Block]] = {render.TASK: lambda: task}
+    if not is_locked(prompt):
+        sections[render.S_CTX] = lambda: _s_ctx(prompt, nonce)
+    by_name = {name: (texts, note) for name, texts, note in framed if texts}
+    first = 1
+    for name in _order(layout):
+        if name in by_name:
+            texts, note = by_name[name]
+            blocks.append(render.framed_block(name, texts, nonce=nonce, first=first, note=note))
+            first += len(texts)
+        elif name in sections:
+            blocks.append(sections[name]())
+    return Composed(nonce, tuple(blocks))
+
+
+def _voice(prompt: SuperPrompt) -> dict[str, str]:
+    proposed = prompt.extras.get("shape", {}).get("headers", {}).get("format", "")
+    return {**prompt.body, "form": "" if prompt.body.get("format") else proposed}
+
+
+def _s_ctx(prompt: SuperPrompt, nonce: str) -> render.Block:
+    warning = render.NOTHING_RELEVANT if prompt.extras.get("nothing_relevant") else ""
+    s_ctx: dict[str, Any] = prompt.extras.get("s_ctx", {})
+    return render.s_ctx_block(s_ctx, nonce=nonce, warning=warning)
+
+
+def _order(layout: Layout) -> list[str]:
+    context = [render.S_CTX, render.ATTACHMENTS, render.RECENT_HISTORY]
+    if layout.block_order == "classic":
+        return [render.FILES, render.TASK, *context]
+    return [render.FILES, *context, render.TASK]

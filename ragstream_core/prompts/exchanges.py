@@ -1,0 +1,253 @@
+"""What the agents' questions to a language model took, while a prompt was made.
+
+What stages asked a language model while a prompt was made, and what it said.
+
+A stage never sees a model and never an error of one: it asks `Exchanges`, gets a value of its
+schema or the reason why there is none, and takes its deterministic form then. Each exchange is kept
+under its digest beside the prompt's record and is part of the prompt's key, so that replaying asks
+nobody.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ragstream_core.errors import ChatFailed, InputUnavailable, IntegrityError
+from ragstream_core.models.chat.responses import validated
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.records import SuperPrompt
+from ragstream_core.records.chat import ChatMessage, ChatUsage, total_usage
+from ragstream_core.records.identity import canonical_json, digest_of
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from ragstream_core.ports import ChatModel
+
+
+EXCHANGE_VERSION = 1
+EXCHANGES = "exchanges"
+"""The entry of ``extras`` that names a prompt's exchanges: stage and pass → digest."""
+
+Schema = TypeVar("Schema", bound="BaseModel")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question to a language model and its answer.
+
+    Attributes:
+        op: The stage that asked.
+        request: Digest of the model's name, the messages and the schema, 64 hex digits.
+        model: The model's name.
+        response: The raw answer; empty where there was none.
+        usage: Tokens and cost, JSON form; empty where nobody knows, as without an answer.
+        validated: Whether the answer was taken.
+        fallback: What the stage did instead, e.g. ``SAF-A1``; empty where the answer was taken.
+        reason: Why it was not taken, for people.
+    """
+
+    op: str
+    request: str
+    model: str
+    response: str
+    usage: dict[str, Any] = field(default_factory=dict)
+    validated: bool = True
+    fallback: str = ""
+    reason: str = ""
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes as they are kept."""
+        return canonical_json({"version": EXCHANGE_VERSION, **asdict(self)}).encode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[Schema]):
+    """What a stage gets.
+
+    Attributes:
+        value: The validated answer; None where the stage must do without.
+        reason: Why there is none, for people; empty otherwise.
+    """
+
+    value: Schema | None
+    reason: str = ""
+
+
+def exchange_from(data: bytes) -> Exchange:
+    """Rebuild an exchange from its bytes.
+
+    Raises:
+        IntegrityError: They are none.
+    """
+    try:
+        fields = json.loads(data)
+        if fields.pop("version") == EXCHANGE_VERSION:
+            return Exchange(**fields)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        pass
+    raise IntegrityError("the bytes of an exchange with a language model are damaged")
+
+
+def request_digest(model: str, messages: Sequence[ChatMessage], schema: type[BaseModel]) -> str:
+    """Return the digest of all that an answer depends on, as far as we decide it."""
+    rows = [[message.role, message.text] for message in messages]
+    return digest_of({"model": model, "messages": rows, "schema": schema.model_json_schema()})
+
+
+class Exchanges:
+    """The exchanges of one prompt: made now, or read from its record.
+
+    Args:
+        model: Who is asked; None: nobody, every answer comes from ``kept``.
+        kept: The exchanges of the record that is replayed, in order.
+
+    Attributes:
+        made: The exchanges so far, in order.
+        differences: What a model said otherwise than in ``kept``, for people.
+    """
+
+    def __init__(self, model: ChatModel | None, kept: Iterable[Exchange] = ()) -> None:
+        self._model = model
+        self._kept = list(kept)
+        self.made: list[Exchange] = []
+        self.differences: list[str] = []
+
+    def ask(
+        self,
+        op: str,
+        messages: Sequence[ChatMessage],
+        schema: type[Schema],
+        *,
+        fallback: str,
+        check: Callable[[Schema], str] | None = None,
+    ) -> Answered[Schema]:
+        """Return a validated answer, or why there is none.
+
+        Args:
+            op: The stage that asks.
+            messages: What is asked.
+            schema: What the answer must be.
+            fallback: Name of what the stage does without an answer; recorded.
+            check: Says what is wrong with an answer of that schema; empty: nothing.
+
+        Raises:
+            InputUnavailable: Nobody may be asked and the record has no such exchange.
+        """
+        then = self._recorded(op)
+        if self._model is None:
+            return self._again(then, op, messages, schema)
+        value, exchange = _asked(self._model, op, messages, schema)
+        wrong = check(value) if check and value is not None else ""
+        if wrong:
+            value, exchange = None, replace(exchange, validated=False, reason=wrong)
+        if exchange.reason:
+            exchange = replace(exchange, fallback=fallback)
+        if then is not None and then.request != exchange.request:
+            self.differences.append(f"{op}: another question than then")
+        elif then is not None and then.response != exchange.response:
+            self.differences.append(f"{op}: another answer than then")
+        self.made.append(exchange)
+        return Answered(value, exchange.reason)
+
+    def keep(self, put: Callable[[bytes], str]) -> list[str]:
+        """Keep all exchanges; return their digests, in order.
+
+        Args:
+            put: Keeps bytes under their digest, which it returns.
+
+        Raises:
+            OSError: Disk full, permission denied.
+        """
+        return [put(exchange.data) for exchange in self.made]
+
+    def _recorded(self, op: str) -> Exchange | None:
+        """Return what the record has for the next question of a stage."""
+        asked = sum(1 for exchange in self.made if exchange.op == op)
+        mine = [exchange for exchange in self._kept if exchange.op == op]
+        return mine[asked] if asked < len(mine) else None
+
+    def _again(
+        self,
+        then: Exchange | None,
+        op: str,
+        messages: Sequence[ChatMessage],
+        schema: type[Schema],
+    ) -> Answered[Schema]:
+        if then is None or then.request != request_digest(then.model, messages, schema):
+            raise InputUnavailable(
+                f"the answer of the language model to {op} is not kept, and a replay asks nobody",
+                hint="ragstream replay KEY --live",
+            )
+        self.made.append(then)
+        if not then.validated:
+            return Answered(None, then.reason)
+        return Answered(validated(then.response, schema, who="the record"))
+
+
+def _asked(
+    model: ChatModel, op: str, messages: Sequence[ChatMessage], schema: type[Schema]
+) -> tuple[Schema | None, Exchange]:
+    name = ""
+    try:
+        name = model.name
+        reply = model.complete(messages, schema=schema)
+    except ChatFailed as error:
+        request = request_digest(name, messages, schema)
+        took = asdict(error.took) if error.took else {}
+        failed = Exchange(op, request, name, "", usage=took, validated=False, reason=error.message)
+        return None, failed
+    request = request_digest(name, messages, schema)
+    return reply.parsed, Exchange(op, request, name, reply.text, usage=asdict(reply.usage))
+
+
+LLM_USAGE = "llm_usage"
+"""The entry of ``extras`` that holds a prompt's usage: stage and pass → row, as `usage_row`."""
+_UNANSWERED = ChatUsage(0, 0, reported=False)
+_FIELDS = tuple(asdict(_UNANSWERED))
+
+
+def usage_row(exchange: Exchange) -> dict[str, Any]:
+    """Return what one exchange took.
+
+    Args:
+        exchange: With or without an answer; without one nobody knows what it cost.
+
+    Returns:
+        ``op, model, taken`` (whether the stage took the answer), where it did not ``instead`` (the
+        form it took, e.g. ``SAF-A1``) and ``reason``, and the fields of `ChatUsage`.
+    """
+    took = exchange.usage or asdict(_UNANSWERED)
+    row = {"op": exchange.op, "model": exchange.model, "taken": exchange.validated, **took}
+    return row | {"instead": exchange.fallback, "reason": exchange.reason}
+
+
+def llm_usage(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what a prompt's exchanges took.
+
+    Args:
+        rows: As of `usage_row`.
+
+    Returns:
+        ``calls``, the rows in the order of the chain, and the fields of `ChatUsage` for all of
+        them; ``cost_usd`` is None where one of the costs is unknown, 0 where nobody was asked.
+    """
+    calls = sorted((dict(row) for row in rows), key=_place)
+    usages = [ChatUsage(**{name: row[name] for name in _FIELDS}) for row in calls]
+    return {"calls": calls, **asdict(total_usage(usages))}
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, int, str]:
+    op, _, again = str(row["op"]).partition("#")
+    return again, OPS.index(op) if op in OPS else len(OPS), op
+
+
+def usage_of(prompt: SuperPrompt) -> ChatUsage | None:
+    """Return what all of a prompt's agents took, None where none asked a language model."""
+    rows = prompt.extras.get(LLM_USAGE, {}).values()
+    found = llm_usage(rows)
+    return ChatUsage(**{name: found[name] for name in _FIELDS}) if found["calls"] else None

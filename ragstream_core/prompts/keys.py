@@ -1,0 +1,82 @@
+"""The time of one prompt, which counts for its key only where a stage has read it.
+
+Which version of each stage shapes a prompt's bytes: part of every prompt's key.
+
+Raise the number of a stage whenever its result changes for the same inputs, wherever the code lies
+that made it change: a formula, a table of words, a template, a fence. Prompts and earlier answers
+made before keep their keys, and new ones get new keys. What changes no result raises nothing.
+`tests/goldens/test_stages.py` fails where a result changed and no number was raised, and names it.
+
+Indexes, models and settings are not in here: their digests and values are inputs of their own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ragstream_core.prompts.inputs import TIME_READ
+from ragstream_core.records import SuperPrompt, evolve
+
+if TYPE_CHECKING:
+    from ragstream_core.prompts.chain import Stage
+
+
+STAGE_VERSIONS: Mapping[str, int] = {
+    "a0_preprocessing": 3,
+    "a2_prompt_shaper": 6,
+    "a1_file_injector": 2,
+    "retrieval": 4,
+    "reranker": 3,
+    "a3_nli_gate": 3,
+    "a4_condenser": 5,
+    "a2_audit": 3,
+    "a5_format_enforcer": 3,
+    "prompt_builder": 1,
+}
+"""Op of the chain → its version."""
+
+
+class Clock:
+    """A clock that stands still at the time of a prompt, and notes that it was read.
+
+    A stage that is run again with the same inputs reads it again or leaves it again: up to its
+    first look nothing can depend on the time. So what was not read once is never read.
+
+    Args:
+        now: ISO 8601, with a zone.
+
+    Attributes:
+        was_read: Whether anybody has asked for the time.
+    """
+
+    def __init__(self, now: str) -> None:
+        self._now = now
+        self.was_read = False
+
+    def now(self) -> dt.datetime:
+        """Return the prompt's time, with its zone; from here on it counts."""
+        self.was_read = True
+        return dt.datetime.fromisoformat(self._now)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedStage:
+    """A stage with a clock: whether it was read is left in ``extras``.
+
+    Attributes:
+        stage: The stage.
+        clock: The only one that it has.
+    """
+
+    stage: Stage
+    clock: Clock
+
+    def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
+        """Run the stage; that an earlier pass read the time stays noted."""
+        result = self.stage(prompt)
+        if not self.clock.was_read:
+            return result
+        return evolve(result, extras={**result.extras, TIME_READ: True})

@@ -1,0 +1,167 @@
+"""Reading a finished prompt that a person may have edited: sections, frames, what was broken.
+
+Everything is read from the text itself, by the grammar of `parser`; nothing is refused. A person
+may write into the own prompt what they like, and is told what that did to its structure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from ragstream_core.ports import TokenCounter
+from ragstream_core.prompts.parser import SECTIONS, owners
+from ragstream_core.records import SuperPrompt
+
+EDITS = "edits"
+"""The entry of ``extras`` that lists a prompt's edits by hand."""
+SUPER_PROMPT = "super_prompt"
+OWN_SECTIONS = ("HARD RULES", "PROJECT MEMORY", "SYSTEM")
+"""The sections that are sent as the System message."""
+BEFORE = "before the first section"
+_OWNED = re.compile(rf"(?:{'|'.join(map(re.escape, SECTIONS))})\|?|heading|(?:frame|doc) \d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of a finished prompt.
+
+    Attributes:
+        name: Its heading; empty for what stands before the first one.
+        text: From its heading to the next one, line ends included: joined, the sections are the
+            prompt.
+    """
+
+    name: str
+    text: str
+
+
+def is_edited(prompt: SuperPrompt) -> bool:
+    """Say whether a person edited the finished text of a prompt."""
+    return any(row["target"] == SUPER_PROMPT for row in prompt.extras.get(EDITS, ()))
+
+
+def sections_of(text: str, nonce: str) -> list[Section]:
+    """Cut a finished prompt at its headings.
+
+    Args:
+        text: The prompt.
+        nonce: Its mark.
+    """
+    heading = re.compile(rf"^## \[{re.escape(nonce)}\] (.+)$", re.MULTILINE)
+    found = list(heading.finditer(text))
+    starts = [match.start() for match in found]
+    head = text[: starts[0] if starts else len(text)]
+    cut = [Section("", head)] if head else []
+    for match, end in zip(found, [*starts[1:], len(text)], strict=False):
+        cut.append(Section(match[1], text[match.start() : end]))
+    return cut
+
+
+def split_system(text: str, nonce: str) -> tuple[str, str]:
+    """Split a prompt into what is sent as System and as user message; joined they are the prompt.
+
+    The System part ends where the last of our own leading sections ends. A text that has no such
+    section, or nothing behind them, has none: the user message is never empty.
+
+    Args:
+        text: The prompt.
+        nonce: Its mark.
+    """
+    own: list[Section] = []
+    for section in sections_of(text, nonce):
+        if section.name not in (*OWN_SECTIONS, "" if not own else None):
+            break
+        own.append(section)
+    system = "".join(section.text for section in own)
+    rest = text[len(system) :]
+    if not rest.strip() or not any(section.name for section in own):
+        return "", text
+    return system, rest
+
+
+def broken_lines(text: str, nonce: str) -> list[str]:
+    """Say for people which lines of a prompt belong to nobody any more, each kind once.
+
+    Args:
+        text: The prompt.
+        nonce: Its mark.
+    """
+    found: dict[str, int] = {}
+    for number, owner in enumerate(owners(text, nonce), start=1):
+        if not _OWNED.fullmatch(owner):
+            found.setdefault(owner, number)
+    return [f"line {number}: {_WORDS.get(owner, owner)}" for owner, number in found.items()]
+
+
+_WORDS = {
+    "nobody": "text before the first section",
+    "unknown heading": "a section that no prompt has",
+    "forged mark": "the prompt's mark outside of a heading",
+    "misplaced frame": "a quotation begins out of place or out of order",
+    "unprefixed line": "a quoted line without its bar",
+    "unclosed frame": "a quotation whose end is missing, or has other lines than it says",
+}
+
+
+def still_shown(prompt: SuperPrompt, ids: Iterable[str]) -> set[str]:
+    """Return those citation ids whose quotation stands in a prompt: all, unless it was edited.
+
+    Args:
+        prompt: After the prompt builder.
+        ids: What the chain quoted.
+    """
+    if not is_edited(prompt):
+        return set(ids)
+    openings = _openings(str(prompt.extras[SUPER_PROMPT]), str(prompt.extras["fence"]["nonce"]))
+    return {match[1] for match in openings} & set(ids)
+
+
+def text_tokens(text: str, nonce: str, counter: TokenCounter) -> dict[str, Any]:
+    """Count a prompt section by section and quotation by quotation, so that all adds up.
+
+    A part counts what the prompt up to its end takes more than up to its start.
+
+    Args:
+        text: The prompt.
+        nonce: Its mark.
+        counter: Counts tokens.
+
+    Returns:
+        ``counter``, ``total``, ``blocks``: name, ``tokens``, and ``parts`` where it quotes: name of
+        the source and ``tokens``. The blocks add up to the total; a block's heading and own lines
+        are what its parts leave of it.
+    """
+    blocks: list[dict[str, Any]] = []
+    at = before = 0
+    for section in sections_of(text, nonce):
+        parts = []
+        for name, start, end in _frames(section.text, nonce):
+            first, last = counter.count(text[: at + start]), counter.count(text[: at + end])
+            parts.append({"name": name, "tokens": last - first})
+        at += len(section.text)
+        until = counter.count(text[:at])
+        row = {"name": section.name or BEFORE, "tokens": until - before}
+        blocks.append({**row, "parts": parts} if parts else row)
+        before = until
+    return {"counter": counter.name, "total": before, "blocks": blocks}
+
+
+def _openings(text: str, nonce: str) -> list[re.Match[str]]:
+    """Return where quotations begin, with citation id and encoded name of the source."""
+    head = rf'^<<DOC \d{{1,6}} {re.escape(nonce)} id="([^"\n]{{1,80}})" source="([^"\n]{{1,200}})"'
+    return list(re.finditer(head, text, re.MULTILINE))
+
+
+def _frames(text: str, nonce: str) -> list[tuple[str, int, int]]:
+    """Return the source of each quotation, where it begins, and where the next one does."""
+    found = _openings(text, nonce)
+    starts = [match.start() for match in found]
+    ends = [*starts[1:], len(text)]
+    return [
+        (unquote(match[2]), start, end)
+        for match, start, end in zip(found, starts, ends, strict=False)
+    ]

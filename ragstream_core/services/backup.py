@@ -1,0 +1,350 @@
+"""`ragstream backup`: a consistent copy, verified by digest, of what cannot be remade.
+
+A backup mirrors the data root and carries ``backup.json``: the sha256 of every file and the digest
+of every project's newest generation. It is written beside its destination and renamed when it is
+complete.
+
+Conversations in a backup: the journal, the archive, and the catalog, which is dear to remake.
+
+The snapshot, the session logs and the Chroma collection are derived and made again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations.journal.segments import CURRENT, closed_segments, torn_files
+from ragstream_core.errors import IntegrityError, RagstreamError, Refused, UnknownProject
+from ragstream_core.index import vectors
+from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.verify_structure import check
+from ragstream_core.platform.files import (
+    aside_of,
+    copy_durable,
+    exchange_dirs,
+    make_private_dir,
+    move_aside,
+    publish_dir,
+    replace_text,
+)
+from ragstream_core.services.disk_usage import indexed_projects
+from ragstream_core.wiring import projects
+from ragstream_core.wiring.facts_files import copy_memory
+from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
+
+if TYPE_CHECKING:
+    from ragstream_core.index.catalog import Catalog
+    from ragstream_core.wiring.workspace import Workspace
+
+
+HOME, LOGS = "history", "logs"
+"""Where conversations lie in a backup, wherever they lie in the data root."""
+
+
+def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
+    """Copy the conversations below the root of a backup; the catalog first, so it is not ahead.
+
+    Returns:
+        ``records`` (newest number of the journal), ``generation, digest``; empty without any.
+
+    Raises:
+        ProjectLocked: Another process writes.
+        IntegrityError: The catalog is damaged.
+        OSError: Disk full, permission denied.
+    """
+    from ragstream_core.index.history_catalog import open_history_catalog
+
+    home, log = history_dir(workspace), journal(workspace)
+    copy_memory(workspace, target)
+    if not log.folder.is_dir():
+        return {}
+    state: dict[str, Any] = {"generation": 0, "digest": ""}
+    if (home / "index" / CATALOG_NAME).exists():
+        with open_history_catalog(home / "index") as catalog:
+            copy_store(catalog.db, catalog.index_dir, target / HOME / "index")
+            mark = catalog.mark()
+            state = {"generation": mark.generation, "digest": mark.digest}
+    with log.locked():
+        for path in _journal_files(log.folder):
+            copy_durable(path, target / HOME / LOGS / path.name)
+        for path in files(home / "archive"):
+            copy_durable(path, target / HOME / path.relative_to(home))
+        return {"records": log.newest().seq, **state}
+
+
+def verify_history(root: Path) -> None:
+    """Check the catalog in a backup as the catalog itself is checked.
+
+    Raises:
+        IntegrityError: It is not what was committed.
+    """
+    from ragstream_core.index.verify_structure import check
+    from ragstream_core.wiring.history_check import name_chunk
+
+    index_dir = root / HOME / "index"
+    if not (index_dir / CATALOG_NAME).exists():
+        return
+    findings = check(index_dir, name_chunk=name_chunk)
+    if findings:
+        raise IntegrityError(
+            f"the copy of the history is not sound: {findings[0].message}",
+            hint="ragstream history check",
+        )
+
+
+def require_free(workspace: Workspace, source: Path) -> None:
+    """Refuse to put other conversations in the place of those that are there.
+
+    Raises:
+        Refused: The journal is there and says something else.
+    """
+    there, given = (
+        {path.name: sha256_file(path) for path in _journal_files(folder)}
+        for folder in (journal(workspace).folder, source / HOME / LOGS)
+    )
+    if given and there not in ({}, given):
+        raise Refused(
+            f"{journal(workspace).folder} holds other conversations",
+            hint="ragstream history export keeps them; restore … --force replaces them",
+        )
+
+
+def restore_history(workspace: Workspace, source: Path) -> int:
+    """Put the conversations of a backup in place of those that are there; return how many files.
+
+    What is derived is made again; what goes wrong there the next embedding makes good.
+
+    Raises:
+        ProjectLocked: Another process writes.
+        OSError: Disk full, permission denied; journal and catalog are the old ones or the new.
+    """
+    from ragstream_core.index.lock import project_lock
+
+    home, log, given = history_dir(workspace), journal(workspace), source / HOME
+    if not given.is_dir():
+        return 0
+    for name, place in (("index", home / "index"), (LOGS, log.folder)):
+        staging = place.parent / f".{name}.restored"
+        shutil.rmtree(staging, ignore_errors=True)
+        for path in files(given / name):
+            copy_durable(path, staging / path.relative_to(given / name))
+        if not staging.is_dir():
+            continue
+        with log.locked() if name == LOGS else project_lock(place):
+            for path in place.glob("debug_*") if name == LOGS else ():
+                copy_durable(path, staging / path.name)  # they lie beside the journal
+            replace_folder(staging, place)
+    for path in files(given / "archive"):
+        copy_durable(path, home / "archive" / path.name)
+    _derive(workspace)
+    return sum(1 for _ in files(given))
+
+
+def _derive(workspace: Workspace) -> None:
+    from ragstream_core.conversations.sessions import write_session_logs
+    from ragstream_core.wiring.history_publishing import publish
+
+    shutil.rmtree(snapshot_path(workspace).parent, ignore_errors=True)
+    log = journal(workspace)
+    try:
+        publish(workspace)
+        write_session_logs(log, log.folder)
+    except (RagstreamError, OSError):  # the next embedding publishes again
+        return
+
+
+def _journal_files(folder: Path) -> Iterator[Path]:
+    """Yield the segments of a journal, oldest first, and what was quarantined."""
+    yield from (segment.path for segment in closed_segments(folder))
+    if (folder / CURRENT).exists():
+        yield folder / CURRENT
+    yield from torn_files(folder)
+
+
+LIST_NAME = "backup.json"
+BACKUP_VERSION = 1
+
+
+def backup(
+    workspace: Workspace,
+    destination: Path,
+    projects: Iterable[str] = (),
+    *,
+    documents: bool = False,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Copy indexes, project texts, prompts and conversations to a new folder.
+
+    Args:
+        workspace: The data root.
+        destination: The folder to make.
+        projects: Their names; none: all that have an index, all prompts, all conversations.
+        documents: Copy the documents too.
+        force: Replace a folder that is there.
+
+    Returns:
+        ``path``, ``files``, ``bytes``, ``projects`` (name → generation, digest), ``prompts``,
+        ``history`` (``records``, ``generation``, ``digest``; empty where there is none).
+
+    Raises:
+        UnknownProject: A project has no index.
+        Refused: The destination is there, or an index fails its checks.
+        ProjectLocked: Another process writes a project.
+        IntegrityError: A copy is not what was committed.
+        OSError: Disk full, permission denied.
+    """
+    wanted = sorted(set(projects)) or indexed_projects(workspace)
+    for name in wanted:
+        if not (workspace.index_dir(name) / CATALOG_NAME).exists():
+            raise UnknownProject(f"project {name} has no index", hint=f"ragstream ingest {name}")
+    _require_free(destination, force=force)
+    staging = destination.with_name(f".{destination.name}.part")
+    shutil.rmtree(staging, ignore_errors=True)
+    make_private_dir(staging)
+    states = {}
+    for name in wanted:
+        with open_catalog(workspace.index_dir(name)) as catalog:
+            states[name] = _copy_index(catalog, staging / "index" / name)
+        _copy_texts(workspace, name, staging, documents=documents)
+    prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
+    history = {} if list(projects) else copy_history(workspace, staging)
+    digests = {_relative(p, staging): sha256_file(p) for p in files(staging)}
+    listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
+              "projects": states, "history": history, "files": digests}  # fmt: skip
+    replace_text(staging / LIST_NAME, json.dumps(listed, indent=1))
+    verify_indexes(staging, states)
+    verify_history(staging)
+    replace_folder(staging, destination)
+    return {
+        "path": str(destination),
+        "files": len(digests),
+        "bytes": sum(p.stat().st_size for p in files(destination)),
+        "projects": states,
+        "prompts": prompts,
+        "history": history,
+    }
+
+
+def _require_free(path: Path, *, force: bool) -> None:
+    if aside_of(path).exists() and not path.exists():  # a replacement was killed half-way
+        move_aside(aside_of(path), path)
+    there = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    if there and not force:
+        raise Refused(f"{path} already exists", hint="ragstream backup … --force replaces it")
+    if there and not (path / LIST_NAME).is_file():
+        raise Refused(f"{path} is not a backup and is not replaced", hint="name another folder")
+
+
+def copy_store(db: sqlite3.Connection, index_dir: Path, target: Path) -> None:
+    """Copy a catalog and what it names; the lock is held, so nothing moves meanwhile.
+
+    Raises:
+        OSError: Disk full, permission denied.
+    """
+    names = [CATALOG_NAME]
+    shapes = db.execute("SELECT embed_fp, epoch, rows FROM vector_files").fetchall()
+    names += [vectors.vector_path(index_dir, fp, epoch).name for fp, epoch, rows in shapes if rows]
+    for name in names:
+        copy_durable(index_dir / name, target / name)
+
+
+def _copy_index(catalog: Catalog, target: Path) -> dict[str, Any]:
+    copy_store(catalog.db, catalog.index_dir, target)
+    newest = catalog.latest()
+    return {"generation": newest.n if newest else 0, "digest": newest.digest if newest else ""}
+
+
+def _copy_texts(workspace: Workspace, name: str, target: Path, *, documents: bool) -> None:
+    root = workspace.data_dir
+    sources = [root / "projects" / name]
+    if documents and name in workspace.projects() and not projects.is_flat(root, name):
+        sources.append(workspace.doc_dir(name))
+    for folder in sources:
+        for path in files(folder):
+            copy_durable(path, target / path.relative_to(root))
+    if documents and projects.is_flat(root, name):
+        for path in (root / "doc_raw").iterdir():
+            if path.is_file() and not path.is_symlink():
+                copy_durable(path, target / "doc_raw" / path.name)
+
+
+def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None) -> int:
+    """Copy the records that read one of the projects, with what they keep; None: all."""
+    store, count = workspace.store, 0
+    known, blobs = store.keys(), set()
+    for key in known:
+        try:
+            record = json.loads((store.root / key / "record.json").read_bytes())
+            inputs = record["inputs"]
+            mine = {str(pin["project"]) for pin in inputs["pins"]}
+            receipts = {*inputs["receipts"].values(), *inputs.get("query_vectors", {}).values()}
+            receipts |= set(record.get("exchanges", ()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            mine, receipts = set(), set()
+        if projects is None or mine & projects:
+            for path in files(store.root / key):
+                copy_durable(path, target / "prompts" / key / path.name)
+            blobs |= receipts
+            count += 1
+    for digest in sorted(blobs):
+        if (store.root / "blobs" / digest).is_file():
+            copy_durable(store.root / "blobs" / digest, target / "prompts" / "blobs" / digest)
+    return count
+
+
+def verify_indexes(root: Path, states: dict[str, Any]) -> None:
+    """Check the copies of indexes as the indexes themselves are checked.
+
+    Raises:
+        IntegrityError: One is not what was committed.
+    """
+    for name, state in states.items():
+        findings = check(root / "index" / name) if state["generation"] else []
+        if findings:
+            raise IntegrityError(
+                f"the copy of {name} is not sound: {findings[0].message}",
+                hint=f"ragstream index check {name} --read-data 1/1",
+            )
+
+
+def replace_folder(staging: Path, target: Path) -> None:
+    """Give a complete folder its name; what was there goes afterwards.
+
+    Raises:
+        OSError: Disk full, permission denied; the old folder stays.
+    """
+    if target.exists():
+        exchange_dirs(staging, target)
+        shutil.rmtree(staging, ignore_errors=True)
+    else:
+        publish_dir(staging, target)
+    shutil.rmtree(aside_of(target), ignore_errors=True)
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Yield the regular files below a folder but the list itself, sorted."""
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
+        if path.is_file() and not path.is_symlink() and path.name != LIST_NAME:
+            yield path
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes, 64 hex digits.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -1,0 +1,188 @@
+"""`ragstream bundle`: everything that a prompt is made again from, in one file."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import InputUnavailable, UnknownPrompt, UsageError
+from ragstream_core.ingestion.secrets import find_secrets
+from ragstream_core.platform.files import replace_bytes
+from ragstream_core.prompts import bundle
+from ragstream_core.prompts.inputs import inputs_from
+from ragstream_core.prompts.store import RECORD_NAME
+from ragstream_core.records.identity import canonical_json
+from ragstream_core.wiring import prompt_inputs
+from ragstream_core.wiring.conversation_memory import ConversationMemory
+from ragstream_core.wiring.journal import journal, snapshot_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.index.export import Portable
+    from ragstream_core.index.history_view import HistoryView
+    from ragstream_core.prompts.inputs import PromptInputs
+    from ragstream_core.wiring.workspace import Workspace
+
+EXACT_STORES = ("catalog", "faiss")
+"""Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice."""
+_DIGEST = re.compile(rb'"([0-9a-f]{64})"')
+_PLACES = ("arrays", "seal")
+
+
+def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]:
+    """Write the bundle of a recorded prompt; a file that is there is replaced.
+
+    Args:
+        workspace: The data root.
+        key: Its key or the first digits.
+        target: Where to.
+
+    Returns:
+        ``prompt_key``, ``path``, ``bytes``, ``projects`` (name → generation), ``chunks``, ``blobs``
+        and ``records`` (of the conversation) that it holds, and ``secrets``: where it seems to hold
+        keys or passwords.
+
+    Raises:
+        UnknownPrompt: No prompt under that key, or bytes that it injected are not kept.
+        GenerationGone: A generation that it was made from is no longer there.
+        InputUnavailable: It needs a store or a conversation that cannot be put into a file.
+        IntegrityError: The record or an index is damaged.
+        Refused: It would be larger than 1 GB.
+        OSError: Disk full, permission denied.
+    """
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", hint="--out FILE")
+    record = workspace.store.record(key)
+    inputs = inputs_from(record.inputs)
+    require_exact(inputs)
+    prompt_inputs.require_inputs(workspace, inputs)
+    path = workspace.store.root / record.prompt_key / RECORD_NAME
+    parts = {bundle.RECORD: path.read_bytes()}
+    for digest in required_blobs(inputs):
+        parts[bundle.BLOB + digest] = workspace.store.blob(digest)
+    for digest in mentioned(parts[bundle.RECORD]) - set(required_blobs(inputs)):
+        with contextlib.suppress(UnknownPrompt):
+            parts[bundle.BLOB + digest] = workspace.store.blob(digest)
+    secrets = _secrets_beside(parts)
+    chunks = 0
+    for pin in inputs.pins:
+        found = _generation(workspace, pin.project, pin.generation, pin.digest)
+        chunks += len(found.chunks)
+        secrets |= _secrets_in(found)
+        encoded = dict(zip(bundle.INDEX_PARTS, encode(found), strict=True))
+        parts |= {bundle.index_part(pin.project, kind): data for kind, data in encoded.items()}
+    history = dict(_history(workspace, inputs))
+    secrets |= _secrets_beside(history)
+    data = bundle.pack(record.prompt_key, parts | history)
+    replace_bytes(target.resolve(), data)
+    return {
+        "prompt_key": record.prompt_key,
+        "path": str(target),
+        "bytes": len(data),
+        "projects": {pin.project: pin.generation for pin in inputs.pins},
+        "chunks": chunks,
+        "blobs": sum(name.startswith(bundle.BLOB) for name in parts),
+        "records": history.get(bundle.JOURNAL, b"").count(b"\n"),
+        "secrets": sorted(secrets),
+    }
+
+
+def required_blobs(inputs: PromptInputs) -> list[str]:
+    """Return the digests of the bytes that a prompt needs besides the index, sorted."""
+    return sorted({*inputs.receipts.values(), *inputs.query_vectors.values()})
+
+
+def mentioned(record: bytes | memoryview) -> set[str]:
+    """Return the digests that a record names: of some of them the bytes may be kept."""
+    return {found.decode() for found in _DIGEST.findall(bytes(record))}
+
+
+def require_exact(inputs: PromptInputs) -> None:
+    """Refuse a prompt whose candidates came from a store that cannot be made again elsewhere.
+
+    Raises:
+        InputUnavailable: It names such a store.
+    """
+    given = [inputs.settings.get("retrieval", {}).get("store", EXACT_STORES[0])]
+    given += [value for _, key, value in inputs.changes if key == "retrieval.store"]
+    other = [store for store in given if store not in EXACT_STORES]
+    if other or inputs.models.get("store"):
+        raise InputUnavailable(
+            f"the candidates came from the store {inputs.models.get('store') or other[0]}, which "
+            "does not fit into a file",
+            hint="prompts of retrieval.store=catalog can be bundled",
+        )
+
+
+def encode(found: Portable) -> list[bytes]:
+    """Return the parts of a generation in the order of `INDEX_PARTS`."""
+    head = {
+        "index_fp": found.index_fp,
+        "embed_fp": found.embed_fp,
+        "dimension": int(found.vectors.shape[1]),
+    }
+    files = (
+        (f.path, f.sha256, f.size, f.mtime_ns, f.type, f.decision, f.reason) for f in found.files
+    )
+    return [
+        canonical_json(head).encode(),
+        _lines(files),
+        _lines(found.chunks),
+        _lines(found.texts),
+        found.vectors.astype("<f4").tobytes(),
+    ]
+
+
+def _lines(rows: Iterable[Sequence[Any]]) -> bytes:
+    return "".join(f"{canonical_json(list(row))}\n" for row in rows).encode()
+
+
+def _generation(workspace: Workspace, project: str, n: int, digest: str) -> Portable:
+    from ragstream_core.index.export import take_out
+
+    return take_out(workspace.index_dir(project), n, digest)
+
+
+def _secrets_in(found: Portable) -> set[str]:
+    """Return kind and file of what seems to be a secret among the texts of a generation."""
+    kinds = {digest: {one.kind for one in find_secrets(text)} for digest, _, text in found.texts}
+    return {f"{kind} in {row.path}" for row in found.chunks for kind in kinds[row.text_hash]}
+
+
+def _secrets_beside(parts: Mapping[str, bytes]) -> set[str]:
+    """Return the same of the record, of injected bytes and of the conversation."""
+    return {
+        f"{one.kind} in {'the conversation' if name == bundle.JOURNAL else 'the prompt'}"
+        for name, data in parts.items()
+        if name != bundle.SNAPSHOT  # the journal has its texts
+        for one in find_secrets(data.decode("utf-8", "replace"))
+    }
+
+
+def _history(workspace: Workspace, inputs: PromptInputs) -> Iterator[tuple[str, bytes]]:
+    """Yield what a prompt saw of the conversation, and nothing where it saw nothing."""
+    memory = ConversationMemory(workspace, inputs)
+    pin = inputs.history
+    if not pin.seq:
+        return
+    first = 1 if memory.shown else pin.seq  # what is not shown is only checked
+    yield (
+        bundle.JOURNAL,
+        b"".join(raw for _, raw in journal(workspace).lines(first, pin.seq + 1)),
+    )
+    if memory.view is not None:
+        yield bundle.SNAPSHOT, _snapshot(workspace, memory.view)
+
+
+def _snapshot(workspace: Workspace, view: HistoryView) -> bytes:
+    from ragstream_core.index.snapshot_format import decode, encode
+
+    view.verify()
+    meta = {name: value for name, value in view.meta.items() if name not in _PLACES}
+    data = bytes(encode(view.stored, meta))
+    if decode(data)[1]["digest"] != view.digest:
+        raise InputUnavailable(f"{snapshot_path(workspace)} cannot be put into a file")
+    return data

@@ -1,0 +1,375 @@
+"""`ragstream history clear`: turns out of the journal and out of all that was made from them.
+
+A durable notice comes first: it hides the turns at once and stays as the audit record. Whatever was
+made from them goes then (`history_erasing`); after a kill the next clearing, embedding or check
+goes on.
+
+What `ragstream history clear` can do short of erasing: inactive, without vectors, anonymous.
+
+An inactive turn stays in the journal and is used by no prompt; a tag says so, so it is listed by
+it and becomes active again when it loses it. Anonymous copies take the place of turns that are
+erased like any others.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations import clearing
+from ragstream_core.conversations.clearing import anonymous, masked
+from ragstream_core.conversations.edits import Folded, fold, merged, visible_turns
+from ragstream_core.conversations.journal.records import (
+    INACTIVE,
+    NO_VECTORS,
+    Asked,
+    Cleared,
+    Entry,
+    Fact,
+    Position,
+    TagEdit,
+    Turn,
+    uuid7,
+)
+from ragstream_core.conversations.transfer import jsonl_lines
+from ragstream_core.conversations.units import month_of
+from ragstream_core.ingestion.secrets import find_secrets, redact
+from ragstream_core.platform.files import make_private_dir, replace_text
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.erase_turns import Erasing, drop_fragments, is_marked, pending, report
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.journal import Written, completed, history_dir, journal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.conversations.clearing import Choice
+    from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+
+
+def clear(
+    workspace: Workspace,
+    *,
+    session: str = "",
+    since: str = "",
+    until: str = "",
+    everything: bool = False,
+    archive: bool = False,
+    dry_run: bool = False,
+    progress: IngestProgress | None = None,
+) -> dict[str, Any]:
+    """Clear conversations; also finishes what an earlier clearing was killed at.
+
+    Args:
+        workspace: The data root.
+        session: One conversation.
+        since: ISO date or time, included; with ``session`` both conditions hold.
+        until: The same, not included.
+        everything: All conversations.
+        archive: First put a copy aside that only its owner may read and nothing retrieves.
+        dry_run: Only show what would be removed.
+        progress: Called with (phase, done, total); the phases are `erasing.PHASES`.
+
+    Returns:
+        ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an
+        answer), ``tags`` (edits), ``facts`` (remembered or waiting), ``damaged`` (lines nobody can
+        read any more), ``archive`` (its path or empty); what was done: ``segments`` (rewritten),
+        ``rows`` (chunks of all generations), ``texts``, ``removed`` (names below the data root),
+        ``left`` (files of yours with the same words), ``searched`` (files), ``warnings``,
+        ``unreachable`` (what nobody can clear from here).
+
+    Raises:
+        UsageError: Nothing to clear is named, or no session, or no date.
+        ProjectLocked: Another process kept writing; the turns are hidden, run it again.
+        IntegrityError: The catalog is damaged; the turns are hidden.
+        OperationFailed: Disk full, or something still holds the text; run it again.
+        OSError: A file cannot be read or removed; run it again.
+    """
+    choice = clearing.choice_of(session=session, since=since, until=until, everything=everything)
+    return clear_chosen(workspace, choice, archive=archive, dry_run=dry_run, progress=progress)
+
+
+def clear_chosen(
+    workspace: Workspace,
+    choice: Choice,
+    *,
+    archive: bool = False,
+    instead: Sequence[Written] = (),
+    dry_run: bool = False,
+    progress: IngestProgress | None = None,
+) -> dict[str, Any]:
+    """Clear what is chosen; see `clear`.
+
+    Args:
+        workspace: The data root.
+        choice: What is cleared.
+        archive: As for `clear`.
+        instead: Complete turns that are written with the notice, in the place of the chosen ones.
+        dry_run: As for `clear`.
+        progress: As for `clear`.
+
+    Returns:
+        As `clear`.
+
+    Raises:
+        RagstreamError: As `clear`.
+        OSError: As `clear`.
+    """
+    log = journal(workspace)
+    seen = log.newest()
+    found = clearing.chosen(clearing.visible(log), choice)
+    spoken = [e.record for e in found if isinstance(e.record, Turn | Asked)]
+    turns = sum(isinstance(record, Turn) for record in spoken)
+    lost = clearing.damaged(log, choice) if log.folder.is_dir() else []
+    told = {
+        "dry_run": dry_run,
+        "sessions": sorted({record.session_id for record in spoken}),
+        "turns": turns,
+        "questions": len(spoken) - turns,
+        "tags": sum(isinstance(entry.record, TagEdit) for entry in found),
+        "facts": len({e.record.fact for e in found if isinstance(e.record, Fact)}),
+        "damaged": len(lost),
+        "archive": "",
+    }
+    if dry_run:
+        return {**told, **report()}
+    if found or lost:
+        told["archive"] = str(_archive(workspace, found)) if archive and found else ""
+        log.append_made(
+            lambda: [
+                *instead,
+                *_notice(log, seen, found=found, lost=lost, choice=choice, archived=archive),
+            ]
+        )
+    return {**told, **finish(workspace, choice, progress)}
+
+
+def finish(
+    workspace: Workspace,
+    choice: Choice | None = None,
+    progress: IngestProgress | None = None,
+) -> dict[str, Any]:
+    """Finish every clearing that was begun, whoever began it; nothing to do is quick.
+
+    Args:
+        workspace: The data root.
+        choice: What is being cleared: also remove its fragments that crashes left.
+        progress: As for `clear`.
+
+    Returns:
+        ``segments, rows, texts, removed, left, searched, unreachable, warnings`` as `clear`.
+
+    Raises:
+        ProjectLocked: Another process kept writing; run it again.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full, or something still holds the text; run it again.
+        OSError: A file cannot be read or removed; run it again.
+    """
+    log = journal(workspace)
+    todo = pending(workspace, log)
+    if todo is not None:
+        return todo.run(choice, progress)
+    there = log.folder.is_dir()
+    return report(removed=drop_fragments(workspace.data_dir, log, choice) if there else [])
+
+
+def resume(workspace: Workspace) -> dict[str, Any] | None:
+    """Finish a clearing that was killed, if one shows behind the catalog's mark; cheap else.
+
+    Returns:
+        As `finish`; None where there was nothing to do.
+
+    Raises:
+        RagstreamError: As `finish`.
+        OSError: As `finish`.
+    """
+    from ragstream_core.index import history_rows
+    from ragstream_core.services.history_embedding import index_dir
+
+    folder = index_dir(workspace)
+    found = history_rows.newest(folder)
+    mark = found[0].position if found else Position()
+    behind = journal(workspace).entries(mark.seq + 1, hint=mark)
+    if is_marked(folder) or any(isinstance(entry.record, Cleared) for entry in behind):
+        return finish(workspace)
+    return None
+
+
+def is_due(workspace: Workspace) -> bool:
+    """Say whether a clearing was begun and not finished.
+
+    Raises:
+        RagstreamError: The journal or the catalog cannot be read.
+    """
+    return pending(workspace, journal(workspace)) is not None
+
+
+def _notice(
+    log: Journal,
+    seen: Position,
+    *,
+    found: Sequence[Entry],
+    lost: Sequence[int],
+    choice: Choice,
+    archived: bool,
+) -> list[Cleared]:
+    """Return the notice; what was made of these turns after they were looked at is named, too."""
+    ids = {e.record.id for e in found if isinstance(e.record, Turn | Asked)}
+    late = [
+        entry
+        for entry in log.entries(seen.seq + 1, hint=seen)
+        if (isinstance(entry.record, Fact) and entry.record.turn in ids)
+        or (isinstance(entry.record, Turn) and entry.record.origin_turn in ids)
+    ]
+    ranges = merged([*clearing.ranges_of([*found, *late]), *((number, number) for number in lost)])
+    now = dt.datetime.now().astimezone()
+    return [
+        Cleared(
+            id=uuid7(int(now.timestamp() * 1000), os.urandom(10)),
+            timestamp=now.isoformat(timespec="milliseconds"),
+            seqs=((1, ranges[-1][1]),) if choice.everything else ranges,
+            reason=choice.reason,
+            archived=archived,
+            turns=sum(isinstance(entry.record, Turn) for entry in found),
+        )
+    ]
+
+
+def _archive(workspace: Workspace, found: Sequence[Entry]) -> Path:
+    """Keep the turns in a file that only its owner may read and nothing retrieves."""
+    text = "".join(jsonl_lines(found))
+    name = f"cleared-{found[0].seq}-{found[-1].seq}-{sha256_hex(text)[:8]}.jsonl"
+    path = make_private_dir(history_dir(workspace) / "archive") / name
+    replace_text(path, text)
+    return path
+
+
+Tagged = tuple[Entry, Turn, tuple[str, ...]]
+
+
+def put_aside(
+    workspace: Workspace, choice: Choice, *, vectors: bool = False, dry_run: bool = False
+) -> dict[str, Any]:
+    """Mark turns inactive: no prompt, digest, answer cache or search for facts uses them.
+
+    Args:
+        workspace: The data root.
+        choice: Which turns.
+        vectors: Also take their chunks, texts and vectors out of the history's catalog, out of all
+            of its generations; prompts that found them cannot be replayed any more.
+        dry_run: Only say which.
+
+    Returns:
+        ``dry_run``, ``sessions``, ``turns`` (now inactive), ``rows`` (chunks that went).
+
+    Raises:
+        RagstreamError: The journal or the catalog cannot be written; run it again.
+    """
+    wanted = (INACTIVE, NO_VECTORS) if vectors else (INACTIVE,)
+    found = [row for row in _chosen(workspace, choice) if not set(wanted) <= set(row[2])]
+    told = _told(found, dry_run=dry_run)
+    if dry_run:
+        return told
+    _retag(workspace, found, add=wanted)
+    if not vectors:
+        return told
+    every = [entry for entry, _, tags in _chosen(workspace, choice) if NO_VECTORS in tags]
+    gone = Folded(hidden=clearing.ranges_of(every))
+    rows = Erasing(workspace, journal(workspace), [], (), gone).drop_vectors() if every else 0
+    return {**told, "rows": rows}
+
+
+def bring_back(workspace: Workspace, choice: Choice, *, dry_run: bool = False) -> dict[str, Any]:
+    """Make inactive turns active again; those without vectors are embedded again.
+
+    Args:
+        workspace: The data root.
+        choice: Which turns.
+        dry_run: Only say which.
+
+    Returns:
+        As `put_aside`; ``rows`` is 0.
+
+    Raises:
+        RagstreamError: The journal cannot be written, or the model failed; run it again.
+    """
+    found = [row for row in _chosen(workspace, choice) if INACTIVE in row[2]]
+    told = _told(found, dry_run=dry_run)
+    if dry_run or not found:
+        return told
+    _retag(workspace, found, remove=(INACTIVE, NO_VECTORS))
+    months = sorted({month_of(turn) for _, turn, tags in found if NO_VECTORS in tags})
+    embed(workspace)
+    if months:
+        embed(workspace, months=months)
+    return told
+
+
+def anonymise(
+    workspace: Workspace,
+    choice: Choice,
+    *,
+    mask: Sequence[str] = (),
+    dry_run: bool = False,
+    progress: IngestProgress | None = None,
+) -> dict[str, Any]:
+    """Put anonymous copies of turns in their place, and erase the turns as `clear` does.
+
+    The copies and the notice that hides the turns are one write: a kill leaves both or neither.
+    Unanswered questions are erased without a copy.
+
+    Args:
+        workspace: The data root.
+        choice: Which turns.
+        mask: Names and other words to mask; what has a form of its own is found without.
+        dry_run: Only count.
+        progress: As for `clear`.
+
+    Returns:
+        As `clear`, and ``masked``: how often each kind of thing was found.
+
+    Raises:
+        RagstreamError: As `clear`.
+        OSError: As `clear`.
+    """
+
+    def secrets(text: str) -> str:
+        return redact(text, find_secrets(text))
+
+    found = _chosen(workspace, choice)
+    counts: Counter[str] = Counter()
+    for _, turn, _ in found:
+        for text in (turn.user_text, turn.assistant_text):
+            counts += masked(text, mask, secrets)[1]
+    copies = [anonymous(turn, mask, secrets) for _, turn, _ in found]
+    done = clear_chosen(
+        workspace, choice, instead=completed(copies), dry_run=dry_run, progress=progress
+    )
+    return {**done, "masked": dict(sorted(counts.items()))}
+
+
+def _chosen(workspace: Workspace, choice: Choice) -> list[Tagged]:
+    """Return the chosen turns that were not cleared, with their tags of now."""
+    entries = clearing.visible(journal(workspace))
+    mine = {entry.seq for entry in clearing.chosen(entries, choice)}
+    return [row for row in visible_turns(entries, fold(entries)) if row[0].seq in mine]
+
+
+def _told(found: Sequence[Tagged], *, dry_run: bool) -> dict[str, Any]:
+    names = sorted({turn.session_id for _, turn, _ in found})
+    return {"dry_run": dry_run, "sessions": names, "turns": len(found), "rows": 0}
+
+
+def _retag(
+    workspace: Workspace,
+    found: Sequence[Tagged],
+    *,
+    add: tuple[str, ...] = (),
+    remove: tuple[str, ...] = (),
+) -> None:
+    edits = [TagEdit("", turn.id, "", add, remove) for _, turn, _ in found]
+    journal(workspace).append(completed(edits))

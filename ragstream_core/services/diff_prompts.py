@@ -1,0 +1,218 @@
+"""`ragstream diff`: what differs between two recorded prompts, and which pinned input did it.
+
+A cause is found by trial: the first prompt is run again with one group of inputs taken from the
+second. What cannot be tried is named as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import RagstreamError
+from ragstream_core.prompts.compare import Output, compare_outputs, differing, swapped
+from ragstream_core.prompts.edits import PLACES, edits_key
+from ragstream_core.prompts.exchanges import exchange_from
+from ragstream_core.prompts.inputs import PromptInputs, inputs_from
+from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.wiring import prompt_inputs
+from ragstream_core.wiring.file_sources import RecordedAnswers
+
+if TYPE_CHECKING:
+    from ragstream_core.index.generations import GenerationDiff
+    from ragstream_core.prompts.edits import Edit
+    from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.wiring.workspace import Workspace
+
+ALL, PART, NONE = "all of it", "part of it", "nothing"
+UNKNOWN = "unknown: "
+UNTRIED = ("code",)
+
+
+def diff(workspace: Workspace, before: str, after: str) -> dict[str, Any]:
+    """Compare two recorded prompts.
+
+    Args:
+        workspace: The data root.
+        before: Key of the prompt compared with, or its first digits.
+        after: Key of the prompt described.
+
+    Returns:
+        ``before``, ``after`` (full keys), ``output`` as from `compare_outputs`, ``causes`` (a list
+        of ``input``, ``details``, ``effect``: ``all of it``, ``part of it``, ``nothing`` or
+        ``unknown: …``), ``environment`` (what differs around both, a line each) and ``documents``
+        (what the generations say of their files).
+
+    Raises:
+        UnknownPrompt: No prompt under a key.
+        IntegrityError: A record is damaged.
+        RagstreamError: A rendering is lost and cannot be made again.
+    """
+    old, new = (workspace.store.record(key) for key in (before, after))
+    was, now = inputs_from(old.inputs), inputs_from(new.inputs)
+    output = compare_outputs(output_of(workspace, old), output_of(workspace, new))
+    found = differing(was, now)
+    effects = _effects(workspace, old, new, list(found))
+    return {
+        "before": old.prompt_key,
+        "after": new.prompt_key,
+        "output": output,
+        "causes": [
+            {"input": group, "details": details, "effect": effects[group]}
+            for group, details in found.items()
+        ]
+        + _answers(workspace, old, new, alone=not found and old.edits == new.edits)
+        + _edits(workspace, old, new, alone=not found and old.exchanges == new.exchanges),
+        "environment": [
+            f"{name}: {old.environment.get(name, '-')} → {new.environment.get(name, '-')}"
+            for name in sorted({*old.environment, *new.environment})
+            if old.environment.get(name) != new.environment.get(name)
+        ],
+        "documents": _documents(workspace, was, now),
+    }
+
+
+def output_of(workspace: Workspace, record: PromptRecord) -> Output:
+    """Return what came out of a recorded prompt; a lost rendering is made again.
+
+    Raises:
+        RagstreamError: It cannot be made again.
+    """
+    path = workspace.store.root / record.prompt_key / "super_prompt.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    inputs = inputs_from(record.inputs)
+    if sha256_hex(text) != record.output_sha256:
+        return Output.of(prompt_inputs.rerun(workspace, inputs, RecordedAnswers.of(record)))
+    return Output(text, selected(workspace, record.prompt_key), inputs.receipts)
+
+
+def selected(workspace: Workspace, key: str) -> tuple[str, ...]:
+    """Return the ids of the chunks that a recorded prompt selected, best first.
+
+    Raises:
+        RagstreamError: Its ledger is gone and cannot be made again.
+    """
+    rows = [row for row in workspace.decisions(key) if row.stage == "a4"]
+    last = max((row.pass_no for row in rows), default=1)
+    return tuple(row.chunk_id for row in rows if row.kept and row.pass_no == last)
+
+
+def _effects(
+    workspace: Workspace, old: PromptRecord, new: PromptRecord, groups: list[str]
+) -> dict[str, str]:
+    """Return what each group of inputs did to the output, by trial where that is needed."""
+    if old.output_sha256 == new.output_sha256:
+        return dict.fromkeys(groups, NONE)
+    same = all(getattr(old, n) == getattr(new, n) for n in ("environment", "exchanges", "edits"))
+    if len(groups) == 1 and same:
+        return dict.fromkeys(groups, ALL)  # nothing else is left
+    was, now = inputs_from(old.inputs), inputs_from(new.inputs)
+    base = _tried(workspace, was, old)
+    if base != old.output_sha256 and "unknown" not in base:
+        base = "unknown: the first prompt comes out differently now; ragstream replay says why"
+    if "unknown" in base:
+        return dict.fromkeys(groups, base)
+    effects = {}
+    for group in groups:
+        made = f"{UNKNOWN}other code cannot be tried"
+        if group not in UNTRIED:
+            made = _tried(workspace, swapped(was, now, group), old)
+        known = {old.output_sha256: NONE, new.output_sha256: ALL}
+        effects[group] = made if made.startswith(UNKNOWN) else known.get(made, PART)
+    return effects
+
+
+def _answers(
+    workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
+) -> list[dict[str, Any]]:
+    """Return what a language model answered otherwise, as a cause; none where nothing differs."""
+    said = [dict(_said(workspace, record.exchanges)) for record in (old, new)]
+    details = [
+        f"{op}: another answer" if op in said[0] and op in said[1] else f"{op}: asked once only"
+        for op in sorted({*said[0], *said[1]})
+        if said[0].get(op) != said[1].get(op)
+    ]
+    effect = f"{UNKNOWN}its answers cannot be tried beside other inputs"
+    if alone:
+        effect = NONE if old.output_sha256 == new.output_sha256 else ALL
+    return [{"input": "language model", "details": details, "effect": effect}] if details else []
+
+
+def _edits(
+    workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
+) -> list[dict[str, Any]]:
+    """Return what a person edited otherwise, as a cause; none where nothing differs."""
+    was, now = ({edit.target: edit for edit in record.edits} for record in (old, new))
+    details = [
+        f"{name}: {_edited_to(was.get(name))} → {_edited_to(now.get(name))}"
+        for name in PLACES
+        if [edits_key([e]) for e in (was.get(name),) if e]
+        != [edits_key([e]) for e in (now.get(name),) if e]
+    ]
+    if not details:
+        return []
+    if old.output_sha256 == new.output_sha256:
+        effect = NONE
+    elif alone:
+        effect = ALL
+    else:
+        made = _tried(workspace, inputs_from(old.inputs), replace(old, edits=new.edits))
+        known = {old.output_sha256: NONE, new.output_sha256: ALL}
+        effect = made if made.startswith(UNKNOWN) else known.get(made, PART)
+    return [{"input": "edits", "details": details, "effect": effect}]
+
+
+def _edited_to(edit: Edit | None) -> str:
+    if edit is None:
+        return "as the chain made it"
+    if edit.target == SUPER_PROMPT:
+        return f"a text of {len(edit.value):,} characters"
+    return " ".join(edit.value.split())[:60] or "nothing"
+
+
+def _said(workspace: Workspace, digests: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield stage and exchange; one that is not kept goes by its digest."""
+    for digest in digests:
+        try:
+            yield exchange_from(workspace.store.blob(digest)).op, digest
+        except RagstreamError:
+            yield digest[:12], digest
+
+
+def _tried(workspace: Workspace, inputs: PromptInputs, old: PromptRecord) -> str:
+    """Return the digest of what inputs give, or why nothing comes out."""
+    answers = RecordedAnswers.of(old)
+    try:
+        return sha256_hex(prompt_inputs.rerun(workspace, inputs, answers).extras["super_prompt"])
+    except RagstreamError as error:
+        return f"{UNKNOWN}{error.message}"
+
+
+def _documents(
+    workspace: Workspace, was: PromptInputs, now: PromptInputs
+) -> dict[str, dict[str, list[str]]]:
+    """Return added, changed and removed files of each project whose generation differs."""
+    old = {pin.project: pin.generation for pin in was.pins}
+    found = {}
+    for pin in now.pins:
+        before = old.get(pin.project, pin.generation)
+        made = _generations(workspace, pin.project, before, pin.generation)
+        if made is not None:
+            names = ("added", "changed", "removed")
+            found[pin.project] = {name: list(getattr(made, name)) for name in names}
+    return found
+
+
+def _generations(
+    workspace: Workspace, project: str, before: int, after: int
+) -> GenerationDiff | None:
+    from ragstream_core.index.generations import compare
+
+    if before == after:
+        return None
+    try:
+        return compare(workspace.index_dir(project), before, after)
+    except RagstreamError:
+        return None  # one of them is gone; the causes say so

@@ -1,0 +1,108 @@
+"""What takes the space below a data root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.wiring import projects
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+_AREAS = {
+    "doc_raw": "documents",
+    "projects": "project texts",
+    "prompts": "prompts",
+    "specs": "test specifications",
+    "models": "models",
+    "dagster_home": "Dagster runs",
+    "chroma_db": "Chroma",
+    "history": "history",
+    "memory": "remembered facts",
+    "index": "index",
+}
+_HISTORY = {
+    "index": "history/index",
+    "selection": "history/vectors/history_store.arrow",
+    "Chroma": "history/vectors/history_main",
+    "archive": "history/archive",
+}
+
+
+def indexed_projects(workspace: Workspace) -> list[str]:
+    """Return the names of the projects that have an index, with or without documents, sorted."""
+    root = workspace.config.index_dir
+    if not root.is_dir():
+        return []
+    return sorted(p.name for p in root.iterdir() if p.is_dir() and projects.is_valid(p.name))
+
+
+def disk_usage(workspace: Workspace) -> dict[str, Any]:
+    """Say what takes the space below the data root.
+
+    Returns:
+        ``total`` bytes on disk, ``areas`` (name, path, bytes), ``projects`` (project → part of its
+        index → bytes), ``history`` (part → bytes), ``free`` bytes of the disk.
+    """
+    root = workspace.data_dir
+    paths = sorted(root.iterdir()) if root.is_dir() else []
+    elsewhere, logs = workspace.config.index_dir, workspace.config.logs_dir
+    for folder in (elsewhere, logs):
+        if folder.is_dir() and not folder.resolve().is_relative_to(root.resolve()):
+            paths.append(folder)
+    areas: list[dict[str, Any]] = [
+        {"name": _AREAS.get(path.name, "other"), "path": str(path), "bytes": size_of(path)}
+        for path in paths
+    ]
+    return {
+        "total": sum(area["bytes"] for area in areas),
+        "free": shutil.disk_usage(root if root.is_dir() else Path.cwd()).free,
+        "areas": sorted(areas, key=lambda area: -area["bytes"]),
+        "projects": {
+            name: _parts(workspace.index_dir(name)) for name in indexed_projects(workspace)
+        },
+        "history": {
+            name: size
+            for name, path in (("journal", logs), *_history(root))
+            if (size := size_of(path))
+        },
+    }
+
+
+def _history(root: Path) -> Iterator[tuple[str, Path]]:
+    return ((name, root / path) for name, path in _HISTORY.items())
+
+
+def _parts(index_dir: Path) -> dict[str, int]:
+    parts: dict[str, int] = {}
+    for path in index_dir.iterdir():
+        name = path.name
+        kind = (
+            "damaged copies" if ".damaged-" in name
+            else "catalog" if name.startswith(CATALOG_NAME)
+            else "vectors" if name.startswith("vectors-")
+            else "lexical" if name.startswith("lexical-")
+            else "token vectors" if name.startswith("tokens-")
+            else "other"
+        )  # fmt: skip
+        parts[kind] = parts.get(kind, 0) + size_of(path)
+    return dict(sorted(parts.items(), key=lambda item: -item[1]))
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes a file or folder really takes; sparse files count what is allocated."""
+    if path.is_symlink() or not path.is_dir():
+        with contextlib.suppress(OSError):
+            found = path.lstat()
+            return min(found.st_size, found.st_blocks * 512)
+        return 0
+    total = 0
+    for folder, _, names in os.walk(path):
+        total += sum(size_of(Path(folder, name)) for name in names)
+    return total

@@ -1,0 +1,264 @@
+"""Where the answers come from whose faithfulness is measured, each with what its prompt issued.
+
+Which judge of faithfulness the settings name, made from the models of this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.answers.citations import Issued, issued_by
+from ragstream_core.answers.extract import EXTRACT, extract_of
+from ragstream_core.errors import ChatFailed, RagstreamError, Refused, UsageError
+from ragstream_core.evaluation.faithfulness import Answered
+from ragstream_core.evaluation.gold_answers import Line, read_answers
+from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import PromptRequest, inputs_from, inputs_of
+from ragstream_core.services.eval_sweep import ALONE
+from ragstream_core.wiring import models
+
+if TYPE_CHECKING:
+    from ragstream_core.agents.llm_call import Ask, Schema
+    from ragstream_core.evaluation.faithfulness import Judge
+    from ragstream_core.ingestion.quality_gate import GoldQuestion
+    from ragstream_core.prompts.exchanges import Exchange, Exchanges
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.chat import ChatMessage
+    from ragstream_core.wiring.workspace import Workspace
+
+
+JUDGES = ("auto", "nli", "quote", "llm")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A judge.
+
+    Attributes:
+        judge: It.
+        weights: What its verdicts depend on besides the code: digest of its model.
+        exchanges: What a language model was asked so far; None where none is.
+    """
+
+    judge: Judge
+    weights: str
+    exchanges: Exchanges | None = None
+
+    @property
+    def made(self) -> list[Exchange]:
+        """The exchanges with a language model so far, in order."""
+        return self.exchanges.made if self.exchanges is not None else []
+
+
+def judge_of(workspace: Workspace, name: str) -> Chosen:
+    """Return a judge.
+
+    Args:
+        workspace: Its settings say which models there are.
+        name: One of `JUDGES`; ``auto``: the entailment model of the gate where its weights are on
+            this machine, else by quote.
+
+    Raises:
+        UsageError: No such judge.
+        WeightsMissing: The entailment model is not on this machine.
+        RagstreamError: Another model cannot be had.
+    """
+    if name not in JUDGES:
+        raise UsageError(f"no judge {name!r}", hint=f"one of {', '.join(JUDGES)}")
+    config, found = workspace.config, workspace.config.chain().gate.model
+    if name == "nli" or (name == "auto" and models.nli_is_here(config, found)):
+        model = models.nli(found, models.models_dir(config))
+        judge = NliJudge(model.entailment, name=f"nli:{found}")
+        return Chosen(judge, models.reranker_weights(config, found))
+    quote = QuoteJudge(models.embedder(config).embed_documents)
+    weights = models.fingerprint(config)
+    return _by_model(workspace, quote, weights) if name == "llm" else Chosen(quote, weights)
+
+
+def _by_model(workspace: Workspace, other: Judge, weights: str) -> Chosen:
+    from ragstream_core.prompts.exchanges import Exchanges
+    from ragstream_core.wiring.llm_stages import Guarded
+
+    model = models.chat_model(workspace.config)
+    exchanges = Exchanges(Guarded(model))
+    judge = LlmJudge(_asking(exchanges, other.name), other, name=f"llm:{model.name}")
+    return Chosen(judge, weights, exchanges)
+
+
+def _asking(exchanges: Exchanges, fallback: str) -> Ask:
+    def ask(
+        messages: Sequence[ChatMessage], schema: type[Schema], check: Callable[[Schema], str]
+    ) -> tuple[Schema | None, str]:
+        said = exchanges.ask("faithfulness", messages, schema, fallback=fallback, check=check)
+        return said.value, said.reason
+
+    return ask
+
+
+UNKEPT = {**ALONE, "history.persist": False}
+"""Settings of the prompts of an evaluation: no conversation takes part, nothing is kept."""
+
+
+class Skipped(NamedTuple):
+    """An answer that cannot be judged: where it is and why."""
+
+    where: str
+    why: str
+
+
+Found = Answered | Skipped
+
+
+def from_gold(
+    workspace: Workspace, project: str, questions: Sequence[GoldQuestion], *, ask: bool
+) -> Iterator[Found]:
+    """Yield the answer to each gold question: the language model's, or the cited extract.
+
+    Args:
+        workspace: The data root; its settings hold, without any conversation.
+        project: Its name.
+        questions: The gold questions.
+        ask: Ask the configured language model; else the facts of the prompt are the answer.
+
+    Raises:
+        ChatFailed: The model did not answer the first question.
+        Refused: The first prompt seems to contain secrets and would leave this machine.
+        RagstreamError: Nothing is ingested, or a model is not available.
+    """
+    for nth, question in enumerate(questions):
+        prompt = _prompt(workspace, project, question.question)
+        issued = _issued(workspace, prompt)
+        try:
+            answer = _asked(workspace, prompt) if ask else _extract(prompt, issued)
+        except (ChatFailed, Refused) as error:
+            if nth == 0:
+                raise
+            yield Skipped(f"gold question {question.line}", error.message)
+            continue
+        origin = "model" if ask else EXTRACT
+        yield Answered(question.question, answer, issued, question.answers, origin, question.line)
+
+
+def from_session(workspace: Workspace, session: str) -> Iterator[Found]:
+    """Yield the answers of a recorded conversation, with what their prompts issued.
+
+    Raises:
+        UsageError: There is no answer in such a conversation.
+    """
+    from ragstream_core.wiring.journal import show
+
+    rows = [row for row in show(workspace, session) if row["assistant_text"].strip()]
+    if not rows:
+        raise UsageError(f"no answer in session {session!r}", hint="ragstream history sessions")
+    for row in rows:
+        yield _turn(workspace, row)
+
+
+def from_prompts(workspace: Workspace, keys: Sequence[str]) -> Iterator[Found]:
+    """Yield the recorded answers to prompts; where there is none, the prompt's cited extract.
+
+    Raises:
+        UnknownPrompt: No prompt under one of the keys.
+    """
+    from ragstream_core.wiring.journal import show
+
+    turns = [row for row in show(workspace) if row["assistant_text"].strip()]
+    for key in dict.fromkeys(workspace.store.find(key) for key in keys):
+        rows = [row for row in turns if row["prompt_key"] == key]
+        for row in rows:
+            yield _turn(workspace, row)
+        if not rows:
+            yield _recorded(workspace, key, None, origin=EXTRACT, where=f"prompt {key[:12]}")
+
+
+def from_file(workspace: Workspace, path: Path, project: str) -> Iterator[Found]:
+    """Yield the answers of a file, as `evaluation.answer_file` reads it.
+
+    Args:
+        workspace: The data root.
+        path: The file.
+        project: Asked where a line names neither prompt nor passages; may be empty.
+
+    Raises:
+        UsageError: The file cannot be read, a line is not such an answer, or a project is missing.
+        RagstreamError: Nothing is ingested.
+    """
+    for number, line in read_answers(path):
+        yield _of_line(workspace, line, number, project)
+
+
+def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> Found:
+    issued = line.issued
+    if line.prompt_key:
+        where = f"line {number}"
+        found = _recorded(workspace, line.prompt_key, line.answer, origin="file", where=where)
+        if isinstance(found, Skipped):
+            return found
+        issued = dict(found.issued)
+    elif not issued and not project:
+        raise UsageError(
+            f"line {number} names neither prompt_key nor passages",
+            hint="add -p PROJECT: it is asked the question",
+        )
+    elif not issued:
+        issued = _issued(workspace, _prompt(workspace, project, line.question))
+    return Answered(line.question, line.answer, issued, line.right, "file", number)
+
+
+def _turn(workspace: Workspace, row: Mapping[str, Any]) -> Found:
+    where = f"turn {row['id']}"
+    if not row["prompt_key"]:
+        return Skipped(where, "it names no prompt, so nothing says what it may cite")
+    origin = "turn"
+    text = str(row["assistant_text"])
+    if row.get("origin") == EXTRACT:
+        origin, text = EXTRACT, _facts_alone(text)
+    return _recorded(workspace, str(row["prompt_key"]), text, origin=origin, where=where)
+
+
+def _recorded(
+    workspace: Workspace, key: str, answer: str | None, *, origin: str, where: str
+) -> Found:
+    """Return an answer to a recorded prompt, which is made again; None: its extract."""
+    from ragstream_core.wiring.file_sources import RecordedAnswers
+    from ragstream_core.wiring.prompt_inputs import rerun
+
+    try:
+        record = workspace.store.record(key)
+        inputs = inputs_from(record.inputs)
+        prompt = rerun(workspace, inputs, RecordedAnswers.of(record))
+    except RagstreamError as error:
+        return Skipped(where, error.message)
+    issued = _issued(workspace, prompt)
+    said = _extract(prompt, issued) if answer is None else answer
+    return Answered(inputs.text, said, issued, (), origin, 0)
+
+
+def _prompt(workspace: Workspace, project: str, question: str) -> SuperPrompt:
+    return workspace.run(workspace.pin(PromptRequest(question, (project,), settings=UNKEPT)))
+
+
+def _issued(workspace: Workspace, prompt: SuperPrompt) -> dict[str, Issued]:
+    shown = workspace.settings_for(inputs_of(prompt), OPS[-1]).prompt.recent_history
+    return issued_by(prompt, history=shown)
+
+
+def _extract(prompt: SuperPrompt, issued: Mapping[str, Issued]) -> str:
+    return _facts_alone(extract_of(prompt, issued, "")) or REFUSAL
+
+
+def _facts_alone(extract: str) -> str:
+    """Return an extract without the sentence that says why it is one."""
+    return extract.partition("\n\n")[2] or extract
+
+
+def _asked(workspace: Workspace, prompt: SuperPrompt) -> str:
+    from ragstream_core.services import ask
+
+    prepared = ask.prepare(workspace, prompt)
+    return ask.answer(workspace, prepared).raw

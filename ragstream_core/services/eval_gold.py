@@ -1,0 +1,84 @@
+"""Asks a project's gold questions of its newest generation, whenever somebody wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import UsageError
+from ragstream_core.wiring.quality_gate import gate_of, gold_path, question_rows
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.quality_gate import Figures, GoldQuestion
+    from ragstream_core.ports import Progress
+    from ragstream_core.wiring.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class GoldReport:
+    """How well a generation answers the gold questions of its project.
+
+    Attributes:
+        project: Its name.
+        generation: Number of the generation that was asked.
+        figures: recall@k and MRR@k.
+        questions: The gold questions.
+        ranks: For each, the 1-based rank of each item that it expects; 0 where it is not among
+            the first k.
+    """
+
+    project: str
+    generation: int
+    figures: Figures
+    questions: Sequence[GoldQuestion]
+    ranks: Sequence[Sequence[int]]
+
+    @property
+    def missed(self) -> int:
+        """How many expected items are not among the first k."""
+        return sum(not rank for found in self.ranks for rank in found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form; passages are named by their place."""
+        return {
+            "project": self.project,
+            "generation": self.generation,
+            **self.figures.to_json(),
+            "missed": self.missed,
+            "results": [
+                {name: row[name] for name in ("line", "question", "expected", "ranks")}
+                for row in question_rows(self.questions, self.ranks)
+            ],
+        }
+
+
+def ask_gold(workspace: Workspace, project: str, *, progress: Progress | None = None) -> GoldReport:
+    """Ask every gold question as the quality gate does, and say where each expected item stands.
+
+    Args:
+        workspace: The data root; its retrieval settings rank the chunks.
+        project: Its name.
+        progress: Called with (done, total) after each question.
+
+    Raises:
+        UnknownProject: There is no such folder.
+        UsageError: The project has no gold questions, or a line is not one.
+        RagstreamError: Nothing is ingested, or the embedding model is not available.
+    """
+    workspace.doc_dir(project)
+    gate = gate_of(workspace, project)
+    if gate is None:
+        raise no_gold_questions(workspace, project)
+    view = workspace.view(project)
+    figures, ranks = gate.measured(view, progress=progress)
+    return GoldReport(project, view.generation, figures, gate.questions, ranks)
+
+
+def no_gold_questions(workspace: Workspace, project: str) -> UsageError:
+    """Return the error that says how to write gold questions."""
+    return UsageError(
+        f"project {project!r} has no gold questions",
+        hint=f"write {gold_path(workspace, project)}, a line a question with the file that "
+        "answers it",
+    )

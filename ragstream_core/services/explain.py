@@ -1,0 +1,242 @@
+"""Everything that a kept prompt can say of itself: its candidates' ways, its line, its files.
+
+By how much a candidate missed the prompt, where one number decides.
+
+Which prompts a prompt goes on from, stage by stage, and what was set otherwise each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragstream_core.agents.context.selection import framed_tokens
+from ragstream_core.agents.history_conflicts import is_past
+from ragstream_core.errors import UnknownPrompt, UsageError
+from ragstream_core.prompts.explain import headers_of, named, ways
+from ragstream_core.prompts.recorded import Asking, times_asked
+from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.prompts.store import PromptRecord, PromptStore
+from ragstream_core.prompts.trail import latest_view
+from ragstream_core.records.identity import sha256_hex, shown_name
+from ragstream_core.services.trace import injected_rows
+from ragstream_core.wiring.llm_stages import recorded_usage
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import TokenCounter
+    from ragstream_core.prompts.edits import Edit
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.wiring.workspace import Workspace
+
+
+OVER_BUDGET = "over_budget"
+SCORE, COSINE, SHARE, TOKENS = "score", "cosine", "share of the best candidate", "tokens"
+_DIGITS = 6
+
+
+class Lack(NamedTuple):
+    """What a candidate lacks.
+
+    Attributes:
+        distance: How much, above 0.
+        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, ``entailment`` or ``relevance``.
+    """
+
+    distance: float
+    measure: str
+
+
+def lacks(found: Lack | None) -> dict[str, Any]:
+    """Return the JSON form of what a candidate lacks; None: no number decides."""
+    return found._asdict() if found else {"distance": None, "measure": ""}
+
+
+def missing(
+    settings: ChainSettings, step: Mapping[str, Any], ways: Sequence[Mapping[str, Any]]
+) -> Lack | None:
+    """Return what a candidate lacks at the stage where it ended, None where no number tells.
+
+    Args:
+        settings: As the gate saw them.
+        step: Its last step, of `ways`.
+        ways: All candidates.
+    """
+    rule, scores = step["rule"], step["scores"]
+    if rule in ("top_k", "keep"):
+        same = (step["stage"], step["pass"])
+        kept = [
+            other["score"]
+            for way in ways
+            for other in way["steps"]
+            if other["kept"] and (other["stage"], other["pass"]) == same
+        ]
+        short = min(kept, default=0.0) - step["score"]
+        return _lack(short, SCORE) if short >= 0 else None  # a later pass has another scale
+    if rule == "min_score":
+        return _lack(settings.retrieval.min_score - scores["cosine"], COSINE)
+    if rule == "similarity_gate":
+        return _lack(settings.gate.theta - step["score"], COSINE)
+    if rule == "relative_score" and "both" in scores:
+        return _lack(settings.gate.relative - scores["both"], SHARE)
+    if rule in ("nli_gate", "llm_gate"):
+        measure = "entailment" if rule == "nli_gate" else "relevance"
+        return _lack(settings.gate.nli_theta - step["score"], measure)
+    return None
+
+
+def tokens_short(prompt: SuperPrompt, chunk_id: str, counter: TokenCounter) -> Lack:
+    """Return by how many tokens the budget is too small for a candidate: at most so many.
+
+    Those of the candidates of its kind that were left out before it stand in its way as well.
+
+    Args:
+        prompt: After the condenser.
+        chunk_id: A candidate that was over the budget.
+        counter: As the condenser counts.
+    """
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    order = latest_view(prompt, "a3", "reranked", "retrieval")
+    before = order[: order.index(chunk_id) + 1]
+    picked, kind = set(prompt.final_selection_ids), is_past(chunks[chunk_id])
+    left = [chunks[i] for i in before if i not in picked and is_past(chunks[i]) is kind]
+    return Lack(sum(framed_tokens(chunk, counter) for chunk in left), TOKENS)
+
+
+def _lack(distance: float, measure: str) -> Lack:
+    return Lack(round(float(distance), _DIGITS), measure)
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """A prompt whose first stages were taken over.
+
+    Attributes:
+        prompt_key: Its key.
+        changes: Op, dotted setting and value of what the prompt after it has set otherwise; all of
+            what that one has set where this one is not kept.
+        kept: Whether it is there.
+    """
+
+    prompt_key: str
+    changes: tuple[tuple[str, str, Any], ...]
+    kept: bool
+
+
+def line_of(store: PromptStore, record: PromptRecord) -> list[Ancestor]:
+    """Return the prompts that a prompt goes on from, the nearest first; each comes once.
+
+    Args:
+        store: Where they are kept.
+        record: Of the prompt.
+
+    Raises:
+        IntegrityError: A record is damaged.
+    """
+    line: list[Ancestor] = []
+    seen = {record.prompt_key}
+    while record.resumed and record.resumed not in seen:
+        seen.add(record.resumed)
+        now = record.inputs["changes"]
+        try:
+            before = store.record(record.resumed)
+        except UnknownPrompt:
+            return [*line, Ancestor(record.resumed, tuple(map(_triple, now)), kept=False)]
+        then = before.inputs["changes"]
+        changed = tuple(_triple(change) for change in now if change not in then)
+        line.append(Ancestor(record.resumed, changed, kept=True))
+        record = before
+    return line
+
+
+def _triple(change: list[Any]) -> tuple[str, str, Any]:
+    op, key, value = change
+    return op, key, value
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A prompt, explained.
+
+    Attributes:
+        record: Of the prompt.
+        candidates: Their ways through the stages, as `ways`.
+        line: The prompts that it goes on from, the nearest first.
+        files: What it injected, as `injected_rows`.
+        usage: What its agents took, as `llm_usage`.
+        asked: Every time that it was asked for, in order; empty where that was not noted.
+        headers: What the audit decided about headers, as `headers_of`.
+    """
+
+    record: PromptRecord
+    candidates: Sequence[Mapping[str, Any]]
+    line: Sequence[Ancestor]
+    files: Sequence[Mapping[str, str]]
+    usage: Mapping[str, Any]
+    asked: Sequence[Asking] = ()
+    headers: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def locked(self) -> bool:
+        """Whether the prompt had the Exact File Lock."""
+        return bool(self.record.inputs["lock"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts; of a Super-Prompt edited by hand only the digest."""
+        return {
+            "prompt_key": self.record.prompt_key,
+            "locked": self.locked,
+            "asked": [asdict(asking) for asking in self.asked],
+            "edits": [_told(edit) for edit in self.record.edits],
+            "parent": self.record.parent,
+            "goes_on_from": [asdict(ancestor) for ancestor in self.line],
+            "notes": self.record.notes,
+            "headers": self.headers,
+            "files": self.files,
+            "llm": self.usage,
+            "candidates": self.candidates,
+        }
+
+
+def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanation:
+    """Explain a kept prompt.
+
+    Args:
+        workspace: The data root.
+        key: Its key or the first digits of it.
+        chunk: Only this candidate: its id, its citation, its name in tables or a part of that.
+
+    Raises:
+        UsageError: No such prompt, or no such candidate in it.
+        RagstreamError: Its ledger is gone and cannot be made again.
+    """
+    record = workspace.store.record(workspace.store.find(key))
+    ledger = workspace.decisions(record.prompt_key)
+    found = ways(ledger)
+    if chunk:
+        known = [way["chunk_id"] for way in found]
+        meant = named(known, chunk) or [i for i in known if chunk in shown_name(i)]
+        found = [way for way in found if way["chunk_id"] in meant]
+    if chunk and not found:
+        raise UsageError(
+            f"no candidate {chunk!r} in prompt {record.prompt_key[:12]}",
+            hint=f"ragstream explain {record.prompt_key[:12]} lists them",
+        )
+    usage = recorded_usage(workspace, record.exchanges)
+    return Explanation(
+        record,
+        found,
+        line_of(workspace.store, record),
+        injected_rows(record),
+        usage,
+        times_asked(workspace.store.root / record.prompt_key),
+        headers_of(ledger),
+    )
+
+
+def _told(edit: Edit) -> dict[str, str]:
+    """Return an edit without passages: of the finished text only its digest."""
+    if edit.target != SUPER_PROMPT:
+        return asdict(edit)
+    return {**asdict(edit), "value": f"sha256:{sha256_hex(edit.value)}"}

@@ -1,0 +1,172 @@
+"""Export and import of conversations.
+
+Brings turns of other conversations into a project by tag and time (R-147).
+
+Nothing is copied or embedded: each turn gets the tag ``project:NAME``, which the filter
+`history.projects` takes like a label that the turn was written with.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations.journal.records import TagEdit, project_tag
+from ragstream_core.conversations.sessions import turn_rows
+from ragstream_core.conversations.transfer import (
+    Imported,
+    exported,
+    imported,
+    jsonl_lines,
+    markdown,
+)
+from ragstream_core.errors import UsageError
+from ragstream_core.wiring.journal import (
+    append_records,
+    completed,
+    journal,
+    new_session,
+    require_persist,
+    show,
+)
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def adopt(
+    workspace: Workspace,
+    project: str,
+    *,
+    tags: Sequence[str] = (),
+    days: float = 0.0,
+    session: str = "",
+    undo: bool = False,
+    dry_run: bool = False,
+    now: dt.datetime | None = None,
+) -> list[dict[str, Any]]:
+    """Label turns with a project, or take the label away again.
+
+    Args:
+        workspace: The data root.
+        project: The project's name.
+        tags: Only turns with all of these tags.
+        days: Only turns of so many days; 0: of any time.
+        session: Only turns of this conversation; "": of any.
+        undo: Take the label from the turns that have it.
+        dry_run: Only say which turns these are.
+        now: End of the ``days``; default: the present moment.
+
+    Returns:
+        The rows of `listing.turn_rows` that changed, or would.
+
+    Raises:
+        UnknownProject: There is no such folder.
+        UsageError: Nothing says which turns.
+        Refused: `history.persist` is off: nothing is written.
+        OperationFailed: Disk full or failing; a first part of the labels may be written.
+    """
+    workspace.doc_dir(project)
+    if not (tags or days or session):
+        raise UsageError(
+            "no turns are selected", hint=f"ragstream history adopt {project} --tag GOLD"
+        )
+    if not dry_run:
+        require_persist(workspace)
+    label = project_tag(project)
+    since = (now or dt.datetime.now().astimezone()) - dt.timedelta(days=days) if days else None
+    rows = [
+        row
+        for row in turn_rows(journal(workspace), session, tags=tags)
+        if row["status"] != "unanswered"
+        and (label in row["tags"] or project in row["projects"]) is undo
+        and (label in row["tags"] or not undo)
+        and (since is None or dt.datetime.fromisoformat(row["timestamp"]) >= since)
+    ]
+    if rows and not dry_run:
+        change: dict[str, tuple[str, ...]] = {"remove" if undo else "add": (label,)}
+        append_records(workspace, [TagEdit("", row["id"], "", **change) for row in rows])
+    return rows
+
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did.
+
+    Attributes:
+        added: Records that were appended.
+        skipped: Records that existed already, by their ids.
+        sessions: Conversations that were touched, sorted.
+    """
+
+    added: int
+    skipped: int
+    sessions: tuple[str, ...]
+
+
+def export_jsonl(workspace: Workspace, session: str = "") -> Iterator[str]:
+    """Yield the lines of an export; `import_jsonl` brings equal records back.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    return jsonl_lines(exported(journal(workspace), session))
+
+
+def export_markdown(workspace: Workspace, session: str = "") -> str:
+    """Return conversations as Markdown, for people.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    return markdown(show(workspace, session))
+
+
+def import_jsonl(workspace: Workspace, lines: Iterable[str], *, session: str = "") -> ImportReport:
+    """Append the records of an export or of plain rows; those that are there are passed over.
+
+    Everything is read and checked before the first is written; a kill leaves a first part, and
+    the same import again adds the rest.
+
+    Args:
+        workspace: The data root.
+        lines: JSONL.
+        session: Conversation of plain rows that name none; "": a new one.
+
+    Raises:
+        UsageError: A line cannot be read; nothing was written.
+        IntegrityError: A row is not what was exported; nothing was written.
+        Refused: `history.persist` is off: nothing is written.
+        OperationFailed: Disk full or failing; what was written before stays.
+    """
+    require_persist(workspace)
+    now = dt.datetime.now().astimezone()
+    records = imported(lines, now=now, session=session or new_session(workspace, now))
+    known = {entry.record.id for entry in journal(workspace).entries()}
+    fresh: dict[str, Imported] = {}
+    for record in records:
+        if record.id not in known:
+            fresh.setdefault(record.id, record)
+    new = completed(list(fresh.values()))
+    for at in range(0, len(new), _BATCH):
+        append_records(workspace, new[at : at + _BATCH])
+    names = {record.session_id for record in new if hasattr(record, "session_id")}
+    return ImportReport(len(new), len(records) - len(new), tuple(sorted(names)))
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file of JSONL.
+
+    Raises:
+        UsageError: It cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None

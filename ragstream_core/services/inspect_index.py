@@ -1,0 +1,240 @@
+"""One page about an index: what it holds, whether vectors and metadata agree, how long chunks are.
+
+The check is that of `ragstream index check` with every text hashed; nothing is mended here.
+
+`ragstream index export`: one generation of a project as one Arrow file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragstream_core.errors import GenerationGone, Refused
+from ragstream_core.index.schema import LIVE
+from ragstream_core.maps import figures
+from ragstream_core.maps.chunk_map import largest
+from ragstream_core.platform.disk import disk_failure, require_space
+from ragstream_core.platform.files import create_bytes, replace_bytes
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.ports import F32
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def export(
+    workspace: Workspace, project: str, out: Path, *, generation: int = 0, force: bool = False
+) -> dict[str, Any]:
+    """Write an export, whole or not at all; what is written was read back first.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        out: The file.
+        generation: Its number; 0 for the newest.
+        force: Replace a file that is there.
+
+    Returns:
+        ``path, bytes``, and what the file says of itself; see `index_export.encode`.
+
+    Raises:
+        GenerationGone: That generation is not kept, or holds no chunk.
+        Refused: The file already exists, or is a folder.
+        IntegrityError: The index is damaged.
+        OperationFailed: Disk full, permission denied; a file that was there stays.
+    """
+    from ragstream_core.index.export import decode, encode
+
+    require_new(out, force=force)
+    view = workspace.view(project, generation)
+    if not view.chunk_ids:
+        raise GenerationGone(
+            f"generation {view.generation} of {project} holds no chunk",
+            hint=f"ragstream index generations {project}",
+        )
+    data, meta = encode(view)
+    decode(data)
+    target = out.absolute()
+    require_space(target.parent, len(data))
+    try:
+        (replace_bytes if force else create_bytes)(target, bytes(data))
+    except FileExistsError:
+        raise _there(out) from None
+    except OSError as error:
+        raise disk_failure(target, error, needed=len(data)) from error
+    return {"path": str(out), "bytes": len(data), **meta}
+
+
+def require_new(out: Path, *, force: bool) -> None:
+    """Refuse a file that already exists.
+
+    Raises:
+        Refused: It is, or is a folder.
+    """
+    if out.is_dir() or (out.exists() and not force):
+        raise _there(out)
+
+
+def _there(out: Path) -> Refused:
+    return Refused(f"{out} already exists", hint="--force, or another name")
+
+
+FILES = 10
+
+
+class _Rows(NamedTuple):
+    """What the catalog says of the newest generation."""
+
+    generation: Generation
+    types: dict[str, int]
+    skipped: int
+    chunks: list[tuple[str, str, int]]
+    missing: int
+    older: int
+    named: list[tuple[int, int]]
+    shape: tuple[int, int, int]
+
+
+def report(workspace: Workspace, project: str) -> dict[str, Any]:
+    """Describe a project's newest generation.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+
+    Returns:
+        ``project, generation, created, digest, model`` (name where the settings' model made it),
+        ``embed_fp, index_fp, dimension, files`` (by type), ``skipped, chunks, texts, tokens``
+        (``min, mean, max, histogram``), ``repeated``, ``vectors`` (``live, older, missing``),
+        ``norms, largest`` (path → chunks), ``findings`` (check, message, run).
+
+    Raises:
+        UnknownProject: There is no such folder.
+        GenerationGone: Nothing is ingested.
+        IntegrityError: The catalog cannot be read at all.
+    """
+    from ragstream_core.index.generations import read
+
+    workspace.doc_dir(project)
+    index_dir = workspace.index_dir(project)
+    rows = read(index_dir, _rows)
+    texts, tokens = {h for _, h, _ in rows.chunks}, [t for _, _, t in rows.chunks]
+    newest = rows.generation
+    return {
+        "project": project,
+        "generation": newest.n,
+        "created": newest.created,
+        "digest": newest.digest,
+        "model": _model(workspace, newest.embed_fp),
+        "embed_fp": newest.embed_fp,
+        "index_fp": newest.index_fp,
+        "dimension": rows.shape[2],
+        "files": rows.types,
+        "skipped": rows.skipped,
+        "chunks": len(rows.chunks),
+        "texts": len(texts),
+        "tokens": {
+            "min": min(tokens, default=0),
+            "mean": round(sum(tokens) / max(len(tokens), 1), 1),
+            "max": max(tokens, default=0),
+            "histogram": figures.histogram(tokens),
+        },
+        "repeated": figures.repeated([h for _, h, _ in rows.chunks]),
+        "vectors": {
+            "live": len(texts) - rows.missing,
+            "older": rows.older,
+            "missing": rows.missing,
+        },
+        "norms": figures.norms(_vectors(index_dir, rows)),
+        "largest": largest((path for path, _, _ in rows.chunks), FILES),
+        "findings": _findings(index_dir, project),
+    }
+
+
+def _rows(db: sqlite3.Connection) -> _Rows:
+    """Read everything in one transaction.
+
+    Raises:
+        GenerationGone: Nothing is committed.
+    """
+    from ragstream_core.errors import GenerationGone
+    from ragstream_core.index import catalog_read
+
+    newest = catalog_read.latest(db)
+    if newest is None:
+        raise GenerationGone("the index has no generation yet", hint="ragstream ingest")
+    at = {"n": newest.n, "fp": newest.embed_fp}
+    types = dict(
+        db.execute(
+            f"SELECT type, count(*) FROM files WHERE {LIVE} AND decision = 'ingested' "
+            "GROUP BY type ORDER BY count(*) DESC, type", at,
+        )
+    )  # fmt: skip
+    skipped = f"SELECT count(*) FROM files WHERE {LIVE} AND decision != 'ingested'"
+    chunks = db.execute(
+        "SELECT c.path, c.text_hash, coalesce(t.tokens, 0) FROM chunks c LEFT JOIN texts t "
+        f"ON t.text_hash = c.text_hash WHERE {LIVE} ORDER BY c.chunk_id", at,
+    ).fetchall()  # fmt: skip
+    live = f"SELECT DISTINCT text_hash FROM chunks WHERE {LIVE}"
+    mine = "SELECT text_hash FROM vectors WHERE embed_fp = :fp"
+    named = f"SELECT epoch, row FROM vectors WHERE embed_fp = :fp AND text_hash IN ({live})"
+    shape = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = :fp ORDER BY epoch"
+    return _Rows(
+        newest,
+        types,
+        _number(db, skipped, at),
+        chunks,
+        missing=_number(db, f"SELECT count(*) FROM (SELECT * FROM ({live}) EXCEPT {mine})", at),
+        older=_number(db, f"SELECT count(*) FROM ({mine} EXCEPT {live})", at),
+        named=db.execute(named, at).fetchall(),
+        shape=[(0, 0, 0), *db.execute(shape, at).fetchall()][-1],
+    )
+
+
+def _number(db: sqlite3.Connection, query: str, values: dict[str, Any]) -> int:
+    return int(db.execute(query, values).fetchone()[0])
+
+
+def _vectors(index_dir: Path, rows: _Rows) -> F32:
+    """Return the live vectors as they lie in the file, sound or not; none where it cannot be read.
+
+    What is wrong with the file is said by the check.
+    """
+    import numpy as np
+
+    from ragstream_core.errors import RagstreamError
+    from ragstream_core.index import vectors
+
+    epoch, count, dimension = rows.shape
+    path = vectors.vector_path(index_dir, rows.generation.embed_fp, epoch)
+    at = sorted(
+        row for own, row in rows.named if vectors.names_row(own, row, in_epoch=epoch, rows=count)
+    )
+    try:
+        mapped = vectors.map_rows(path, rows=count, dimension=dimension)
+    except (RagstreamError, OSError):
+        return np.zeros((0, 1), dtype=np.float32)
+    return np.asarray(mapped[at])
+
+
+def _findings(index_dir: Path, project: str) -> list[dict[str, str]]:
+    from ragstream_core.index.verify_structure import check
+
+    found = dict.fromkeys(check(index_dir, read_texts=True))
+    run = f"ragstream index check {project}"
+    return [{"check": kind, "message": message, "run": run} for kind, message in found]
+
+
+def _model(workspace: Workspace, embed_fp: str) -> str:
+    """Return the model's name where the settings' model made the vectors, else what it is."""
+    from ragstream_core.errors import RagstreamError
+    from ragstream_core.wiring import models
+
+    settings = workspace.config.settings.embeddings
+    try:
+        same = models.fingerprint(workspace.config) == embed_fp
+    except RagstreamError:  # its weights are not here
+        same = False
+    return f"{settings.backend}/{settings.model}" if same else "not the one that the settings name"

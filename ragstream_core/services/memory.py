@@ -1,0 +1,198 @@
+"""`RagstackMemory`: an earlier answer to the same question, and what memory adds to a prompt.
+
+Reads only. What is kept of a turn is the journal's; what is derived from it is written afterwards,
+by one writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ragstream_core.answers.answer import Answer
+from ragstream_core.answers.citations import journal_rows
+from ragstream_core.conversations.clearing import cleared_since
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.question_match import asks_the_same, stands_alone
+from ragstream_core.errors import InputUnavailable, RagstreamError
+from ragstream_core.ingestion.file_types import decode_name
+from ragstream_core.ingestion.loader import open_beneath
+from ragstream_core.prompts.compose import history_texts
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.cached_answer import given_again
+from ragstream_core.wiring import answer_cache, journal, models, prompt_inputs
+from ragstream_core.wiring.after_turn import after_turn
+from ragstream_core.wiring.answer_scope import scope_of
+
+if TYPE_CHECKING:
+    from ragstream_core.conversations.question_index import Match
+    from ragstream_core.ports import ChatModel
+    from ragstream_core.prompts.inputs import PromptInputs, PromptRequest
+    from ragstream_core.settings.prompts import MemoryConfig
+    from ragstream_core.wiring.workspace import Workspace
+
+LOOKED_AT = 8
+"""So many of the nearest questions are read from the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An earlier answer that serves.
+
+    Attributes:
+        query: What is asked now.
+        turn: The turn whose answer it is.
+        score: Cosine of the two questions.
+        answer: The answer, as it is given again.
+        seq: Newest record of the journal when it was found.
+    """
+
+    query: str
+    turn: Turn
+    score: float
+    answer: Answer
+    seq: int
+
+
+class RagstackMemory:
+    """The answer cache and the digest, as one question sees them.
+
+    Args:
+        workspace: The data root.
+        request: Says for which projects, files and settings; its text may be any.
+        model: Who would be asked; default: the one of the settings.
+    """
+
+    def __init__(
+        self, workspace: Workspace, request: PromptRequest, *, model: ChatModel | None = None
+    ) -> None:
+        self._workspace = workspace
+        self._request = request
+        self._model = model
+
+    @functools.cached_property
+    def settings(self) -> MemoryConfig:
+        """Section ``memory`` of the request."""
+        return prompt_inputs.settings_of(self._workspace, self._request).memory
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether earlier answers are looked for: switched on, and turns may be kept."""
+        if not (self.settings.enabled and self.settings.cache):
+            return False
+        persist = prompt_inputs.settings_of(self._workspace, self._request).history.persist
+        return persist and self._workspace.config.settings.history.persist
+
+    def maybe_answer(self, query: str) -> Found | None:
+        """Return an earlier answer to what is asked now, None where none serves.
+
+        The nearest question wins, of equals the newest. It must hold under the same scope, and its
+        words be as near as `memory.cache_match` wants: an embedder does not see every difference.
+
+        Args:
+            query: The question.
+
+        Raises:
+            RagstreamError: A wrong request, a damaged index, a failing embedder.
+        """
+        if not (self.is_cached and stands_alone(query)):
+            return None
+        inputs = self._workspace.pin(replace(self._request, text=query))
+        scope = scope_of(self._workspace, inputs, self._model or self._default())
+        embedder = models.embedder(self._workspace.config)
+        known = answer_cache.questions(self._workspace, self.settings.index_name, embedder)
+        if not scope or all(row.scope != scope for row in known.rows):
+            return None
+        (vector,) = embedder.embed_queries([query])
+        least = self.settings.cache_min_score
+        for match in known.nearest(vector, scope=scope, least=least)[:LOOKED_AT]:
+            turn = self._turn(match)
+            if turn and self._is_asked_by(query, turn) and self._holds(inputs, turn):
+                answer = given_again(self._workspace, turn, session=self._session())
+                return Found(query, turn, match.score, answer, known.seq)
+        return None
+
+    def keep(self, found: Found) -> Answer:
+        """Keep question and answer as a turn that says whose answer it is; return the answer.
+
+        Where that is not possible the answer carries a warning instead.
+        """
+        turn = Turn(
+            "", found.answer.session, "", found.query, found.answer.raw,
+            projects=found.turn.projects, active_dbs=found.turn.active_dbs,
+            versions=found.turn.versions, citations=journal_rows(found.answer.citations),
+            origin="cached", origin_turn=found.turn.id,
+        )  # fmt: skip
+        log = journal.journal(self._workspace)
+
+        def made() -> list[journal.Written]:
+            """Return the turn.
+
+            Raises:
+                InputUnavailable: Its source may have been cleared meanwhile.
+            """
+            if cleared_since(log, found.seq):
+                raise InputUnavailable("turns were cleared in the meantime")
+            return journal.completed([turn])
+
+        try:
+            journal.require_persist(self._workspace)
+            log.append_made(made)
+        except RagstreamError as error:
+            said = (f"the answer is not kept: {error.message}",)
+            return replace(found.answer, warnings=said, session="")
+        return replace(found.answer, warnings=after_turn(self._workspace, self.settings))
+
+    def build_memory_context(self, query: str) -> str:
+        """Return what memory adds to the prompt of a query: digest and older turns (R-249).
+
+        The chain itself makes it, so it is what the prompt shows and within the same budget.
+
+        Args:
+            query: The question.
+
+        Raises:
+            RagstreamError: A stage refused or failed.
+        """
+        inputs = self._workspace.pin(replace(self._request, text=query))
+        prompt = self._workspace.run(inputs, through="a5_format_enforcer")
+        shown = [text for source, text in history_texts(prompt) if source.id != "recent"]
+        return "\n\n".join(shown) if self.settings.enabled else ""
+
+    def _default(self) -> ChatModel:
+        return models.chat_model(self._workspace.config)
+
+    def _session(self) -> str:
+        return self._request.session or journal.new_session(self._workspace)
+
+    def _turn(self, match: Match) -> Turn | None:
+        """Return the turn of an earlier question, as the journal has it."""
+        needle = f'"id":"{match.asked.turn}"'.encode()
+        for entry in journal.journal(self._workspace).backwards(wanted=lambda raw: needle in raw):
+            turn = entry.record
+            if isinstance(turn, Turn) and turn.id == match.asked.turn:
+                return turn if sha256_hex(turn.user_text) == match.asked.sha256 else None
+        return None
+
+    def _is_asked_by(self, query: str, turn: Turn) -> bool:
+        return asks_the_same(query, turn.user_text, self.settings.cache_match)
+
+    def _holds(self, inputs: PromptInputs, turn: Turn) -> bool:
+        """Whether the files that the answer speaks of are what they were."""
+        several = len(inputs.pins) > 1
+        for row in turn.versions:
+            path = str(row["path"])
+            project, path = path.split("/", 1) if several else (inputs.pins[0].project, path)
+            if self._digest(project, path) != row["sha256"]:
+                return False
+        return True
+
+    def _digest(self, project: str, path: str) -> str:
+        with contextlib.suppress(OSError, RagstreamError):
+            fd = open_beneath(self._workspace.doc_dir(project), decode_name(path))
+            with os.fdopen(fd, "rb") as handle:
+                return sha256_hex(handle.read())
+        return ""

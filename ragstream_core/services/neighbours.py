@@ -1,0 +1,80 @@
+"""Anchors and their nearest neighbours, with their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.maps.chunk_map import CONVERSATION
+from ragstream_core.services.chunk_maps import hidden_ids, opened
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def nearest(
+    workspace: Workspace,
+    projects: Sequence[str],
+    *,
+    history: bool = False,
+    chunk: str = "",
+    anchors: int = 5,
+    k: int = 5,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Return some chunks and what lies nearest to each; no model is needed.
+
+    Args:
+        workspace: The data root.
+        projects: Where to look.
+        history: Also among the turns that prompts search.
+        chunk: A chunk or a file to start from; empty: chosen by chance.
+        anchors: How many to start from at most, ≥ 1.
+        k: Neighbours of each at most, ≥ 1.
+        seed: Of the choice, ≥ 0.
+
+    Returns:
+        ``chunk_id, source, text`` of each anchor, and its ``neighbours`` likewise with ``score``,
+        the best first.
+
+    Raises:
+        UsageError: Nothing is called so, or no project is given.
+        RagstreamError: As `opened`.
+    """
+    from ragstream_core.maps import neighbours
+
+    views = opened(workspace, projects, history=history)
+    hidden = hidden_ids(workspace, views)
+    if chunk:
+        named = neighbours.named_anchors(views, chunk, anchors)
+        start = [i for i in named if i not in hidden]
+    else:
+        known = [i for view in views for i in view.chunk_ids if i not in hidden]
+        start = neighbours.random_anchors(known, anchors, seed=seed)
+    found = neighbours.neighbours(views, start, k=k, hidden=hidden)
+    from ragstream_core.wiring.search import load
+
+    ids = list(dict.fromkeys([*start, *(n.chunk_id for row in found for n in row)]))
+    several = len(views) > 1
+    shown = {
+        c.id: {
+            "chunk_id": c.id,
+            "source": _source(c.source, str(c.meta["project"]), several=several),
+            "text": c.snippet,
+        }
+        for c in load(views, ids)
+    }
+    return [
+        {
+            **shown[anchor],
+            "neighbours": [{**shown[n.chunk_id], "score": n.score} for n in row],
+        }
+        for anchor, row in zip(start, found, strict=True)
+    ]
+
+
+def _source(source: str, project: str, *, several: bool) -> str:
+    if project == HISTORY:
+        return f"{CONVERSATION}/{source.removeprefix('history/')}"
+    return f"{project}/{source}" if several else source

@@ -1,0 +1,129 @@
+"""`ragstream restore`: a backup verified file by file, then put in place.
+
+An index is copied beside its place and renamed when it is complete.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import IntegrityError, Refused, UsageError
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.platform.files import copy_durable
+from ragstream_core.services.backup import (
+    BACKUP_VERSION,
+    LIST_NAME,
+    files,
+    replace_folder,
+    require_free,
+    restore_history,
+    sha256_file,
+    verify_history,
+    verify_indexes,
+)
+from ragstream_core.wiring import projects
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[str, Any]:
+    """Bring a backup back into the data root.
+
+    Everything is verified before the first byte is written. Prompts are added; one that is there
+    already stays as it is.
+
+    Args:
+        workspace: The data root.
+        source: The folder that `backup` made.
+        force: Replace indexes, project texts, documents and conversations that are there.
+
+    Returns:
+        ``path``, ``files`` (written), ``projects`` (name → generation, digest).
+
+    Raises:
+        UsageError: No backup lies there.
+        IntegrityError: A file is not what was backed up; nothing was written.
+        Refused: Something is there and ``force`` is off; nothing was written.
+        ProjectLocked: Another process writes a project.
+        OSError: Disk full, permission denied.
+    """
+    listed = _verified(source)
+    names = sorted(listed["projects"])
+    if not force:
+        for name in names:
+            _require_no_index(workspace, name)
+        _require_unwritten(workspace, source, listed["files"])
+        require_free(workspace, source)
+    for name in names:
+        _restore_index(workspace, source / "index" / name, name)
+    others = [f for f in listed["files"] if not f.startswith(("index/", "history/"))]
+    written = restore_history(workspace, source)
+    for relative in others:
+        target = workspace.data_dir / relative
+        if not (relative.startswith("prompts/") and target.exists()):
+            _sweep(target)
+            copy_durable(source / relative, target)
+            written += 1
+    written += sum(f.startswith("index/") for f in listed["files"])
+    return {"path": str(source), "files": written, "projects": listed["projects"]}
+
+
+def _sweep(target: Path) -> None:
+    """Unlink what a killed restore left half-copied beside a file."""
+    for path in target.parent.glob(f".{glob.escape(target.name[:80])}.*.tmp"):
+        path.unlink()
+
+
+def _restore_index(workspace: Workspace, source: Path, name: str) -> None:
+    """Put one index in place of what is there; its folder is renamed when it is complete."""
+    target = workspace.index_dir(name)
+    staging = target.with_name(f".{name}.restored")
+    shutil.rmtree(staging, ignore_errors=True)
+    for path in files(source):
+        copy_durable(path, staging / path.relative_to(source))
+    with project_lock(target):
+        replace_folder(staging, target)
+
+
+def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str]) -> None:
+    for relative in files:
+        target = workspace.data_dir / relative
+        yours = relative.startswith(("projects/", "doc_raw/", "memory/")) and target.exists()
+        if yours and sha256_file(target) != sha256_file(source / relative):
+            raise Refused(f"{target} exists and is another file", hint="--force replaces it")
+
+
+def _require_no_index(workspace: Workspace, name: str) -> None:
+    path = workspace.index_dir(name) / CATALOG_NAME
+    if path.exists():
+        raise Refused(f"{path} already exists", hint="ragstream restore … --force replaces it")
+
+
+def _verified(source: Path) -> dict[str, Any]:
+    try:
+        listed = json.loads((source / LIST_NAME).read_bytes())
+        version, files, states = listed["version"], dict(listed["files"]), dict(listed["projects"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{source} is not a backup: it has no readable {LIST_NAME}", hint="ragstream backup DIR"
+        ) from None
+    if version != BACKUP_VERSION:
+        raise UsageError(f"{source} is a backup of version {version}, this program reads 1")
+    for name in states:
+        projects.checked(name)
+    for relative, digest in files.items():
+        pure = PurePosixPath(relative)
+        path = source / relative
+        inside = not pure.is_absolute() and ".." not in pure.parts and not path.is_symlink()
+        if not inside or not path.is_file() or sha256_file(path) != digest:
+            raise IntegrityError(f"{path} is not what was backed up", hint="use another backup")
+    verify_indexes(source, states)
+    verify_history(source)
+    return {"files": files, "projects": states}

@@ -1,0 +1,300 @@
+"""Writes the draft of one requirement: passages from the chain, then rules or a language model.
+
+Drafts: one test case without its id, or why there is none; each is kept and can be made again.
+
+data/specs/<project>/drafts/<key>.json   the draft, its prompt, what a language model was asked
+
+The key covers the pinned inputs of the prompt, so an unchanged requirement is not asked about
+twice, and a specification that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import ChatBroken, ChatFailed, IntegrityError
+from ragstream_core.models.chat.wrapped import WrappedChat
+from ragstream_core.platform.files import replace_text
+from ragstream_core.prompts.exchanges import Exchange, Exchanges, exchange_from
+from ragstream_core.prompts.store import RECORD_NAME
+from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
+from ragstream_core.services.spec_sources import Context, inputs_of_unit
+from ragstream_core.testspecs import llm_form, specification
+from ragstream_core.testspecs.deterministic import drafted
+from ragstream_core.testspecs.specification import (
+    COVERED,
+    NOT_FOUND,
+    NOT_TESTABLE,
+    TestCase,
+    case_from,
+)
+from ragstream_core.wiring import models
+from ragstream_core.wiring.llm_stages import Guarded
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from ragstream_core.ports import ChatModel
+    from ragstream_core.prompts.inputs import PromptInputs
+    from ragstream_core.records.chat import ChatMessage, ChatReply
+    from ragstream_core.services.spec_sources import Project, Unit
+    from ragstream_core.wiring.workspace import Workspace
+
+
+DRAFT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What became of one unit.
+
+    Attributes:
+        key: Digest of all that it depends on.
+        prompt_key: The prompt with its passages; empty where nothing may be kept.
+        case: Without its id; None where there is none.
+        state: ``covered``, or why there is no case.
+        words: What the source says where there is none.
+        exchanges: What a language model was asked, in order.
+    """
+
+    key: str
+    prompt_key: str
+    case: TestCase | None
+    state: str = COVERED
+    words: str = ""
+    exchanges: tuple[Exchange, ...] = ()
+
+
+def specs_dir(workspace: Workspace, project: str) -> Path:
+    """Return where a project's specifications are kept, whether there are any or not.
+
+    Raises:
+        InvalidName: The name could lead outside the data root.
+    """
+    return workspace.data_dir / "specs" / workspace.index_dir(project).name
+
+
+def draft_key(workspace: Workspace, inputs: PromptInputs, ids: Sequence[str], form: str) -> str:
+    """Return the digest of all that a draft depends on."""
+    provider = workspace.config.settings.provider
+    asked = [provider.backend, provider.base_url, provider.model, provider.script]
+    model = asked if form == "llm" else []
+    return digest_of([DRAFT_VERSION, _code(), inputs.key, list(ids), form, model])
+
+
+def keep(workspace: Workspace, project: str, draft: Draft) -> None:
+    """Keep a draft.
+
+    Raises:
+        OSError: Disk full, permission denied.
+    """
+    data: dict[str, Any] = {
+        "version": DRAFT_VERSION,
+        "key": draft.key,
+        "prompt_key": draft.prompt_key,
+        "case": asdict(draft.case) if draft.case else None,
+        "state": draft.state,
+        "words": draft.words,
+        "exchanges": [json.loads(exchange.data) for exchange in draft.exchanges],
+    }
+    text = json.dumps(data, ensure_ascii=False, indent=1)
+    replace_text(_path(workspace, project, draft.key), text)
+
+
+def kept(workspace: Workspace, project: str, key: str) -> Draft | None:
+    """Return a draft that is kept; None where there is none, or its prompt is gone.
+
+    A damaged one counts as none: it is made again.
+    """
+    try:
+        data = json.loads(_path(workspace, project, key).read_bytes())
+        case = case_from(canonical_json(data["case"])) if data["case"] else None
+        made = tuple(exchange_from(canonical_json(e).encode("utf-8")) for e in data["exchanges"])
+        draft = Draft(data["key"], data["prompt_key"], case, data["state"], data["words"], made)
+    except (OSError, ValueError, KeyError, TypeError, IntegrityError):
+        return None
+    prompt = workspace.store.root / Path(draft.prompt_key).name / RECORD_NAME
+    return draft if draft.key == key and prompt.is_file() else None
+
+
+def _path(workspace: Workspace, project: str, key: str) -> Path:
+    return specs_dir(workspace, project) / "drafts" / f"{key}.json"
+
+
+@functools.cache
+def _code() -> str:
+    """Return the digest of the rules that write drafts."""
+    here = Path(specification.__file__).parent
+    return digest_of({f.name: sha256_hex(f.read_bytes()) for f in sorted(here.glob("*.py"))})
+
+
+OP = "test_spec"
+ATTEMPTS = 2
+"""A model whose answer cannot be taken is asked once more."""
+SILENT_AFTER = 2
+"""After so many requirements without any answer of the model it is not asked any more."""
+NO_PASSAGE = "the prompt shows no passage"
+NOT_TAKEN = "the language model's answer was not taken"
+SILENT = "it gave no answer before, so it was not asked"
+
+
+class Asked(WrappedChat):
+    """A language model, and how often in a row it gave no answer at all.
+
+    Args:
+        model: Who is asked.
+
+    Attributes:
+        silent: How often.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        super().__init__(model)
+        self.silent = 0
+
+    def complete(
+        self, messages: Sequence[ChatMessage], *, schema: type[BaseModel] | None = None
+    ) -> ChatReply:
+        """Ask.
+
+        Raises:
+            ChatFailed: The model did not answer as it should.
+        """
+        try:
+            reply = super().complete(messages, schema=schema)
+        except ChatBroken:
+            self.silent = 0
+            raise
+        except ChatFailed:
+            self.silent += 1
+            raise
+        self.silent = 0
+        return reply
+
+
+@dataclass(frozen=True)
+class Drafter:
+    """Writes drafts of one project's requirements.
+
+    Attributes:
+        project: The project.
+        form: ``deterministic`` or ``llm``.
+        task: Name of a task profile.
+        known: All requirement ids of the sources.
+        asked: The language model; None: nobody is asked.
+    """
+
+    project: Project
+    form: str
+    task: str
+    known: Collection[str]
+    asked: Asked | None = None
+
+    @classmethod
+    def of(cls, project: Project, form: str, task: str) -> Drafter:
+        """Return one that asks the configured model where the form says so.
+
+        Raises:
+            RagstreamError: The provider's settings are wrong.
+        """
+        config = project.workspace.config
+        asked = None
+        if form == "llm":
+            asked = Asked(models.chat_model(config))
+        return cls(project, form, task, frozenset(project.found.ids), asked)
+
+    def __call__(self, unit: Unit) -> Draft:
+        """Return the draft of a unit: the one that is kept, or a new one.
+
+        Raises:
+            RagstreamError: The chain refused or failed.
+            OSError: Disk full, permission denied.
+        """
+        space = self.project.workspace
+        inputs = inputs_of_unit(self.project, unit, self.task)
+        key = draft_key(space, inputs, unit.ids, self.form)
+        before = kept(space, self.project.name, key)
+        if before is not None:
+            return before
+        prompt = space.run(inputs)
+        record = space.finish(prompt)
+        context = Context.of(self.project, prompt, record.prompt_key)
+        exchanges = None
+        if self.asked is not None:
+            exchanges = Exchanges(Guarded(self.asked))
+        draft = replace(self.written(unit, context, exchanges), key=key)
+        answered = self.asked is None or not self.asked.silent
+        if record.prompt_key and answered:  # what a silent model left out is asked for again
+            keep(space, self.project.name, draft)
+        return draft
+
+    def written(self, unit: Unit, context: Context, exchanges: Exchanges | None) -> Draft:
+        """Return the draft that some passages make; its key is empty.
+
+        Args:
+            unit: The requirements.
+            context: What the chain found.
+            exchanges: Ask the language model, or read what it said then; None: by rules.
+        """
+        case, note = None, ""
+        if exchanges is not None:
+            case, note = self._by_model(unit, context, exchanges)
+        made = tuple(exchanges.made) if exchanges else ()
+        if case is not None:
+            return Draft("", context.prompt_key, case, exchanges=made)
+        sentences = context.sentences(unit)
+        notes = (f"{NOT_TAKEN}: {note}",) if note else ()
+        case = drafted(unit.ids, unit.definitions[0].title, sentences, form_notes=notes)
+        if case is not None:
+            return Draft("", context.prompt_key, case, exchanges=made)
+        state = NOT_FOUND if self.project.is_testable(unit) else NOT_TESTABLE
+        words = unit.definitions[0].title
+        return Draft("", context.prompt_key, None, state, words, made)
+
+    def _by_model(
+        self, unit: Unit, context: Context, exchanges: Exchanges
+    ) -> tuple[TestCase | None, str]:
+        """Return the case that the language model wrote, or None and why there is none."""
+        passages = context.passages()
+        if not passages:
+            return None, NO_PASSAGE
+        if self.asked is not None and self.asked.silent >= SILENT_AFTER:
+            return None, SILENT
+        asked, check, reason = llm_form.messages(unit.ids, passages), llm_form.checker(passages), ""
+        for _ in range(ATTEMPTS):
+            said = exchanges.ask(OP, asked, llm_form.Written, fallback="deterministic", check=check)
+            if said.value is not None:
+                name, known = exchanges.made[-1].model, self.known
+                case = llm_form.case_of(said.value, unit.ids, passages, known=known, model=name)
+                return case, ""
+            reason = said.reason
+            if self.asked is not None and self.asked.silent:
+                break
+        return None, reason
+
+
+def redrafted(project: Project, unit: Unit, draft: Draft, task: str) -> Draft:
+    """Write a kept draft again from its record; the language model is not asked.
+
+    Args:
+        project: At the same generation.
+        unit: The requirements.
+        draft: As it is kept.
+        task: Name of a task profile.
+
+    Raises:
+        InputUnavailable: An answer of the model that is needed is not in the record.
+        RagstreamError: The chain refused or failed.
+    """
+    space = project.workspace
+    form = "llm" if draft.exchanges else "deterministic"
+    drafter = Drafter(project, form, task, frozenset(project.found.ids))
+    prompt = space.run(inputs_of_unit(project, unit, task))
+    context = Context.of(project, prompt, draft.prompt_key)
+    exchanges = Exchanges(None, draft.exchanges) if draft.exchanges else None
+    return replace(drafter.written(unit, context, exchanges), key=draft.key)

@@ -1,0 +1,217 @@
+"""`ragstream verify-prompt`: the files that a prompt shows against the files on disk now."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Sequence
+from hashlib import file_digest
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.ingestion.file_types import decode_name
+from ragstream_core.ingestion.loader import open_beneath
+from ragstream_core.prompts.compare import blocks_of
+from ragstream_core.prompts.fences import NAME_MAX
+from ragstream_core.prompts.render import ATTACHMENTS, FILES
+from ragstream_core.records.identity import parse_chunk_id, sha256_hex
+from ragstream_core.services.diff_prompts import selected
+from ragstream_core.wiring.file_sources import diff_of, diffs_in
+
+if TYPE_CHECKING:
+    from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.wiring.workspace import Workspace
+
+CURRENT, CHANGED, DELETED, UNREADABLE = "current", "changed", "deleted", "unreadable"
+INJECTED, QUOTED, DIFF = "injected", "quoted", "diff"
+_FRAME = re.compile(
+    r'<<DOC \d{1,6} {2}id="[A-Za-z0-9_.-]{1,80}" source="([A-Za-z0-9._~/%-]{1,200})"'
+    r' span="\d{1,12}-\d{1,12}" sha256="([0-9a-f]{12})"(?: mode="(FULL|PACK|CUT)")? lines=\d{1,9}>>'
+)
+
+
+def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
+    """Return what has become of a file: ``current``, ``changed``, ``deleted`` or ``unreadable``.
+
+    Args:
+        workspace: The data root.
+        project: Its project.
+        path: Relative to the project, as in the index.
+        sha256: Of its bytes then, or the first digits.
+    """
+    try:
+        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            return CHANGED
+        with os.fdopen(fd, "rb") as handle:
+            found = file_digest(handle, "sha256").hexdigest()
+    except (UsageError, FileNotFoundError, NotADirectoryError):
+        return DELETED
+    except (OSError, ValueError):
+        return UNREADABLE
+    return CURRENT if found.startswith(sha256) else CHANGED
+
+
+def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
+    """Return what has become of a file's changes since its last commit, as `state_now`.
+
+    Args:
+        workspace: The data root.
+        project: Its project.
+        path: Relative to the project.
+        sha256: Of the diff's text then.
+    """
+    try:
+        text = diff_of(workspace.doc_dir(project), project, path)
+    except (RagstreamError, OSError):
+        return UNREADABLE
+    return CURRENT if sha256_hex(text) == sha256 else CHANGED
+
+
+def homes_of(
+    workspace: Workspace, pins: Sequence[dict[str, Any]], path: str, sha256: str
+) -> list[str]:
+    """Return the projects of a prompt whose pinned generation holds a version of a file.
+
+    Where none can say so any more all of them may.
+    """
+    from ragstream_core.index.generations import manifest_of
+
+    projects = [str(pin["project"]) for pin in pins]
+    if len(projects) == 1:
+        return projects
+    found = []
+    for pin in pins:
+        try:
+            entry = manifest_of(workspace.index_dir(pin["project"]), pin["generation"]).get(path)
+        except RagstreamError:
+            continue
+        if entry is not None and entry.sha256 == sha256:
+            found.append(str(pin["project"]))
+    return found or projects
+
+
+def verify_key(workspace: Workspace, key: str) -> dict[str, Any]:
+    """Compare the files that a recorded prompt shows with those on disk.
+
+    Returns:
+        ``prompt_key``; ``files``: a list of ``project``, ``path``, ``sha256``, ``use``
+        (``injected`` as ❖ FILES, ``quoted`` in excerpts, or ``diff``: its changes since its last
+        commit) and ``state``, see `state_now`.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+        RagstreamError: Its ledger is gone and cannot be made again.
+    """
+    record = workspace.store.record(key)
+    rows = [
+        (*name.partition("/")[::2], sha256, INJECTED)
+        for name, sha256 in record.inputs["receipts"].items()
+    ]
+    versions = dict.fromkeys(_version(i) for i in selected(workspace, record.prompt_key))
+    for path, sha256 in filter(None, versions):
+        homes = homes_of(workspace, record.inputs["pins"], path, sha256)
+        rows.append((_nearest(workspace, homes, path, sha256), path, sha256, QUOTED))
+    files = _stated(workspace, rows)
+    for (project, path), text in diffs_in(record.inputs["texts"]).items():
+        row = {"project": project, "path": path, "sha256": sha256_hex(text), "use": DIFF}
+        files.append({**row, "state": diff_now(workspace, project, path, row["sha256"])})
+    return {"prompt_key": record.prompt_key, "files": files}
+
+
+def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -> dict[str, Any]:
+    """Compare the files that a rendered Super-Prompt shows with those on disk.
+
+    A prompt that is on record is compared by its record, any other one by its frames.
+
+    Args:
+        workspace: The data root.
+        text: The Super-Prompt.
+        projects: Whose files its frames name; default: those of the data root.
+
+    Returns:
+        As `verify_key`; ``prompt_key`` is empty where nothing is on record.
+
+    Raises:
+        UsageError: The text is on no record and frames no file.
+        RagstreamError: As `verify_key`.
+    """
+    record = _recorded(workspace, text)
+    if record is not None:
+        return verify_key(workspace, record.prompt_key)
+    rows = []
+    blocks = blocks_of(text)  # without the prompt's mark; what else looks like a frame is no frame
+    for line in "\n".join(blocks.get(name, "") for name in (FILES, ATTACHMENTS)).split("\n"):
+        match = _FRAME.fullmatch(line)
+        if match is None:
+            continue
+        path, use = unquote(match[1]), INJECTED if match[3] in ("FULL", "PACK") else QUOTED
+        home, inner = _framed_home(workspace, projects, path, match[2])
+        rows.append((home, inner, match[2], use))
+    if not rows:
+        raise UsageError(
+            "this text frames no file and is not a recorded Super-Prompt",
+            hint="ragstream prompt … --out FILE writes one; or give its key",
+        )
+    return {"prompt_key": "", "files": _stated(workspace, list(dict.fromkeys(rows)))}
+
+
+def _framed_home(
+    workspace: Workspace, projects: Sequence[str], path: str, sha256: str
+) -> tuple[str, str]:
+    """Return project and path of a framed name; with several projects it begins with one."""
+    known = list(projects) or workspace.projects()
+    head, _, rest = path.partition("/")
+    if len(path) >= NAME_MAX:
+        return "", path  # cut: no one can say which file it was
+    named = [(head, rest)] if rest and head in known else []
+    for home, inner in [*((project, path) for project in known), *named]:
+        if state_now(workspace, home, inner, sha256) == CURRENT:
+            return home, inner
+    there = [p for p in known if state_now(workspace, p, path, sha256) == CHANGED]
+    return (there[0], path) if there else (*named, ("", path))[0]
+
+
+def _version(chunk_id: str) -> tuple[str, str] | None:
+    try:
+        path, sha256, _ = parse_chunk_id(chunk_id)
+    except ValueError:
+        return None  # a turn of the conversation
+    return path, sha256
+
+
+def _nearest(workspace: Workspace, homes: Sequence[str], path: str, sha256: str) -> str:
+    current = (p for p in homes if state_now(workspace, p, path, sha256) == CURRENT)
+    return next(current, homes[0])
+
+
+def _stated(
+    workspace: Workspace, rows: Iterable[tuple[str, str, str, str]]
+) -> list[dict[str, str]]:
+    return [
+        {
+            "project": project,
+            "path": path,
+            "sha256": sha256,
+            "use": use,
+            "state": state_now(workspace, project, path, sha256) if project else UNREADABLE,
+        }
+        for project, path, sha256, use in rows
+    ]
+
+
+def _recorded(workspace: Workspace, text: str) -> PromptRecord | None:
+    """Return the record of a text; a terminal adds one line end when it prints it."""
+    digests = {sha256_hex(text), sha256_hex(text.removesuffix("\n"))}
+    for key in reversed(workspace.store.keys()):
+        try:
+            record = workspace.store.record(key)
+        except RagstreamError:
+            continue  # another prompt's damage is not this one's
+        if record.output_sha256 in digests:
+            return record
+    return None

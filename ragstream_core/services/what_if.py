@@ -1,0 +1,244 @@
+"""What a prompt would be with, or without, one of its files: the same inputs but for that file.
+
+The questions of a recorded prompt, embedded once, however often it is run with a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from ragstream_core.errors import RagstreamError
+from ragstream_core.prompts.chain import OPS, StageFactory, run_chain
+from ragstream_core.prompts.compare import Output, compare_outputs
+from ragstream_core.prompts.compose import HISTORY_PREFIX
+from ragstream_core.prompts.edits import run_edited
+from ragstream_core.prompts.inputs import PromptInputs, begin, inputs_from, inputs_json, inputs_of
+from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.prompts.trail import latest_view
+from ragstream_core.records import SuperPrompt, evolve
+from ragstream_core.wiring import models, prompt_inputs, search
+from ragstream_core.wiring.conversation_memory import ConversationMemory
+from ragstream_core.wiring.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
+from ragstream_core.wiring.llm_stages import FORMS
+from ragstream_core.wiring.query_vectors import KeptQueries
+from ragstream_core.wiring.saved_prompts import persists
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32, Embedder, FileSource
+    from ragstream_core.prompts.chain import Stage
+    from ragstream_core.wiring.workspace import Workspace
+
+
+class RememberedQueries:
+    """An embedder that embeds each question once.
+
+    Args:
+        embedder: Does everything else.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._rows: dict[str, F32] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the embedder has under that name."""
+        return getattr(self._embedder, name)
+
+    def embed_queries(self, texts: Sequence[str]) -> F32:
+        """Embed queries, each text once.
+
+        Args:
+            texts: The query pieces.
+
+        Returns:
+            Shape (len(texts), dimension), float32 unit rows.
+
+        Raises:
+            RagstreamError: The embedder cannot answer.
+        """
+        import numpy as np
+
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if fresh:
+            found = self._embedder.embed_queries(fresh)
+            self._rows.update(zip(fresh, found, strict=True))
+        rows = [self._rows[text] for text in texts]
+        return np.stack(rows) if rows else self._embedder.embed_queries([])
+
+
+def recorded_queries(workspace: Workspace, inputs: PromptInputs) -> Embedder:
+    """Return the embedder of a finished prompt: what an endpoint said then is not asked again.
+
+    Only where nothing of the prompt may be kept there is nothing to read, and it is asked.
+
+    Raises:
+        RagstreamError: The embedder's weights are missing or wrong.
+    """
+    models.require_replayable(workspace.config)
+    embedder = models.embedder(workspace.config)
+    kept_at_all = bool(inputs.query_vectors) or persists(inputs)
+    if kept_at_all and not getattr(embedder, "reproducible", True):
+        kept = KeptQueries(embedder, workspace.store, inputs.query_vectors)
+        embedder = cast("Embedder", kept)
+    return cast("Embedder", RememberedQueries(embedder))
+
+
+FIRST = "a1_file_injector"
+"""The first op that knows which files are off; what is upstream of it is shared."""
+
+
+def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
+    """Switch each selected file off in turn and say what changes; nothing is kept of it.
+
+    Args:
+        workspace: The data root.
+        key: The prompt's key or its first digits.
+
+    Returns:
+        ``prompt_key``, ``tokens``, ``note`` (in what the prompt that is compared with differs from
+        the kept one, or ""), and ``files``: a list of ``project``, ``path``, ``chunks`` (how
+        many of it were selected), ``tokens`` (difference), ``output`` as from `compare_outputs`,
+        and ``error``, why there is no prompt without it, or "".
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+        RagstreamError: It cannot be made again.
+    """
+    record = workspace.store.record(key)
+    inputs, note = _asking_nobody(inputs_from(record.inputs))
+    prompt_inputs.require_inputs(workspace, inputs)
+    answers = RecordedAnswers.of(record)
+    edits = [edit for edit in record.edits if edit.target != SUPER_PROMPT]  # of the built text none
+    make = _factory(workspace, inputs, RecordedFiles(workspace.store, inputs, answers))
+    before = OPS[OPS.index(FIRST) - 1]
+    upstream = run_chain(make, begin(inputs), through=before)
+    run = partial(run_edited, make, edits=edits, first=FIRST)
+    base = run(upstream)
+    rows = [
+        {"project": home, "path": path, "chunks": n, **_without(run, upstream, base, (home, path))}
+        for (home, path), n in _selected_files(base).items()
+    ]
+    if record.parent:
+        note = "; ".join(filter(None, [note, "the edit of the finished text is left out"]))
+    told = {"prompt_key": record.prompt_key, "tokens": _tokens(base), "note": note}
+    return {**told, "files": rows}
+
+
+def _asking_nobody(inputs: PromptInputs) -> tuple[PromptInputs, str]:
+    """Return inputs with the deterministic form of every agent, and what that changes, for people.
+
+    Without one of its passages the question to a language model would be another one, and the
+    record has no answer to that.
+    """
+    forms = [form for form, _ in FORMS.values()]
+    agents = {**inputs.settings["agents"], **dict.fromkeys(forms, "deterministic")}
+    changes = tuple(c for c in inputs.changes if c[1] not in {f"agents.{form}" for form in forms})
+    alone = replace(inputs, settings={**inputs.settings, "agents": agents}, changes=changes)
+    if alone == inputs:
+        return inputs, ""
+    note = "compared in the deterministic form of every agent: no language model is asked"
+    return alone, note
+
+
+def compared_with(
+    workspace: Workspace, prompt: SuperPrompt, files: tuple[str, ...]
+) -> dict[str, Any]:
+    """Compare a prompt without some files with the one that has them, otherwise the same.
+
+    Args:
+        workspace: The data root.
+        prompt: Without them, at any stage.
+        files: Those of its files that are off, as they were named.
+
+    Returns:
+        ``without`` (``project/path`` of each), ``tokens`` (difference), ``output`` as from
+        `compare_outputs`: what is added and removed by leaving them out; and ``error``, why there
+        is no prompt with them, or "".
+
+    Raises:
+        UsageError: The prompt carries no inputs.
+    """
+    inputs = inputs_of(prompt)
+    left = [name for name in inputs.off if any(_names(name, file) for file in files)]
+    whole = replace(inputs, off=tuple(name for name in inputs.off if name not in left), receipts={})
+    through = prompt.extras["trail"][-1][0]
+    try:
+        make = _factory(workspace, inputs, LiveFiles(workspace, whole))
+        base = run_chain(make, begin(whole), through=through)
+    except RagstreamError as error:
+        return {"without": left, "tokens": 0, "output": None, "error": error.message}
+    told = compare_outputs(_output(base), _output(prompt))
+    return {
+        "without": left,
+        "tokens": _tokens(prompt) - _tokens(base),
+        "output": told,
+        "error": "",
+    }
+
+
+def _names(qualified: str, file: str) -> bool:
+    return file in (qualified, qualified.partition("/")[2])
+
+
+def _output(prompt: SuperPrompt) -> Output:
+    """Return the output; before the condenser the newest view stands for the selection."""
+    found = Output.of(prompt)
+    if "a4" in prompt.views_by_stage:
+        return found
+    return replace(found, selection=tuple(latest_view(prompt, "a3", "reranked", "retrieval")))
+
+
+def _factory(workspace: Workspace, inputs: PromptInputs, files: FileSource) -> StageFactory:
+    """Return the chain's stages for a finished prompt; questions are embedded once."""
+    embedder = recorded_queries(workspace, inputs)
+
+    def make(op: str, prompt: SuperPrompt) -> Stage:
+        if op != "retrieval":
+            return workspace.stage(op, prompt, files=files)
+        now = inputs_from(prompt.extras["inputs"])
+        return search.retrieval_stage(
+            workspace,
+            workspace.settings_for(now, op),
+            lambda: [workspace.view(pin.project, pin.generation) for pin in now.pins],
+            memory=ConversationMemory(workspace, now, op),
+            embedder=embedder,
+        )
+
+    return make
+
+
+def _selected_files(prompt: SuperPrompt) -> dict[tuple[str, str], int]:
+    """Return how many chunks of each document were selected, best first."""
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    found: dict[tuple[str, str], int] = {}
+    for identifier in prompt.final_selection_ids:
+        if not identifier.startswith(HISTORY_PREFIX):
+            chunk = chunks[identifier]
+            home = (str(chunk.meta["project"]), chunk.source)
+            found[home] = found.get(home, 0) + 1
+    return found
+
+
+def _without(
+    run: Callable[[SuperPrompt], SuperPrompt],
+    upstream: SuperPrompt,
+    base: SuperPrompt,
+    home: tuple[str, str],
+) -> dict[str, Any]:
+    inputs = inputs_from(upstream.extras["inputs"])
+    off = tuple(sorted({*inputs.off, "/".join(home)}))
+    changed = {**upstream.extras, "inputs": inputs_json(replace(inputs, off=off))}
+    try:
+        result = run(evolve(upstream, extras=changed))
+    except RagstreamError as error:
+        return {"tokens": 0, "output": None, "error": error.message}
+    told = compare_outputs(Output.of(base), Output.of(result))
+    return {"tokens": _tokens(result) - _tokens(base), "output": told, "error": ""}
+
+
+def _tokens(prompt: SuperPrompt) -> int:
+    return int(prompt.extras.get("token_tree", {}).get("total", 0))

@@ -1,1 +1,0 @@
-"""What is on disk: the relational catalog, the vector file and the views readers hold."""

@@ -1,0 +1,1 @@
+"""Test specifications made from requirements."""

@@ -1,0 +1,1 @@
+"""Text as such: blocks, headings, sentences, tokens, terms, chunks and BM25."""

@@ -1,0 +1,132 @@
+"""Where program text may be cut: beside its definitions, at blank lines, never inside a line.
+
+With the grammar of a language installed, semantic-text-splitter's CodeSplitter says where the
+syntax has its joints; without one the lines say it.
+
+Which grammar stands for which type of program.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ragstream_core.text.cuts import BLOCK_CHARACTERS, INSIDE, Cut
+from ragstream_core.text.tokenizer import Sizes
+
+GRAMMARS = {
+    **dict.fromkeys(("py", "pyi"), ("tree_sitter_python", "language")),
+    **dict.fromkeys(("js", "mjs", "cjs", "jsx"), ("tree_sitter_javascript", "language")),
+    "ts": ("tree_sitter_typescript", "language_typescript"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "go": ("tree_sitter_go", "language"),
+    "rs": ("tree_sitter_rust", "language"),
+    "java": ("tree_sitter_java", "language"),
+    **dict.fromkeys(("c", "h"), ("tree_sitter_c", "language")),
+    **dict.fromkeys(("cc", "cpp", "cxx", "hpp"), ("tree_sitter_cpp", "language")),
+    **dict.fromkeys(("sh", "bash"), ("tree_sitter_bash", "language")),
+}
+"""Module and function of a type's grammar (the extra ``code``)."""
+
+BY_LINES = frozenset({"kt", "scala", "swift", "cs", "rb", "php", "lua", "sql", "toml"})
+"""Types of programs that are cut by their lines alone."""
+
+
+def is_code(file_type: str) -> bool:
+    """Say whether a type is cut as a program."""
+    return file_type in GRAMMARS or file_type in BY_LINES
+
+
+CODE_VERSION = 1
+
+_UNIT_CHARACTERS = 200
+_MAX_PARSED = 400_000
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_DEFINITION = re.compile(
+    r"(?:export |default |public |private |protected |internal |static |abstract |final |async |"
+    r"pub(?:\([^)]{1,20}\))? |unsafe |const |inline |open |override )*"
+    r"(?:def|class|function|func|fn|impl|trait|struct|enum|interface|type|module|namespace|object|"
+    r"mod|CREATE|create|package|\[)\b|\[{1,2}\w",
+)
+_ATTACHED = re.compile(r"@|#|//|/\*|\*|--|'''|\"\"\"")
+_DEFINES, _JOINT, _BLANK_ABOVE, _PLAIN = 0.0, 0.3, 0.8, 1.4
+_DEPTH = 0.2  # a cut deeper inside hurts more, a step a level
+_MAX_DEPTH = 6
+_TORN = 2.0  # between a comment or decorator and what it belongs to
+
+
+def joints_of(text: str, *, file_type: str) -> list[int]:
+    """Return where the units of a program start by its grammar; none where it is not installed.
+
+    Args:
+        text: The program; a very long one is cut by its lines, parsing it takes too long.
+        file_type: Its type, e.g. ``py``.
+    """
+    language = _language(*GRAMMARS[file_type]) if file_type in GRAMMARS else None
+    if language is None or not text.strip() or len(text) > _MAX_PARSED:
+        return []
+    from semantic_text_splitter import CodeSplitter
+
+    splitter = CodeSplitter(language, (_UNIT_CHARACTERS, BLOCK_CHARACTERS), trim=False)
+    return [start for start, _ in splitter.chunk_indices(text)]
+
+
+@functools.cache
+def _language(module: str, function: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError):
+        return None
+
+
+def code_cuts(text: str, *, joints: Sequence[int], sizes: Sizes, limit: int) -> list[Cut]:
+    """Return all places where a chunk of a program may start, in order.
+
+    Args:
+        text: The whole program.
+        joints: From `joints_of`; may be empty.
+        sizes: Measures spans of the text.
+        limit: Largest size of a chunk: a line above it is cut inside.
+    """
+    starts = {_skip_space(text, at) for at in joints}
+    cuts: list[Cut] = []
+    blank, attached = True, False
+    for match in _LINE.finditer(text):
+        body = match.group().strip()
+        if not body:
+            blank, attached = True, False
+            continue
+        start = match.start() + len(match.group()) - len(match.group().lstrip())
+        indent = len(match.group().expandtabs(4)) - len(match.group().expandtabs(4).lstrip())
+        cost = _cost(body, blank=blank, joint=start in starts) + _DEPTH * min(
+            _MAX_DEPTH, indent // 2
+        )
+        cuts.append(Cut(start, _TORN if attached else cost))
+        end = match.start() + len(match.group().rstrip())
+        if sizes.between(start, end) > limit:
+            places = sizes.grid(start, end, limit=limit)
+            cuts.extend(Cut(at, INSIDE, sentence=False) for at in places)
+        blank, attached = False, _ATTACHED.match(body) is not None
+    return cuts
+
+
+def _cost(body: str, *, blank: bool, joint: bool) -> float:
+    if _DEFINITION.match(body) or (blank and _ATTACHED.match(body)):
+        return _DEFINES if blank else _JOINT
+    if joint:
+        return _JOINT if blank else _BLANK_ABOVE
+    return _BLANK_ABOVE if blank else _PLAIN
+
+
+def _skip_space(text: str, start: int) -> int:
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start
+
+
+def line_starts(text: str) -> list[int]:
+    """Return the offset after each line break."""
+    return [match.end() for match in re.finditer("\n", text) if match.end() < len(text)]

@@ -1,0 +1,282 @@
+"""Blocks of a text and their sentences, with exact character spans; linear time, no model.
+
+``text[start:end]`` of every span is what the span stands for. Used on prompts (query pieces) and
+on chunks (facts).
+
+Where sentences end: a small set of rules, linear in the length of the text.
+
+A boundary is a full stop that is not part of an abbreviation, an initial, a number or a name with
+dots; the end of a paragraph, list item, heading or table row; and every line of a fenced block. A
+line break inside wrapped prose is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ragstream_core.text.blocks import Line, LineKind, lines_of
+
+# Possessive, and only at the start of a run of stops: linear whatever the text.
+_STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s)|(?<![。！？])[。！？]++[」』”’）]*+")
+_SPACE_RUN = re.compile(r"\s*")
+_OPENERS = "\"'“‘«([*_`"
+_TITLES = "dr mr mrs ms prof st jr sr e.g i.e cf vs approx ca ed eds al inc ltd corp dept est"
+_BEFORE_NUMBERS = (
+    "no nos fig figs eq eqs sec ch vol pp p jan feb mar apr jun jul aug sep oct nov dec"
+)
+_ABBREVIATIONS = frozenset(_TITLES.split())
+_NUMBERED = frozenset(_BEFORE_NUMBERS.split())
+_WRAPPED_FROM = 60
+_WRAPPED_LOWER_FROM = 25
+_LOOK_BACK = 24
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Return (start, end) of each sentence, in order.
+
+    Args:
+        text: Any text; Markdown structure is respected.
+
+    Returns:
+        Disjoint spans without white space at their ends; every character that is not white space
+        lies in exactly one of them.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end, prose in _blocks(text):
+        spans.extend(_in_block(text, start, end) if prose else [_trimmed(text, start, end)])
+    return spans
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    match = _SPACE_RUN.match(text, start, end)
+    return (match.end() if match else start), end
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield (start, end, may hold several sentences): lines, wrapped prose lines joined."""
+    start, previous = 0, None
+    for line in lines_of(text):
+        if previous is not None and not _continues(text, previous, line):
+            yield start, previous.end, previous.kind in (LineKind.PROSE, LineKind.ITEM)
+            previous = None
+        if line.kind is LineKind.BLANK:
+            continue
+        if previous is None:
+            start = line.start
+        previous = line
+    if previous is not None:
+        yield start, previous.end, previous.kind in (LineKind.PROSE, LineKind.ITEM)
+
+
+def _continues(text: str, previous: Line, line: Line) -> bool:
+    if line.kind is not LineKind.PROSE or previous.kind not in (LineKind.PROSE, LineKind.ITEM):
+        return False
+    if text[previous.end - 1] in ":;|>":
+        return False
+    length = previous.end - previous.start
+    first = _trimmed(text, line.start, line.end)[0]
+    return length >= _WRAPPED_FROM or (length >= _WRAPPED_LOWER_FROM and text[first].islower())
+
+
+def _in_block(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    begin = _trimmed(text, start, end)[0]
+    for match in _STOP.finditer(text, begin, end):
+        if not _ends_sentence(text, begin, match, end):
+            continue
+        yield begin, match.end()
+        begin = _trimmed(text, match.end(), end)[0]
+    if begin < end:
+        yield begin, end
+
+
+def _ends_sentence(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
+    if stop.start() <= begin:  # dots at the very start belong to what follows
+        return False
+    if stop.group()[0] != ".":
+        return True
+    following = _trimmed(text, stop.end(), end)[0]
+    while following < end and text[following] in _OPENERS:
+        following += 1
+    if following < end and text[following].islower():
+        return False
+    before = text[max(begin, stop.start() - _LOOK_BACK) : stop.start()]
+    word = before.split()[-1].lstrip(_OPENERS) if before.split() else ""
+    if word.isdigit() and stop.start() - len(word) <= begin:
+        return False  # "1." opens a list item
+    letters = word.split(".")
+    if word != "I" and all(len(part) == 1 and part.isupper() for part in letters):
+        return False  # an initial, or several: "J.", "U.S."
+    if word.lower() in _NUMBERED and following < end and text[following].isdigit():
+        return False
+    return word.lower() not in _ABBREVIATIONS
+
+
+LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,400}\)|https?://\S{1,400}")
+_FENCE = re.compile(r"\s{0,12}(?:```|~~~)")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
+_MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")
+_ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s{1,8}(?:\[[ xX]\] )?")
+_BLOCK_STOP = re.compile(r"[؟۔।॥։።፧။។]+")  # Arabic, Urdu, Hindi, Armenian, Amharic, Burmese, Khmer
+# Whole sentences that ask nothing; each alternative is anchored and holds no nested quantifier.
+_FILLER = re.compile(
+    r"(?:(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
+    r"(?: (?:there|all|everyone|everybody|team|folks|guys|friends|sir|madam))?"
+    r"|(?:many |kind |best )?(?:thanks|thank you|thx|cheers|regards|best|please)"
+    r"(?: (?:so much|very much|a lot|again|in advance|everyone|all))?"
+    r"(?: for (?:your|the|any|all) (?:kind )?(?:help|time|support|answer|answers|patience))?"
+    r"(?: in advance)?"
+    r"|(?:i )?hope (?:you are|you're|this finds you|all is|everyone is)(?: all)?(?: doing)?"
+    r" (?:well|fine|good|great)(?: today)?"
+    r"|(?:please )?(?:can|could|would) (?:you|someone|anyone) (?:please )?help(?: me)?(?: out)?"
+    r"|please help(?: me)?(?: out)?|i (?:have|got) (?:a|one) (?:quick |short )?question"
+    r"|i need (?:some |your )?help|any help (?:is|would be) (?:much |greatly )?appreciated)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of lines of one kind.
+
+    Attributes:
+        kind: ``prose``, ``item``, ``row``, ``heading``, ``code`` or ``markup``.
+        start: Offset of its first character; behind the bullet for an item.
+        end: Offset behind its last character, the line end not included.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+class _Blocks:
+    """Collects blocks line by line."""
+
+    def __init__(self) -> None:
+        self.done: list[Block] = []
+        self.kind = ""
+        self.start = 0
+        self.end = 0
+        self.lines = 0
+
+    def close(self) -> None:
+        """End the open block."""
+        if self.kind and self.end > self.start:
+            self.done.append(Block(self.kind, self.start, self.end))
+        self.kind = ""
+
+    def open(self, kind: str, start: int, end: int) -> None:
+        """Begin a block; the one before ends."""
+        self.close()
+        self.kind, self.start, self.end, self.lines = kind, start, end, 1
+
+    def extend(self, end: int) -> None:
+        """Add a line to the open block."""
+        self.end = end
+        self.lines += 1
+
+    def single(self, kind: str, start: int, end: int) -> None:
+        """Add a block of one line."""
+        self.open(kind, start, end)
+        self.close()
+
+    def line(self, line: str, at: int) -> None:
+        """Take the next line, which begins at offset ``at``."""
+        end = at + len(line.rstrip())
+        if _FENCE.match(line):
+            if self.kind == "code":
+                self.extend(end)
+                self.close()
+            else:
+                self.open("code", at, end)
+        elif self.kind == "code":
+            self.extend(end)
+        elif not line.strip():
+            self.close()
+        else:
+            self._text_line(line, at, end)
+
+    def _text_line(self, line: str, at: int, end: int) -> None:
+        if self.kind == "prose" and self.lines == 1 and _UNDERLINE.match(line):
+            self.kind = "heading"
+            self.extend(end)
+            self.close()
+        elif _HEADING.match(line):
+            self.single("heading", at, end)
+        elif _MARKUP.match(line) or _UNDERLINE.match(line):
+            self.single("markup", at, end)
+        elif line.lstrip().startswith("|"):
+            self.single("row", at + len(line) - len(line.lstrip()), end)
+        elif item := _ITEM.match(line):
+            self.open("item", at + item.end(), end)
+        elif self.kind in ("prose", "item"):
+            self.extend(end)
+        elif line.startswith(("    ", "\t")):
+            self.single("code", at, end)
+        else:
+            self.open("prose", at + len(line) - len(line.lstrip()), end)
+
+
+def blocks(text: str) -> list[Block]:
+    """Cut a text into blocks, in order; empty lines belong to none."""
+    collector = _Blocks()
+    at = 0
+    for line in text.split("\n"):
+        collector.line(line, at)
+        at += len(line) + 1
+    collector.close()
+    return collector.done
+
+
+def block_sentence_spans(
+    text: str, start: int = 0, end: int | None = None
+) -> list[tuple[int, int]]:
+    """Return the spans of the sentences of one block, white space not included.
+
+    The rules are `ragstream_core.text.sentences`, as at ingestion; the full stops and question
+    marks of scripts that it does not know end a sentence too, and a link is never parted, since
+    half of one cannot be read.
+
+    Args:
+        text: The whole text.
+        start: Where the block begins.
+        end: Where it ends; the end of the text by default.
+    """
+    found: list[tuple[int, int]] = []
+    for begin, finish in sentence_spans(text[start:end]):
+        at, last = start + begin, start + finish
+        for stop in _BLOCK_STOP.finditer(text, at, last):
+            found.append((at, stop.end()))
+            at = trim(text, stop.end(), last)[0]
+        found += [(at, last)] if at < last else []
+    links = LINK.finditer(text, start, len(text) if end is None else end)
+    return _around(found, [link.span() for link in links])
+
+
+def _around(spans: list[tuple[int, int]], links: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join the spans that a link reaches over; all in order."""
+    joined, at = spans[:1], 0
+    for begin, end in spans[1:]:
+        before, last = joined[-1]
+        while at < len(links) and links[at][1] <= begin:
+            at += 1
+        if at < len(links) and links[at][0] < last:
+            joined[-1] = (before, end)
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Shrink a span so that it neither begins nor ends with white space."""
+    piece = text[start:end]
+    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def is_filler(sentence: str) -> bool:
+    """Say whether a sentence is a greeting or a politeness and nothing else."""
+    words = " ".join(sentence.split()).strip(" .,;:!?-–—…)(")
+    return not words or _FILLER.fullmatch(words) is not None

@@ -1,0 +1,1 @@
+"""Stores that propose candidates: exact, FAISS and Chroma."""

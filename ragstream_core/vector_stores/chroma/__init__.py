@@ -1,0 +1,1 @@
+"""Sealed Chroma collections, built and queried in a child process."""

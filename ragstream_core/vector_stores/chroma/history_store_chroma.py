@@ -1,0 +1,143 @@
+"""`HistoryStoreChroma`: the collection ``history_main``, and what stands beside a turn's vector.
+
+Derived from the history catalog as a project's collection is from its index: sealed, verified, made
+again without embedding anything. Prompts never read it; it is there for what speaks Chroma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations.units import turn_path
+from ragstream_core.errors import GenerationGone, IntegrityError, UsageError
+from ragstream_core.index import catalog_read, history_turns
+from ragstream_core.index.generations import read
+from ragstream_core.index.lock import label, update_hint
+from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
+from ragstream_core.vector_stores.chroma.names import kept
+from ragstream_core.vector_stores.chroma.store import Metadata
+from ragstream_core.vector_stores.chroma.vector_store_chroma import STANDARD, VectorStoreChroma
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from ragstream_core.conversations.history_store import TurnRow
+    from ragstream_core.ports import F32
+    from ragstream_core.records import Chunk
+
+COLLECTION = "history_main"
+REQUIRED = frozenset(
+    {"session_id", "turn_id_start", "turn_id_end", "timestamp_first", "timestamp_last"}
+)
+"""What every row says of its turn; ``tags``, ``projects`` and ``active_dbs`` only where any are."""
+_NS = 1_000_000_000
+
+
+class HistoryStoreChroma(VectorStoreChroma):
+    """The turns of all sessions in one collection (R-227).
+
+    Args:
+        folder: Where Chroma keeps its files; made when missing.
+        metadata: What a new collection says of itself; an existing one keeps its own.
+        graph: Name of one of `GRAPHS`, for a new collection.
+    """
+
+    def __init__(
+        self, folder: Path, *, metadata: Metadata | None = None, graph: str = STANDARD
+    ) -> None:
+        super().__init__(folder, COLLECTION, metadata=metadata, graph=graph)
+
+    def add(
+        self,
+        ids: Sequence[str],
+        embeddings: F32,
+        metadatas: Sequence[Metadata],
+        *,
+        documents: Sequence[str] | None = None,
+    ) -> None:
+        """Add rows that say which turn they are of.
+
+        Raises:
+            UsageError: A row does not; nothing was added.
+            DuplicateId: An id is live already, or given twice; nothing was added.
+        """
+        for identifier, row in zip(ids, metadatas, strict=True):
+            if missing := sorted(REQUIRED - row.keys()):
+                raise UsageError(
+                    f"{identifier}: a row of {COLLECTION} needs {', '.join(missing)}",
+                    hint="make it with turn_metadata",
+                )
+        super().add(ids, embeddings, metadatas, documents=documents)
+
+
+def turn_metadata(chunk: Chunk, row: TurnRow) -> dict[str, Any]:
+    """Return what Chroma keeps beside the vector of one chunk of a turn (R-228), nothing empty.
+
+    Times are whole seconds since the epoch, so that a ``where`` filter can compare them; tags are
+    those of the generation that the collection was made from, each also as ``tag_NAME: True``.
+
+    Raises:
+        IntegrityError: The chunk is of another version of the turn.
+    """
+    if chunk.meta["sha256"] != row.sha256:
+        raise IntegrityError(f"{chunk.id} is of another version of its turn")
+    turn, seconds = row.turn, row.timestamp_ns // _NS
+    return kept(
+        {
+            "session_id": turn.session_id,
+            "turn_id_start": row.seq,
+            "turn_id_end": row.seq,
+            "turn": turn.id,
+            "tags": list(row.tags),
+            "timestamp": turn.timestamp,
+            "timestamp_first": seconds,
+            "timestamp_last": seconds,
+            "projects": list(turn.projects),
+            "active_dbs": list(turn.active_dbs),
+            "source": turn.source,
+            "importance": turn.importance,
+            "chunk_idx": chunk.meta["chunk_index"],
+            "chunk_id": sha256_hex(chunk.id)[:SHORT_ID_DIGITS],
+            "text_hash": sha256_hex(chunk.snippet),
+        }
+    )
+
+
+def describer(index_dir: Path, generation: int) -> Callable[[Chunk], dict[str, Any]]:
+    """Return what makes the metadata of one generation's rows.
+
+    Args:
+        index_dir: ``<data>/history/index``.
+        generation: The newest one. Tags are kept as they are now: of an older one nobody knows.
+
+    Raises:
+        GenerationGone: There is a newer one by now.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+
+    def look(db: sqlite3.Connection) -> tuple[int, dict[str, TurnRow]]:
+        newest = catalog_read.latest(db)
+        rows = {turn_path(row.turn.session_id, row.seq): row for row in history_turns.read(db)}
+        return newest.n if newest else 0, rows
+
+    newest, rows = read(index_dir, look)
+    if newest != generation:
+        raise GenerationGone(
+            f"{label(index_dir)} is now at generation {newest}, not at {generation}",
+            hint=update_hint(index_dir),
+        )
+
+    def describe(chunk: Chunk) -> dict[str, Any]:
+        """Return the metadata of one chunk.
+
+        Raises:
+            IntegrityError: Its turn is missing.
+        """
+        if chunk.source not in rows:
+            raise IntegrityError(f"{index_dir}: the turn of {chunk.id} is missing")
+        return turn_metadata(chunk, rows[chunk.source])
+
+    return describe

@@ -1,0 +1,300 @@
+"""Copies of sealed collections: the only way in which anything of ours opens one.
+
+Bytes are compared with the receipt while they are copied, so a torn or damaged collection is
+noticed before Chroma sees it. A folder in use is held by an flock, which ends with its process
+whatever happens to it; `sweep` removes what nobody holds.
+
+A sealed collection: a folder nobody writes any more, with a receipt of its bytes.
+
+``data/chroma_db/<project>/CURRENT`` names one. Anything of ours opens a checked copy
+(`chroma_copies`). Plain chromadb may open the sealed folder itself: its counting of writers in
+``chroma.sqlite3`` is the one change that is allowed, what answers a query must be as it was sealed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import struct
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragstream_core.errors import IntegrityError
+from ragstream_core.platform.files import make_private_dir, replace_text
+from ragstream_core.records.identity import sha256_hex
+
+CURRENT = "CURRENT"
+RECEIPT = "collection.json"
+DATABASE = "chroma.sqlite3"
+HEADER = "header.bin"
+_ELEMENTS_AT, _HEADER_BYTES = 20, 28
+FORMAT = 1
+SEALED = "gen-"
+_ANSWERING = (
+    "collections", "collection_metadata", "segments", "embeddings", "embedding_metadata",
+    "embedding_metadata_array", "embeddings_queue", "max_seq_id",
+)  # fmt: skip
+"""Tables of Chroma that answers come from; `acquire_write` only counts who opened the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was sealed, and from what.
+
+    Attributes:
+        project: Project name as the user wrote it.
+        collection: Its name in Chroma.
+        generation: Generation of the index.
+        digest: Its digest.
+        embed_fp: Fingerprint of the model.
+        model: Its name.
+        dimension: Length of a vector.
+        rows: Live rows.
+        dead: Rows deleted since the collection was last built from nothing; Chroma keeps them.
+        chromadb: Version that wrote it.
+        manifest: sha256 of ``file_manifest.json`` inside.
+        graph: How its graph was built: a name of `vector_store_chroma.GRAPHS`.
+        self_recall: Share of a sample of rows that find themselves, 0…1; -1: never measured.
+        answers: Digest of the database's rows.
+        files: Relative path → sha256; empty for files that hold nothing yet.
+    """
+
+    project: str
+    collection: str
+    generation: int
+    digest: str
+    embed_fp: str
+    model: str
+    dimension: int
+    rows: int
+    dead: int
+    chromadb: str
+    manifest: str
+    graph: str = "standard"
+    self_recall: float = -1.0
+    answers: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def current(chroma_dir: Path) -> Path | None:
+    """Return the sealed folder that CURRENT names, or None where there is none."""
+    try:
+        name = (chroma_dir / CURRENT).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not name.startswith(SEALED) or "/" in name:
+        return None
+    folder = chroma_dir / name
+    return folder if folder.is_dir() else None
+
+
+def receipt_of(folder: Path) -> Receipt | None:
+    """Return the receipt inside a sealed folder, or None where it cannot be read."""
+    try:
+        data: dict[str, Any] = json.loads((folder / RECEIPT).read_text(encoding="utf-8"))
+        return Receipt(**data) if data.pop("format") == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def seal_digest(chroma_dir: Path) -> str:
+    """Return the sha256 of the current receipt: another one is another graph; empty: none."""
+    folder = current(chroma_dir)
+    try:
+        return sha256_hex((folder / RECEIPT).read_bytes()) if folder else ""
+    except OSError:
+        return ""
+
+
+def write_receipt(folder: Path, receipt: Receipt) -> Receipt:
+    """Write the receipt of a finished folder, and return it; files and rows are digested here.
+
+    Raises:
+        OSError: A file cannot be read or written.
+    """
+    whole = replace(
+        receipt,
+        answers=answers_digest(folder / DATABASE),
+        files={name: _receipted(folder, name) for name in _names(folder)},
+    )
+    note_recall(folder, whole, receipt.self_recall)
+    return whole
+
+
+def note_recall(folder: Path, receipt: Receipt, self_recall: float) -> Receipt:
+    """Write a whole receipt with what `verify` found, and return it.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    whole = replace(receipt, self_recall=self_recall)
+    replace_text(folder / RECEIPT, json.dumps({"format": FORMAT, **asdict(whole)}, indent=1))
+    return whole
+
+
+def point_to(chroma_dir: Path, folder: Path) -> None:
+    """Make a sealed folder the current one: the one moment at which readers change over.
+
+    Raises:
+        OSError: Disk full; the old one stays current.
+    """
+    replace_text(chroma_dir / CURRENT, folder.name + "\n")
+
+
+def answers_digest(database: Path) -> str:
+    """Return the sha256 over the rows that answers come from.
+
+    Raises:
+        sqlite3.DatabaseError: The file is damaged.
+    """
+    digest = hashlib.sha256()
+    uri = f"{database.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
+        for table in _ANSWERING:
+            digest.update(table.encode())
+            for row in db.execute(f"SELECT * FROM {table} ORDER BY rowid"):
+                digest.update(repr(row).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def _receipted(folder: Path, name: str) -> str:
+    # An index that was never flushed has no element: its vectors are rows of the database, and its
+    # files are memory that Chroma fills with something else whenever it opens them.
+    header = (folder / name).parent / HEADER
+    if header.is_file() and (folder / name) != header and not _elements(header):
+        return ""
+    return _sha256(folder / name)
+
+
+def _elements(header: Path) -> int:
+    data = header.read_bytes()
+    return int(struct.unpack_from("<Q", data, _ELEMENTS_AT)[0]) if len(data) >= _HEADER_BYTES else 0
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+COPY, STAGING = "open-", "staging-"
+_BLOCK = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def copy_of(folder: Path) -> Iterator[Path]:
+    """Copy a sealed folder beside it for one process.
+
+    The copy is removed afterwards, or at the next `sweep` where the process is killed.
+
+    Raises:
+        IntegrityError: The folder is not what was sealed.
+        OSError: Disk full: no sign of damage.
+    """
+    target = Path(tempfile.mkdtemp(prefix=COPY, dir=make_private_dir(folder.parent)))
+    with _held(target, fcntl.LOCK_SH):
+        try:
+            with _held(folder, fcntl.LOCK_SH):
+                copy_checked(folder, target)
+            yield target
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+
+
+def copy_checked(folder: Path, target: Path) -> Receipt:
+    """Copy the files of a sealed folder and compare each with the receipt.
+
+    Raises:
+        IntegrityError: The folder is not what was sealed.
+        OSError: Disk full: no sign of damage.
+    """
+    receipt = receipt_of(folder)
+    if receipt is None:
+        raise IntegrityError(f"{folder}: {RECEIPT} is missing or damaged")
+    for name, digest in receipt.files.items():
+        make_private_dir((target / name).parent)
+        try:
+            copied = _copy(folder / name, target / name)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise
+            raise IntegrityError(f"{folder / name} cannot be read: {error}") from error
+        if copied != digest and name == DATABASE:
+            copied = digest if _same_answers(folder, target, receipt) else copied
+        if digest and copied != digest:
+            raise IntegrityError(f"{folder / name} is not what was sealed")
+    return receipt
+
+
+def sweep(chroma_dir: Path, keep: Path | None) -> list[str]:
+    """Remove what nobody reads any more: copies and stagings of the dead, old sealed folders.
+
+    Args:
+        chroma_dir: The project's folder.
+        keep: The current sealed folder.
+
+    Returns:
+        Names of the folders that were removed.
+    """
+    for path in chroma_dir.glob(".*.tmp"):  # what a killed writer left of a pointer
+        path.unlink(missing_ok=True)
+    removed = []
+    for folder in sorted(chroma_dir.iterdir()):
+        ours = folder.name.startswith((COPY, STAGING, SEALED)) and folder.is_dir()
+        if not ours or folder == keep:
+            continue
+        with contextlib.suppress(OSError), _held(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            shutil.rmtree(folder)
+            removed.append(folder.name)
+    return removed
+
+
+@contextlib.contextmanager
+def _held(folder: Path, mode: int) -> Iterator[None]:
+    # An flock on the folder itself: gone with its process, whatever happens to it.
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, mode)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _copy(source: Path, target: Path) -> str:
+    # Read once: what was compared is what is opened.
+    digest = hashlib.sha256()
+    with source.open("rb") as old, target.open("wb") as new:
+        while block := old.read(_BLOCK):
+            digest.update(block)
+            new.write(block)
+    return digest.hexdigest()
+
+
+def _same_answers(folder: Path, target: Path, receipt: Receipt) -> bool:
+    # Chroma may have it open: SQLite's own backup waits for a writer and copies one state.
+    try:
+        uri = f"{(folder / DATABASE).absolute().as_uri()}?mode=ro"
+        (target / DATABASE).unlink()
+        with (
+            contextlib.closing(sqlite3.connect(uri, uri=True)) as old,
+            contextlib.closing(sqlite3.connect(target / DATABASE)) as new,
+        ):
+            old.backup(new)
+        return answers_digest(target / DATABASE) == receipt.answers
+    except (sqlite3.Error, UnicodeDecodeError, OSError):
+        return False

@@ -1,0 +1,168 @@
+"""The Chroma collection of a project: derived from its index, brought up to it under a lock.
+
+How one is made is in `chroma_making`, how one is asked in `chroma_reader`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, StoreFailed
+from ragstream_core.index import catalog_read
+from ragstream_core.index.lock import check_hint, label, project_lock, update_hint
+from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.platform.disk import on_disk
+from ragstream_core.platform.files import make_private_dir
+from ragstream_core.records.identity import digest_of
+from ragstream_core.vector_stores.chroma import publisher, seal
+from ragstream_core.vector_stores.chroma.publisher import (
+    CollectionReport,
+    FailedAttempt,
+    Making,
+    chromadb_version,
+    sealed,
+    why,
+)
+from ragstream_core.vector_stores.chroma.seal import sweep
+from ragstream_core.vector_stores.chroma.vector_store_chroma import GRAPHS
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One project's collection and the index it is derived from.
+
+    Attributes:
+        chroma_dir: ``data/chroma_db/<project>``.
+        index_dir: ``data/index/<project>``.
+        project: Project name.
+        model: Name of the embedding model, for people.
+        name: Its name in Chroma; empty: made of the project's.
+    """
+
+    chroma_dir: Path
+    index_dir: Path
+    project: str
+    model: str = ""
+    name: str = ""
+
+    def sync(self, *, rebuild: bool = False, verify_all: bool = False) -> CollectionReport:
+        """Bring the collection up to the newest generation; a failure is noted.
+
+        Args:
+            rebuild: Build it from the catalog even if it could be updated.
+            verify_all: Compare every vector even where nothing is to be done.
+
+        Raises:
+            ProjectLocked: Another process is at it.
+            GenerationGone: Nothing is ingested.
+            IntegrityError: The index is damaged, or what Chroma made of it is wrong twice.
+            StoreFailed: The child died or Chroma refused.
+            OperationFailed: Disk full; the old collection stays.
+        """
+        began = time.perf_counter()
+        with project_lock(make_private_dir(self.chroma_dir)):
+            newest = self._newest()
+            with self._noting(newest), on_disk(self.chroma_dir):
+                report = Making(self, newest).run(rebuild=rebuild, verify_all=verify_all)
+                sweep(self.chroma_dir, report.folder)
+        return replace(report, seconds=time.perf_counter() - began)
+
+    def keep_up(self, *, verify_all: bool = False) -> CollectionReport:
+        """As `sync`, but what failed once is not tried again before anything changed.
+
+        Args:
+            verify_all: Compare every vector even where nothing is to be done.
+
+        Raises:
+            StoreFailed: It failed for this generation with these settings; or as `sync`.
+            RagstreamError: As `sync`.
+        """
+        failed = self.failed(self._newest())
+        if failed is not None:
+            raise failed.error
+        return self.sync(verify_all=verify_all)
+
+    def failed(self, newest: Generation) -> FailedAttempt | None:
+        """Return the attempt for a generation that failed under the settings of now, if any."""
+        found = publisher.noted(self.chroma_dir)
+        return found if found is not None and found.key == self._key(newest) else None
+
+    @contextlib.contextmanager
+    def _noting(self, newest: Generation) -> Iterator[None]:
+        try:
+            yield
+        except GenerationGone:  # a newer one came meanwhile
+            raise
+        except RagstreamError as error:
+            again = check_hint(self.index_dir)
+            error.hint = f"{error.hint}; then {again}" if error.hint else again
+            with contextlib.suppress(OSError):
+                publisher.note(self.chroma_dir, self._key(newest), newest.n, error=error)
+            raise
+        with contextlib.suppress(OSError):
+            publisher.forget(self.chroma_dir)
+
+    def _key(self, newest: Generation) -> str:
+        """Return the digest of all that an attempt depends on."""
+        return digest_of([newest.n, newest.digest, self.model, chromadb_version(), GRAPHS])
+
+    def behind(self) -> str:
+        """Say why the collection is not that of the newest generation; empty where it is.
+
+        Reads the receipt only; damage is found when it is copied.
+
+        Raises:
+            GenerationGone: Nothing is ingested.
+            IntegrityError: The index is damaged.
+        """
+        return why(self, self._newest(), sealed(self))[1]
+
+    def faults(self, *, vectors: bool = False) -> list[str]:
+        """Say what tells the sealed collection from the newest generation, for people.
+
+        A collection is sealed after every row was compared; where its generation and its bytes are
+        the same, it still is that of the index.
+
+        Args:
+            vectors: Ask it for every vector all the same.
+
+        Returns:
+            Nothing where they are equal.
+
+        Raises:
+            GenerationGone: Nothing is ingested.
+            IntegrityError: The index is damaged.
+            OSError: Disk full.
+        """
+        newest, folder = self._newest(), seal.current(self.chroma_dir)
+        behind = why(self, newest, sealed(self))[1]
+        if behind or folder is None:
+            failed = self.failed(newest)
+            return [f"{behind or 'there is none'}{f': {failed.message}' if failed else ''}"]
+        try:
+            Making(self, newest).look(folder, vectors=vectors)
+        except (IntegrityError, StoreFailed) as error:
+            return [error.message]
+        return []
+
+    def _newest(self) -> Generation:
+        found = None
+        if (self.index_dir / CATALOG_NAME).exists():
+            with (
+                guard(self.index_dir / CATALOG_NAME),
+                contextlib.closing(connect_reader(self.index_dir)) as db,
+            ):
+                found = catalog_read.latest(db)
+        if found is None:
+            raise GenerationGone(
+                f"{label(self.index_dir)} has no generation yet", hint=update_hint(self.index_dir)
+            )
+        return found

@@ -1,0 +1,1 @@
+"""Connects the library with settings, models and folders of one data root."""

@@ -1,0 +1,362 @@
+"""The conversation as one prompt sees it: Layer G from the journal, Layer E from the snapshot.
+
+Reading never waits for a lock or for the embedding worker: where the published snapshot is behind,
+missing, damaged or another model's, the prompt goes on without it and says so.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations.digest import fitted
+from ragstream_core.conversations.edits import Folded, fold, visible_turns
+from ragstream_core.conversations.journal.records import INACTIVE, Entry, Turn
+from ragstream_core.conversations.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
+from ragstream_core.conversations.recent_history import (
+    Recent,
+    Scope,
+    Shown,
+    layer_g,
+    render_recent,
+    text_of,
+)
+from ragstream_core.errors import InputUnavailable, RagstreamError
+from ragstream_core.prompts.compose import HISTORY_PREFIX, digest_tokens
+from ragstream_core.prompts.inputs import DIGEST, HistoryPin, PromptInputs
+from ragstream_core.prompts.keys import Clock
+from ragstream_core.records import Hit
+from ragstream_core.wiring.journal import journal, snapshot_path
+from ragstream_core.wiring.token_budget import counter_of
+
+if TYPE_CHECKING:
+    from ragstream_core.conversations.selection import Eligible
+    from ragstream_core.index.history_view import HistoryView
+    from ragstream_core.retrieval.rows import Past
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.settings.prompts import HistoryConfig
+    from ragstream_core.wiring.workspace import Workspace
+
+BACKFILL = "ragstream history backfill"
+G_OP = "a0_preprocessing"
+OLDER = 3
+"""So many older turns are an anchor of A2."""
+_LOOKED_AT = 64
+_LEFT_OUT = "older turns are left out: "
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def pin_history(workspace: Workspace, session: str, embed_fp: str) -> HistoryPin:
+    """Pin the conversation for one prompt; waits for nobody.
+
+    Args:
+        workspace: The data root.
+        session: The prompt's own conversation, or "".
+        embed_fp: The model of the prompt's documents; turns of another one are left out.
+    """
+    if not journal(workspace).folder.is_dir():
+        return HistoryPin()
+    snapshot, high_water, note = _published(workspace, embed_fp)
+    newest = journal(workspace).newest()
+    if not newest.seq:
+        return HistoryPin()
+    if high_water > newest.seq:
+        snapshot, high_water = "", 0
+        note = f"{_LEFT_OUT}their index is ahead of the journal; ragstream history check"
+    return HistoryPin(session, newest.seq, newest.chain, snapshot, high_water, note)
+
+
+def _published(workspace: Workspace, embed_fp: str) -> tuple[str, int, str]:
+    """Return digest and high-water mark of the snapshot, and why it cannot be used."""
+    from ragstream_core.index.snapshot import open_snapshot
+
+    try:
+        view = open_snapshot(snapshot_path(workspace))
+    except RagstreamError as error:
+        return "", 0, f"{_LEFT_OUT}{error.message}; {error.hint or BACKFILL}"
+    if view is None:
+        return "", 0, ""
+    if view.embed_fp != embed_fp:
+        models = f"embedded by model {view.embed_fp[:12]}, the documents by {embed_fp[:12]}"
+        return "", 0, f"{_LEFT_OUT}{models}; {BACKFILL} --rebuild"
+    return view.digest, view.mark.position.seq, ""
+
+
+def lexicon_text(workspace: Workspace, settings: ChainSettings) -> str:
+    """Return the person's lexicon, "" where none is set; part of a prompt's key.
+
+    Raises:
+        UnknownSetting: It cannot be read, or is no lexicon.
+    """
+    name = settings.history.lexicon
+    return read_lexicon_text(Path(name).expanduser()) if name else ""
+
+
+@dataclass(frozen=True)
+class ConversationMemory:
+    """Layers G and E of one prompt: read-only, and the same for the same inputs (R-242).
+
+    Attributes:
+        workspace: The data root.
+        inputs: What was pinned.
+        op: The stage that reads; its settings hold.
+    """
+
+    workspace: Workspace
+    inputs: PromptInputs
+    op: str = G_OP
+
+    @property
+    def pin(self) -> HistoryPin:
+        """What of the conversation counts."""
+        return self.inputs.history
+
+    @functools.cached_property
+    def count(self) -> Callable[[str], int]:
+        """Counts tokens as the prompt does."""
+        return counter_of(self.workspace, self.inputs).count
+
+    @functools.cached_property
+    def settings(self) -> HistoryConfig:
+        """Section ``history`` at this stage."""
+        found: HistoryConfig = self.workspace.settings_for(self.inputs, self.op).history
+        return found
+
+    @functools.cached_property
+    def shown(self) -> bool:
+        """Whether the prompt shows RECENT HISTORY at all."""
+        settings = self.workspace.settings_for(self.inputs, self.op)
+        return bool(settings.prompt.recent_history and self.pin.seq and not self.inputs.lock)
+
+    @functools.cached_property
+    def clock(self) -> Clock:
+        """Tells the prompt's time, and whether it was asked; the present, where none is known.
+
+        None is where a prompt is varied whose own stages had no use for it.
+        """
+        return Clock(self.inputs.now or dt.datetime.now().astimezone().isoformat())
+
+    def _now_ns(self) -> int:
+        """Return the prompt's time, ns since the epoch."""
+        return (self.clock.now() - _EPOCH) // dt.timedelta(microseconds=1) * 1000
+
+    def require(self) -> None:
+        """Refuse to go on where the journal is not what it was.
+
+        Raises:
+            InputUnavailable: Turns were cleared since, or the journal is lost or damaged there.
+        """
+        pin = self.pin
+        if not pin.seq:
+            return
+        found = next(journal(self.workspace).entries(pin.seq, pin.seq + 1), None)
+        if found is None or found.chain != pin.chain:
+            raise InputUnavailable(
+                f"the conversation up to record {pin.seq} is not what it was: turns were cleared "
+                "since, or the journal is damaged",
+                hint="ragstream history check",
+            )
+
+    @functools.cached_property
+    def _first(self) -> ChainSettings:
+        """The settings of the stage that shows RECENT HISTORY, whatever stage reads now."""
+        found: ChainSettings = self.workspace.settings_for(self.inputs, G_OP)
+        return found
+
+    @functools.cached_property
+    def recent(self) -> Recent:
+        """Layer G: the newest pairs of the prompt's conversation, none without one (C-40)."""
+        settings = self._first.history
+        if not (self.shown and settings.recency_k):
+            return Recent()
+        scope = Scope(
+            self.pin.session,
+            settings.recency_k,
+            settings.recent_fill,
+            projects=tuple(pin.project for pin in self.inputs.pins),
+            exclude_tags=(*settings.exclude_tags, INACTIVE),
+        )
+        return layer_g(journal(self.workspace), scope, upto=self.pin.seq)
+
+    @functools.cached_property
+    def recent_shown(self) -> tuple[Shown, ...]:
+        """What of Layer G stands in the prompt: within its budget, and half of the prompt's."""
+        settings, count = self._first, self.count
+        most = min(settings.history.recent_max_tokens, settings.prompt.budget_tokens // 2)
+        return render_recent(self.recent.pairs, fits=lambda text: count(text) <= most)
+
+    def rendered(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return ``recentConversation`` and what the person should know about it."""
+        pairs, shown = self.recent.pairs, self.recent_shown
+        notes = [self.pin.note] if self.pin.note and self.settings.enabled and self.shown else []
+        if len(shown) < len(pairs):
+            notes.append(
+                f"RECENT HISTORY shows {len(shown)} of {len(pairs)} pairs: "
+                f"history.recent_max_tokens is {self._first.history.recent_max_tokens}"
+            )
+        behind = self._behind()
+        if behind:
+            notes.append(f"{behind} are not searched yet: {BACKFILL}, or `ragstream up`")
+        digest = {"digest": self.digest} if self.digest else {}
+        if not shown:
+            empty = {"body": "", "pairs_count": 0, "range": (0, 0), **digest}
+            return empty if digest else {}, tuple(notes)
+        seqs = [pair.entry.seq for pair in shown]
+        found = {
+            "body": text_of(shown),
+            "pairs_count": len(shown),
+            "range": (min(seqs), max(seqs)),
+            **self._apart(shown),
+        }
+        return {**found, **digest}, tuple(notes)
+
+    def _apart(self, shown: Sequence[Shown]) -> dict[str, int]:
+        """Return how many pairs are cut, and where the prompt's own conversation begins."""
+        others = [pair for pair in shown if pair.entry in self.recent.others]
+        own = len(text_of(shown)) - len(text_of(shown[len(others) :]))
+        parts = {"cut_pairs": sum(not pair.is_whole for pair in shown), "own_start": own}
+        return {name: n for name, n in parts.items() if n}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The pinned digest of the newest turns, within its own and the memory's budget."""
+        settings = self.workspace.settings_for(self.inputs, G_OP).memory
+        if not (self.shown and settings.enabled):
+            return ""
+        count = self.count
+        text = self.inputs.texts.get(DIGEST, "")
+        text = fitted(text, count=count, budget_tokens=settings.summary_tokens)
+        if settings.max_chars:
+            text = fitted(text, count=len, budget_tokens=settings.max_chars)
+        framed = functools.partial(digest_tokens, count=count)
+        return fitted(text, count=framed, budget_tokens=settings.max_tokens)
+
+    def _behind(self) -> str:
+        """Say which turns are newer than the selection and not wholly shown either, "" for none."""
+        if not (self.shown and self.settings.enabled) or self.pin.note:
+            return ""
+        seqs = {pair.entry.seq for pair in self.recent_shown if pair.is_whole}
+        if not self.pin.snapshot:
+            before = journal(self.workspace).entries(1, self.pin.seq + 1)
+            first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
+            older = any(isinstance(e.record, Turn) and e.seq not in seqs for e in first)
+            return "older turns" if older else ""
+        turns = visible_turns(self._newer, self.since)
+        out = {*self.settings.exclude_tags, INACTIVE}
+        count = sum(
+            turn.status == "complete" and e.seq not in seqs and out.isdisjoint(tags)
+            for e, turn, tags in turns
+        )
+        return f"{count} turns" if count else ""
+
+    @functools.cached_property
+    def view(self) -> HistoryView | None:
+        """The pinned selection of older turns; None where none is searched.
+
+        Raises:
+            InputUnavailable: It was replaced since and cannot be made again.
+        """
+        from ragstream_core.wiring.history_publishing import snapshot_at
+
+        if not (self.shown and self.settings.enabled and self.pin.snapshot):
+            return None
+        pin, cap = self.pin, self.settings.max_chunks
+        return snapshot_at(self.workspace, upto=pin.high_water, digest=pin.snapshot, cap=cap)
+
+    @functools.cached_property
+    def _newer(self) -> list[Entry]:
+        """The records behind the selection's mark, up to the pinned one."""
+        pin, mark = self.pin, self.view.mark.position if self.view else None
+        return list(journal(self.workspace).entries(pin.high_water + 1, pin.seq + 1, hint=mark))
+
+    @functools.cached_property
+    def since(self) -> Folded:
+        """Tags and clearings that are newer than the selection."""
+        return fold(self._newer)
+
+    @functools.cached_property
+    def eligible(self) -> Eligible:
+        """Which rows of `view` may be found."""
+        from ragstream_core.conversations.selection import Filters, eligible, is_timed
+
+        filters = Filters.of(
+            self.settings,
+            session=self.pin.session,
+            projects=[pin.project for pin in self.inputs.pins],
+            now_ns=self._now_ns() if is_timed(self.settings) else 0,
+        )
+        shown = {pair.entry.seq: pair.spans for pair in self.recent_shown}
+        return eligible(self._columns, filters, hidden=self.since.hidden, shown=shown)
+
+    @functools.cached_property
+    def _columns(self) -> Any:
+        assert self.view is not None
+        return self.view.columns.edited(self.since)
+
+    def past(self) -> Past | None:
+        """Return what the retriever searches beside the documents; None where there is nothing."""
+        from ragstream_core.retrieval.rows import Past
+
+        if self.view is None:
+            return None
+        lexicon = lexicon_of(default_lexicon_text(), self.inputs.texts.get("lexicon", ""))
+        return Past(self.view, self.eligible.mask, lexicon.expand)
+
+    def older(self, text: str) -> str:
+        """Return the older turns that share most words with a text, as one text, best first.
+
+        Those of the prompt's own conversation, found by BM25 alone: nothing is embedded here.
+
+        Args:
+            text: The person's words.
+
+        Raises:
+            InputUnavailable: The pinned selection was replaced since and cannot be made again.
+        """
+        from ragstream_core.text.bm25 import Bm25
+        from ragstream_core.text.terms import terms
+
+        if self.view is None or not len(self.view.chunk_ids) or not self.pin.session:
+            return ""
+        mine = self._columns.sessions.where(lambda session: session == self.pin.session)
+        scores = Bm25([self.view.lexical]).scores(terms(text)) * (self.eligible.mask & mine)
+        best = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:OLDER]
+        found = [self.view.chunk_ids[row] for row in best if scores[row] > 0]
+        return "\n".join(chunk.snippet for chunk in self.view.chunks(found))
+
+    def biased(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Add importance, recency and tags to the scores of turns; return the new order."""
+        from ragstream_core.conversations.selection import bias
+
+        if self.view is None or not any(h.chunk_id.startswith(HISTORY_PREFIX) for h in hits):
+            return list(hits)
+        ages = bool(self.settings.recency_weight or self.settings.damping)
+        terms = bias(self._columns, self.settings, self._now_ns() if ages else 0)
+        rows = {identifier: row for row, identifier in enumerate(self.view.chunk_ids)}
+        found = [
+            _with_terms(hit, terms.parts(rows[hit.chunk_id]))
+            if hit.chunk_id.startswith(HISTORY_PREFIX)
+            else hit
+            for hit in hits
+        ]
+        return sorted(found, key=lambda hit: (-hit.score, hit.chunk_id))
+
+    def events(self) -> list[str]:
+        """Say how many older turns were searched, and why not the others."""
+        if self.view is None:
+            return []
+        left = ", ".join(f"{n} {rule}" for rule, n in self.eligible.counts().items())
+        searched = int(self.eligible.mask.sum())
+        return [f"{searched} pieces of older turns searched" + (f"; left out: {left}" * bool(left))]
+
+
+def _with_terms(hit: Hit, terms: dict[str, float]) -> Hit:
+    if not terms:
+        return hit
+    score = round(hit.score + sum(terms.values()), 6)
+    return hit._replace(score=score, scores={**hit.scores, **terms})

@@ -1,0 +1,271 @@
+"""The two files of remembered facts below the data root, kept in step with the journal (R-258).
+
+The journal is the truth of what was decided, the files are what prompts read, and people edit them.
+So a step forward is made, not a copy: what was accepted since the mark is added, what was taken
+back is removed, and every other line stays. A kill between record and file costs nothing: the next
+look takes the same step. A file that is gone is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations.facts.records import (
+    NAMES,
+    bullets,
+    fact_entries,
+    fold_facts,
+    lines_of,
+    texts_of,
+    with_lines,
+)
+from ragstream_core.conversations.journal.records import Cleared, Entry, Fact, Position
+from ragstream_core.errors import IntegrityError
+from ragstream_core.platform.disk import disk_failure
+from ragstream_core.platform.files import copy_durable, make_private_dir, replace_text
+from ragstream_core.platform.locks import FolderLock
+from ragstream_core.prompts.fences import one_line
+from ragstream_core.prompts.render import PINNED
+from ragstream_core.wiring.journal import journal
+
+if TYPE_CHECKING:
+    from ragstream_core.services.text_copies import Traces
+    from ragstream_core.wiring.workspace import Workspace
+
+MARK_NAME = ".written.json"
+"""Up to which record of the journal the files have come, and how many lines were accepted then."""
+WAIT_S = 5.0
+_MAX_LINE = 500
+_FAR = 500
+_HINT = "free disk space, then run `ragstream memory show`: what was accepted is in the journal"
+
+
+def memory_dir(workspace: Workspace) -> Path:
+    """Return the folder of the two files, whether it exists or not."""
+    return workspace.data_dir / "memory"
+
+
+def read(workspace: Workspace, target: str) -> str:
+    """Return the file of a target as it stands, empty where there is none.
+
+    Raises:
+        IntegrityError: It is not UTF-8.
+    """
+    path = memory_dir(workspace) / NAMES[target]
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise IntegrityError(f"{path} is not UTF-8: {error}", hint="edit it, or move it") from None
+
+
+def state_of(workspace: Workspace) -> tuple[tuple[int, int], ...]:
+    """Return size and time of both files, which change whenever one of them is written."""
+    found = []
+    for name in NAMES.values():
+        try:
+            status = (memory_dir(workspace) / name).stat()
+            found.append((status.st_size, status.st_mtime_ns))
+        except OSError:
+            found.append((-1, 0))
+    return tuple(found)
+
+
+def pinned(workspace: Workspace, budget_tokens: int, count: Callable[[str], int]) -> dict[str, str]:
+    """Return what a prompt shows of both files, by the name of its pinned text; writes nothing.
+
+    One bullet a line, made harmless and cut; of each file the newest within `facts.max_tokens` and
+    a tenth of the prompt's budget, so that facts never crowd the documents out.
+
+    Args:
+        workspace: The data root.
+        budget_tokens: Of the whole prompt.
+        count: Counts tokens.
+
+    Raises:
+        IntegrityError: A file is not UTF-8.
+    """
+    limit = min(workspace.config.settings.facts.max_tokens, budget_tokens // 10)
+    shown = {
+        name: _newest(read(workspace, target), limit, count) for target, name in PINNED.items()
+    }
+    return {name: text for name, text in shown.items() if text}
+
+
+def _newest(text: str, limit: int, count: Callable[[str], int]) -> str:
+    spent, kept = 0, []
+    for fact in reversed(bullets(text)):
+        line = f"- {one_line(fact)[:_MAX_LINE]}"
+        spent += count(line)
+        if spent > limit:
+            break
+        kept.append(line)
+    return "\n".join(reversed(kept))
+
+
+def sync(workspace: Workspace) -> list[str]:
+    """Bring the files to what was decided since the last time; return the names that changed.
+
+    Where nothing may be written nothing is.
+
+    Raises:
+        ProjectLocked: Another process kept writing.
+        IntegrityError: A file is not UTF-8, or a newer version wrote the journal.
+        OperationFailed: Disk full or failing; the next time goes on from here.
+    """
+    log = journal(workspace)
+    newest = log.newest()
+    if not workspace.config.settings.history.persist:
+        return []
+    if not _is_due(workspace):
+        _advance(workspace, newest)
+        return []
+    entries = fact_entries(log)
+    if not any(isinstance(entry.record, Fact) for entry in entries) and not _mark(workspace):
+        return []
+    with _writing(workspace):
+        before = fold_facts(entries, upto=int(_mark(workspace).get("seq", 0)))
+        then, now = lines_of(before.values()), lines_of(fold_facts(entries).values())
+        changed = []
+        for target in NAMES:
+            lost = not (memory_dir(workspace) / NAMES[target]).exists()
+            new = [text for text in now[target] if lost or text not in then[target]]
+            gone = [text for text in then[target] if text not in now[target]]
+            changed += _rewrite(workspace, target, add=new, drop=gone)
+        _put_mark(workspace, newest, {target: len(now[target]) for target in NAMES})
+    return changed
+
+
+def erase(workspace: Workspace, gone: Sequence[Entry], traces: Traces) -> list[str]:
+    """Take the bullets of cleared turns out of the files; return the names that changed.
+
+    Args:
+        workspace: The data root.
+        gone: Cleared records.
+        traces: The words of the cleared turns: a bullet that a person changed goes as well.
+
+    Raises:
+        ProjectLocked: Another process kept writing.
+        IntegrityError: A file is not UTF-8.
+        OperationFailed: Disk full or failing; run it again.
+    """
+    if not memory_dir(workspace).is_dir():
+        return []
+    mine = texts_of(gone)
+    standing = lines_of(fold_facts(fact_entries(journal(workspace))).values())
+    with _writing(workspace):
+        changed = []
+        for target in NAMES:
+            drop = [
+                fact
+                for fact in bullets(read(workspace, target))
+                if fact not in standing[target]
+                and (fact in mine or traces.found_in(fact.encode("utf-8")))
+            ]
+            changed += _rewrite(workspace, target, drop=drop)
+    return changed
+
+
+def copy_memory(workspace: Workspace, target: Path) -> None:
+    """Copy both files, and how far they have come, below the root of a backup.
+
+    Raises:
+        ProjectLocked: Another process kept writing.
+        OperationFailed: Disk full or failing.
+    """
+    folder = memory_dir(workspace)
+    if not folder.is_dir():
+        return
+    with _writing(workspace):
+        for name in (*NAMES.values(), MARK_NAME):
+            if (folder / name).exists():
+                copy_durable(folder / name, target / folder.name / name)
+
+
+def drop_line(workspace: Workspace, target: str, fact: str) -> list[str]:
+    """Take one bullet out of a file that no record speaks of; return the names that changed.
+
+    Raises:
+        ProjectLocked: Another process kept writing.
+        IntegrityError: The file is not UTF-8.
+        OperationFailed: Disk full or failing.
+    """
+    with _writing(workspace):
+        return _rewrite(workspace, target, drop=[fact])
+
+
+@contextlib.contextmanager
+def _writing(workspace: Workspace) -> Iterator[None]:
+    """Keep other writers of the files out.
+
+    Raises:
+        ProjectLocked: Another process kept writing.
+        OperationFailed: Disk full or failing.
+    """
+    folder = memory_dir(workspace)
+    try:
+        with FolderLock(make_private_dir(folder), "the remembered facts").held(wait_s=WAIT_S):
+            yield
+    except OSError as error:
+        raise disk_failure(folder, error, hint=_HINT) from error
+
+
+def _rewrite(
+    workspace: Workspace, target: str, *, add: Sequence[str] = (), drop: Sequence[str] = ()
+) -> list[str]:
+    old = read(workspace, target)
+    new = with_lines(old, add=add, drop=drop)
+    path = memory_dir(workspace) / NAMES[target]
+    if new == old:
+        return []
+    if new:
+        replace_text(path, new)
+    else:
+        path.unlink()
+    return [path.name]
+
+
+def _is_due(workspace: Workspace) -> bool:
+    """Say whether anything was decided or cleared behind the mark, or a file is lost."""
+    log, mark = journal(workspace), _mark(workspace)
+    if not mark:
+        return log.folder.is_dir()
+    lines = mark["lines"]
+    if any(lines[t] and not (memory_dir(workspace) / NAMES[t]).exists() for t in NAMES):
+        return True
+    at = Position(mark["seq"], mark["chain"], mark["segment"], mark["offset"])
+    newest = log.newest()
+    if newest.seq < at.seq:  # another journal was put in its place
+        return True
+    behind = log.entries(at.seq + 1, hint=at) if newest.seq > at.seq else iter(())
+    return any(isinstance(entry.record, Fact | Cleared) for entry in behind)
+
+
+def _advance(workspace: Workspace, newest: Position) -> None:
+    """Move the mark over many turns without a fact, so that nobody reads them again."""
+    mark = _mark(workspace)
+    if mark and newest.seq - int(mark["seq"]) > _FAR:
+        with _writing(workspace):
+            _put_mark(workspace, newest, mark["lines"])
+
+
+def _mark(workspace: Workspace) -> dict[str, Any]:
+    """Return the mark; empty where there is none, or it is damaged: then all steps are made."""
+    try:
+        found = json.loads((memory_dir(workspace) / MARK_NAME).read_text(encoding="utf-8"))
+        whole = isinstance(found["seq"], int) and isinstance(found["offset"], int)
+        named = isinstance(found["chain"], str) and isinstance(found["segment"], str)
+        return found if whole and named and set(found["lines"]) == set(NAMES) else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _put_mark(workspace: Workspace, at: Position, lines: dict[str, int]) -> None:
+    row = {"seq": at.seq, "chain": at.chain, "segment": at.segment, "offset": at.offset}
+    text = json.dumps({**row, "lines": lines})
+    replace_text(memory_dir(workspace) / MARK_NAME, text)

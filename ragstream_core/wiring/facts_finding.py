@@ -1,0 +1,348 @@
+"""Looking for facts in turns: analyze → deduplicate → write (R-252).
+
+Three steps, each of which may end with nothing left; Dagster shows them as three ops, everything
+else calls `remember`. What is found waits as a candidate until somebody accepts it.
+
+Asking the language model what of a message is worth remembering; the rules stand behind it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.agents.llm_call import own, question
+from ragstream_core.conversations.edits import fold, visible_turns
+from ragstream_core.conversations.facts.candidate import (
+    Candidate,
+    Limits,
+    Said,
+    most_alike,
+    objection,
+    repetition,
+)
+from ragstream_core.conversations.facts.llm_form import TASK, candidate_of, decisions
+from ragstream_core.conversations.facts.records import (
+    NAMES,
+    FactState,
+    bullets,
+    fact_entries,
+    fold_facts,
+)
+from ragstream_core.conversations.facts.rules import candidates
+from ragstream_core.conversations.journal.records import HIDDEN, Cleared, Entry, Fact, TagEdit, Turn
+from ragstream_core.errors import ChatFailed, RagstreamError, UsageError
+from ragstream_core.wiring import facts_files, models
+from ragstream_core.wiring.facts import is_secret, new_id
+from ragstream_core.wiring.journal import completed, journal, require_persist
+from ragstream_core.wiring.llm_stages import Guarded
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def asked(workspace: Workspace, user_text: str) -> tuple[list[Candidate] | None, str]:
+    """Return what the model proposes; None and the reason where it gave no usable answer.
+
+    A message that seems to hold a secret is not sent to a model on another machine. The answer is
+    kept nowhere.
+
+    Args:
+        workspace: Whose model is asked.
+        user_text: The user's side of a turn.
+    """
+    try:
+        model = Guarded(models.chat_model(workspace.config))
+        reply = model.complete(question(TASK, [own("message", user_text)]))
+    except (ChatFailed, UsageError) as error:
+        return None, error.message
+    found = decisions(reply.text)
+    if found is None:
+        return None, f"{model.name} answered without JSON"
+    return [fact for decision in found if (fact := candidate_of(decision)) is not None], ""
+
+
+THREAD = "ragstream-facts"
+_LOOKED_AT = 4 << 20
+_RECALLED = 20
+_LATE: dict[Path, deque[str]] = {}
+"""What a thread has to tell, by data root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One fact that was found in a turn, and what became of it.
+
+    Attributes:
+        turn: Id of the turn.
+        seq: Its number.
+        candidate: The fact.
+        overlap: Largest overlap with what is there, in [0, 1]; 0 before it was looked for.
+        why: Why it is not written; empty: it is, or may be.
+        fact: Its id once it is written.
+        advice: What to run where it is the news of something that is there; mostly empty.
+    """
+
+    turn: str
+    seq: int
+    candidate: Candidate
+    overlap: float = 0.0
+    why: str = ""
+    fact: str = ""
+    advice: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        fact = self.candidate
+        return {
+            "id": self.fact, "turn": self.turn, "seq": self.seq, "target": fact.target,
+            "text": fact.text, "quote": fact.quote, "confidence": fact.confidence,
+            "form": fact.form, "overlap": round(self.overlap, 4), "skipped": self.why,
+            "advice": self.advice,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What analysing turns gave.
+
+    Attributes:
+        found: In the order of the journal.
+        turns: How many turns were read.
+        notes: Why the form that asks a model was not taken.
+    """
+
+    found: tuple[Found, ...] = ()
+    turns: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def writable(self) -> bool:
+        """Whether anything of it may be written."""
+        return any(not row.why for row in self.found)
+
+
+def limits(workspace: Workspace) -> Limits:
+    """Return the limits of the settings."""
+    facts = workspace.config.settings.facts
+    return Limits(facts.min_confidence, facts.max_overlap)
+
+
+def analyze(
+    workspace: Workspace, *, since: int = 0, upto: int = 0, session: str = "", form: str = ""
+) -> Analysis:
+    """Find facts in turns; nothing is written.
+
+    Args:
+        workspace: The data root.
+        since: Number of the last turn that is passed over.
+        upto: Number of the last turn that is read; 0: all.
+        session: Only this conversation; "": all.
+        form: ``rules`` or ``llm``; "": as the settings say, ``rules`` where they say off.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    log = journal(workspace)
+    if not log.folder.is_dir():
+        return Analysis()
+    marks = fold(e for e in log.entries() if isinstance(e.record, Cleared | TagEdit))
+    wanted = (
+        (entry, turn)
+        for entry, turn, tags in visible_turns(log.entries(), marks)
+        if session in ("", turn.session_id) and HIDDEN.isdisjoint(tags)
+    )
+    return _analysed(workspace, wanted, since=since, upto=upto, form=form)
+
+
+def newest_turns(workspace: Workspace) -> list[tuple[Entry, Turn]]:
+    """Return the newest turn, behind those before it in its conversation; a tail is looked at."""
+    near = list(journal(workspace).backwards(max_bytes=_LOOKED_AT))[::-1]
+    marks = fold(e for e in near if isinstance(e.record, Cleared | TagEdit))
+    found = [(e, t) for e, t, tags in visible_turns(near, marks) if HIDDEN.isdisjoint(tags)]
+    return [(e, t) for e, t in found if t.session_id == found[-1][1].session_id]
+
+
+def remember(workspace: Workspace, analysis: Analysis, *, dry_run: bool = False) -> list[Found]:
+    """Drop what already exists and write the rest; return everything that was found.
+
+    Args:
+        workspace: The data root.
+        analysis: Of `analyze`.
+        dry_run: Only say what would be written.
+
+    Raises:
+        Refused: `history.persist` is off.
+        OperationFailed: Disk full or failing.
+    """
+    found = deduplicate(workspace, analysis.found)
+    return found if dry_run else write(workspace, found)
+
+
+def deduplicate(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
+    """Mark what the target's file holds, or was proposed for it before, whatever became of it.
+
+    Raises:
+        IntegrityError: A file is not UTF-8.
+    """
+    return _fresh(workspace, found, fact_entries(journal(workspace)))
+
+
+def write(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
+    """Propose what is left, in the journal; where `facts.accept` is auto, accept it as well.
+
+    What is new is decided again while other writers are kept out, and a turn that was cleared
+    meanwhile gives nothing.
+
+    Raises:
+        Refused: `history.persist` is off.
+        OperationFailed: Disk full or failing; nothing of this is kept.
+    """
+    require_persist(workspace)
+    written: list[Found] = list(found)
+
+    def make() -> list[Fact]:
+        entries = fact_entries(journal(workspace))
+        cleared = fold(entries)
+        written[:] = [
+            replace(row, why="the turn was cleared") if cleared.is_hidden(row.seq) else row
+            for row in _fresh(workspace, found, entries)
+        ]
+        written[:] = [row if row.why else replace(row, fact=new_id()) for row in written]
+        records = [record for row in written if not row.why for record in _records(workspace, row)]
+        return [filled for filled in completed(records) if isinstance(filled, Fact)]
+
+    if any(not row.why for row in found):
+        journal(workspace).append_made(make)
+        facts_files.sync(workspace)
+    return written
+
+
+def after_turn(workspace: Workspace) -> tuple[str, ...]:
+    """Look for facts in the turn that was just kept; return what people should know.
+
+    Called behind an answer: it never fails one. A language model is asked in a thread of its own,
+    so that nobody waits for it; a process ends when that has, and what is to be known of it is told
+    behind the next turn.
+
+    Args:
+        workspace: The data root; `facts.form` is on, and turns are kept.
+    """
+    if workspace.config.settings.facts.form != "llm":
+        return _learnt(workspace)
+    late = _LATE.setdefault(workspace.data_dir, deque(maxlen=_RECALLED))
+    told = [late.popleft() for _ in range(len(late))]
+
+    def learn() -> None:
+        late.extend(_learnt(workspace))
+
+    threading.Thread(target=learn, name=THREAD, daemon=False).start()
+    return tuple(dict.fromkeys(told))
+
+
+def _learnt(workspace: Workspace) -> tuple[str, ...]:
+    try:
+        turns = newest_turns(workspace)
+        analysis = _analysed(workspace, turns, since=turns[-1][0].seq - 1 if turns else 0)
+        found = remember(workspace, analysis) if analysis.writable else []
+    except (RagstreamError, OSError) as error:
+        return (f"no facts were taken from this turn: {error}",)
+    ask = workspace.config.settings.facts.accept == "ask"
+    waiting = sum(bool(row.fact) for row in found) if ask else 0
+    told = [f"{waiting} facts wait for you: ragstream memory candidates"] if waiting else []
+    changed = [f"{row.why}; if that changed: {row.advice}" for row in found if row.advice]
+    return (*analysis.notes, *told, *changed)
+
+
+def _analysed(
+    workspace: Workspace,
+    turns: Iterable[tuple[Entry, Turn]],
+    *,
+    since: int = 0,
+    upto: int = 0,
+    form: str = "",
+) -> Analysis:
+    wanted = form or workspace.config.settings.facts.form
+    own = tuple(fact for target in NAMES for fact in bullets(facts_files.read(workspace, target)))
+    answers: dict[str, list[str]] = {}
+    found: list[Found] = []
+    notes: list[str] = []
+    count = 0
+    for entry, turn in turns:
+        past = answers.setdefault(turn.session_id, [])
+        if since < entry.seq and (not upto or entry.seq <= upto) and turn.speakers[0] == "user":
+            count += 1
+            made, note = _proposals(workspace, turn, wanted)
+            notes += [note] if note else []
+            said = Said(turn.user_text, (*past[-_RECALLED:], *own))
+            found += [_judged(workspace, entry, said, candidate) for candidate in made]
+        past.append(turn.assistant_text)
+    return Analysis(tuple(found), count, tuple(dict.fromkeys(notes)))
+
+
+def _proposals(workspace: Workspace, turn: Turn, form: str) -> tuple[list[Candidate], str]:
+    if form != "llm":
+        return candidates(turn.user_text), ""
+
+    made, why = asked(workspace, turn.user_text)
+    if made is None:
+        return candidates(turn.user_text), f"facts by rules: {why}"
+    return made, ""
+
+
+def _judged(workspace: Workspace, entry: Entry, said: Said, candidate: Candidate) -> Found:
+    why = objection(candidate, said, limits(workspace), is_secret)
+    return Found(entry.record.id, entry.seq, candidate, why=why)
+
+
+def _fresh(workspace: Workspace, found: Sequence[Found], entries: Sequence[Entry]) -> list[Found]:
+    hidden = fold(entries)
+    there = {t: bullets(facts_files.read(workspace, t)) for t in NAMES}
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, Fact) and record.text and not hidden.is_hidden(entry.seq):
+            there[record.target].append(record.text)
+    result = []
+    for row in found:
+        fact = row.candidate
+        if not row.why:
+            share, why = repetition(fact.text, there[fact.target], limits(workspace))
+            advice = (
+                _advice(workspace, fact, there[fact.target], entries) if why and share < 1 else ""
+            )
+            row = replace(row, overlap=share, why=why, advice=advice)
+            there[fact.target] += [] if why else [fact.text]
+        result.append(row)
+    return result
+
+
+def _advice(
+    workspace: Workspace, fact: Candidate, there: Sequence[str], entries: Sequence[Entry]
+) -> str:
+    """Return the command that makes a changed fact of one that is as good as there."""
+    _, old = most_alike(fact.text, there)
+    named = [e.record.fact for e in entries if isinstance(e.record, Fact) and e.record.text == old]
+    known: FactState | None = fold_facts(entries).get(named[-1]) if named else None
+    new = shlex.quote(fact.text)
+    added = f"ragstream memory add {new} --target {fact.target}"
+    if known is None:
+        by_hand = old in bullets(facts_files.read(workspace, fact.target))
+        removed = f"ragstream memory remove {shlex.quote(old)}"
+        return f"{removed}; {added}" if by_hand else "ragstream memory candidates"
+    return added if known.status == "rejected" else f"ragstream memory edit {known.short} {new}"
+
+
+def _records(workspace: Workspace, row: Found) -> list[Fact]:
+    fact = row.candidate
+    proposed = Fact(
+        "", row.fact, row.turn, "", "proposed", fact.target, fact.text,
+        fact.quote, fact.confidence, fact.form,
+    )  # fmt: skip
+    if workspace.config.settings.facts.accept != "auto":
+        return [proposed]
+    return [proposed, Fact("", row.fact, row.turn, "", "accepted")]

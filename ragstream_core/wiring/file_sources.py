@@ -1,0 +1,325 @@
+"""Where A1 reads from: the document folders now, or the bytes a record kept.
+
+The filters of a prompt against what is there: pinned documents, and the conversation.
+
+A generation's digest leaves mtimes out, so that machines agree. What ``since:`` closes is therefore
+pinned with the prompt, as if each document had been switched off by name.
+
+`git diff` of a named file: what has changed since the last commit, pinned with the prompt.
+
+No shell, a fixed list of arguments, a time and a size limit; nothing is fetched, no external diff
+tool and no text converter runs. Only files that may be injected may be named.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import os
+import subprocess
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.agents.a1_file_injector import forced_paths
+from ragstream_core.agents.filters import Filtered, read_filters
+from ragstream_core.agents.segments import default_alias_text, parse_aliases
+from ragstream_core.config import overlay
+from ragstream_core.errors import OperationFailed, UnknownPrompt, UsageError
+from ragstream_core.index.catalog_read import live_files
+from ragstream_core.index.generations import manifest_of
+from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.ingestion.file_types import decode_name
+from ragstream_core.ingestion.loader import open_beneath
+from ragstream_core.ingestion.scan import ScanRules, scan
+from ragstream_core.wiring import projects
+from ragstream_core.wiring.saved_prompts import persists
+
+if TYPE_CHECKING:
+    from ragstream_core.prompts.edits import Edit
+    from ragstream_core.prompts.inputs import Pin, PromptInputs
+    from ragstream_core.prompts.store import PromptRecord, PromptStore
+    from ragstream_core.wiring.workspace import Workspace
+
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.manifest import FileEntry
+    from ragstream_core.ports import IndexView
+    from ragstream_core.prompts.inputs import Pin, PromptInputs
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.wiring.workspace import Workspace
+
+    Pinned = Sequence[Pin] | Sequence[IndexView]
+
+_aliases = functools.cache(parse_aliases)
+
+
+def filters_of(text: str, aliases: str = "") -> Filtered:
+    """Return the filters of a raw prompt.
+
+    Args:
+        text: The prompt.
+        aliases: The alias table; empty: the shipped one.
+    """
+    return read_filters(text, _aliases(aliases or default_alias_text()))
+
+
+def documents(workspace: Workspace, pins: Pinned) -> dict[str, FileEntry]:
+    """Return the ingested documents of pinned generations, ``project/path`` → manifest row.
+
+    Raises:
+        OperationFailed: A catalog cannot be read.
+    """
+    return {
+        f"{pin.project}/{path}": entry
+        for pin in pins
+        for path, entry in manifest_of(workspace.index_dir(pin.project), pin.generation).items()
+        if entry.decision == "ingested"
+    }
+
+
+def closed(workspace: Workspace, found: Filtered, pins: Pinned, now: dt.datetime) -> set[str]:
+    """Return the ``project/path`` of the documents that the filters leave out.
+
+    Raises:
+        OperationFailed: A catalog cannot be read.
+    """
+    return found.closed(documents(workspace, pins), now) if found.filters else set()
+
+
+def narrowed(settings: ChainSettings, found: Filtered, now: dt.datetime) -> ChainSettings:
+    """Return the settings under which the conversation is searched no wider than before."""
+    past = settings.history
+    return overlay(settings, found.past(past.tags, past.since, now))
+
+
+def left(workspace: Workspace, inputs: PromptInputs) -> int | None:
+    """Count the documents that are searched; None where the prompt has no filter.
+
+    Raises:
+        OperationFailed: A catalog cannot be read.
+    """
+    if not filters_of(inputs.text, inputs.texts["aliases"]).filters:
+        return None
+    return len(documents(workspace, inputs.pins).keys() - set(inputs.off))
+
+
+MAX_INJECTED_BYTES = 5_000_000
+
+
+def injectable(workspace: Workspace, project: str) -> list[str]:
+    """Return the paths of a project's regular files that are not on the deny list, sorted.
+
+    Raises:
+        UnknownProject: There is no such folder.
+    """
+    flat = projects.is_flat(workspace.data_dir, project)
+    found = scan(workspace.doc_dir(project), ScanRules(flat=flat))
+    other = [path for path, reason in found.refused if reason == "type not supported"]
+    return sorted([*found.files, *other])
+
+
+def ingested_hashes(workspace: Workspace, pin: Pin, paths: Collection[str]) -> dict[str, str]:
+    """Return the sha256 that some files had in a pinned generation; others are left out.
+
+    Raises:
+        OperationFailed: The catalog cannot be read.
+    """
+    if not paths:
+        return {}
+    index_dir = workspace.index_dir(pin.project)
+    with guard(index_dir / CATALOG_NAME):
+        db = connect_reader(index_dir)
+        try:
+            files = live_files(db, pin.generation)
+        finally:
+            db.close()
+    return {path: files[path].sha256 for path in paths if path in files}
+
+
+def _names(inputs: PromptInputs, project: str) -> list[str]:
+    prefix = f"{project}/"
+    return [name.removeprefix(prefix) for name in inputs.names if name.startswith(prefix)]
+
+
+def read_file(workspace: Workspace, project: str, path: str) -> bytes:
+    """Return the bytes of a file of a project's folder.
+
+    Raises:
+        UsageError: The file is gone, is a link, or is over 5 MB.
+    """
+    try:
+        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
+        with os.fdopen(fd, "rb") as handle:
+            data = handle.read(MAX_INJECTED_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{project}/{path}: {error.strerror}") from None
+    if len(data) > MAX_INJECTED_BYTES:
+        raise UsageError(f"{project}/{path} is over {MAX_INJECTED_BYTES} bytes")
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFiles:
+    """Reads the document folders; keeps what was read, for replay, where anything is kept."""
+
+    workspace: Workspace
+    inputs: PromptInputs
+
+    def names(self, project: str) -> list[str]:
+        """Return the files of a project that the prompt may mean."""
+        return _names(self.inputs, project)
+
+    def read(self, project: str, path: str) -> bytes:
+        """Return a file's bytes and keep them under their digest.
+
+        Raises:
+            UsageError: The file is gone, is a link, or is over 5 MB.
+            OSError: The bytes cannot be kept.
+        """
+        data = read_file(self.workspace, project, path)
+        if persists(self.inputs):
+            self.workspace.store.put_blob(data)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswers:
+    """What came from outside while a recorded prompt was made: a language model's, a person's.
+
+    Attributes:
+        digests: The exchanges.
+        live: Ask the model again and compare, instead of reading them.
+        differences: What it said otherwise, for people; filled by the stages.
+        edits: What a person changed by hand.
+    """
+
+    digests: Sequence[str] = ()
+    live: bool = False
+    differences: list[str] = field(default_factory=list)
+    edits: Sequence[Edit] = ()
+
+    @classmethod
+    def of(cls, record: PromptRecord, *, live: bool = False) -> RecordedAnswers:
+        """Return what came from outside while that prompt was made."""
+        return cls(record.exchanges, live, edits=record.edits)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFiles:
+    """Reads the bytes that a recorded prompt injected; its answers come along."""
+
+    store: PromptStore
+    inputs: PromptInputs
+    answers: RecordedAnswers = field(default_factory=RecordedAnswers)
+
+    def names(self, project: str) -> list[str]:
+        """Return the files of a project that the prompt could mean."""
+        return _names(self.inputs, project)
+
+    def read(self, project: str, path: str) -> bytes:
+        """Return the bytes of then.
+
+        Raises:
+            UnknownPrompt: They are not kept.
+            IntegrityError: They are kept and are not what they were.
+        """
+        digest = self.inputs.receipts.get(f"{project}/{path}")
+        if digest is None:
+            raise UnknownPrompt(f"{project}/{path} was not injected in the recorded prompt")
+        return self.store.blob(digest)
+
+
+PREFIX = "diff:"
+MAX_BYTES = 500_000
+TIMEOUT_S = 20.0
+_GIT = (
+    "git", "--no-pager", "--no-optional-locks", "--literal-pathspecs",
+    "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "protocol.allow=never",
+)  # fmt: skip
+_DIFF = (
+    "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--src-prefix=a/",
+    "--dst-prefix=b/", "--unified=3", "--submodule=short", "HEAD", "--",
+)  # fmt: skip
+
+
+def pinned_diffs(
+    workspace: Workspace, wanted: Sequence[str], projects: Sequence[str]
+) -> dict[str, str]:
+    """Return the diffs that a prompt asks for, ``diff:project/path`` → text.
+
+    Args:
+        workspace: The data root.
+        wanted: Names as for ``--file``.
+        projects: The prompt's projects, sorted.
+
+    Raises:
+        UsageError: No single file, no git, no repository, no commit, or too long a diff.
+        OperationFailed: git takes too long.
+    """
+    if not wanted:
+        return {}
+    several = len(projects) > 1
+    homes = {
+        f"{project}/{path}" if several else path: (project, path)
+        for project in projects
+        for path in injectable(workspace, project)
+    }
+    tokens = [token.replace("\\", "/").removeprefix("./") for token in wanted]
+    names = dict.fromkeys(name for token in tokens for name in forced_paths(token, list(homes)))
+    return {
+        f"{PREFIX}{'/'.join(homes[name])}": diff_of(workspace.doc_dir(homes[name][0]), *homes[name])
+        for name in names
+    }
+
+
+def diffs_in(texts: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Return the diffs among a prompt's pinned texts, (project, path) → text."""
+    found: dict[tuple[str, str], str] = {}
+    for key, text in texts.items():
+        if key.startswith(PREFIX):
+            project, _, path = key.removeprefix(PREFIX).partition("/")
+            found[project, path] = text
+    return found
+
+
+def diff_of(root: Path, project: str, path: str) -> str:
+    """Return what `git diff HEAD` says about one file; empty where nothing changed.
+
+    Args:
+        root: The project's folder; inside a work tree.
+        project: Its name, for messages.
+        path: The file, relative to it.
+
+    Raises:
+        UsageError: No git, no repository, no commit, or too long a diff.
+        OperationFailed: git takes too long.
+    """
+    name = f"{project}/{path}"
+    with tempfile.TemporaryFile() as out:
+        try:
+            done = subprocess.run(
+                [*_GIT, "-C", str(root), *_DIFF, path],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE,
+                timeout=TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise UsageError(
+                f"no diff of {name}: git is not installed",
+                hint="install git, or pipe a diff in: git diff | ragstream prompt - -p PROJECT",
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise OperationFailed(f"no diff of {name}: git took over {TIMEOUT_S:g} s") from None
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().split("\n")[0][:200]
+            raise UsageError(
+                f"no diff of {name}: {said or f'git ended with {done.returncode}'}",
+                hint="the file must lie in a git work tree with a commit",
+            )
+        out.seek(0)
+        data = out.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"the diff of {name} is over {MAX_BYTES} bytes", hint="--file instead")
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").rstrip("\n")

@@ -1,0 +1,192 @@
+"""Connects the ingestion with its adapters; the light half decides whether there is work at all."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import RagstreamError
+from ragstream_core.index.derived import Inspection, inspect
+from ragstream_core.index.forecast import Known, forecast, known, peeked
+from ragstream_core.ingestion.index_store import TRUNCATED
+from ragstream_core.ingestion.ingestion_config import IngestionConfig
+from ragstream_core.wiring import projects
+from ragstream_core.wiring.models import fingerprint
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.text.chunk_profiles import ChunkProfile
+    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+
+
+def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
+    """Return what an ingest of a project depends on; loads no model.
+
+    Raises:
+        RagstreamError: The embedding settings name a model or backend that is not here, or the
+            sizes of chunks do not fit together.
+    """
+    settings = workspace.config.settings
+    return IngestionConfig(
+        profile=settings.chunking.profile,
+        chunk_limits=profile_of(workspace).limits,
+        delete_replaced=settings.ingestion.delete_replaced,
+        retain_generations=settings.ingestion.retain_generations,
+        max_text_bytes=settings.discovery.max_text_bytes,
+        max_parsed_bytes=settings.discovery.max_pdf_bytes,
+        fallback_encoding=settings.discovery.fallback_encoding,
+        secrets=settings.discovery.secrets,
+        strip_markdown=settings.chunking.strip_markdown,
+        include=tuple(settings.discovery.include),
+        exclude=tuple(settings.discovery.exclude),
+        embedding=fingerprint(workspace.config),
+        flat=projects.is_flat(workspace.data_dir, project),
+    )
+
+
+def profile_of(workspace: Workspace) -> ChunkProfile:
+    """Return how documents are cut: the named profile with the sizes that are set.
+
+    Raises:
+        UnknownSetting: The sizes do not fit together.
+    """
+    from ragstream_core.text.chunk_profiles import adjusted, chunk_profile
+
+    chosen = workspace.config.settings.chunking
+    return adjusted(
+        chunk_profile(chosen.profile),
+        size=chosen.size,
+        overlap=chosen.overlap,
+        unit=chosen.unit,
+    )
+
+
+def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
+    """Return the statistics of a no-op, or None where there is work; see `Workspace.unchanged`."""
+    began = time.perf_counter()
+    found = _inspect(workspace, project)
+    if found.pending is not None:
+        return None
+    from ragstream_core.wiring import chroma_collections
+
+    if found.newest is not None and chroma_collections.due(workspace, project, found.newest):
+        return None
+    stats = found.idle_stats(project, seconds=time.perf_counter() - began)
+    return replace(stats, warnings=chroma_collections.failures(workspace, project, found.newest))
+
+
+def ingest(
+    workspace: Workspace,
+    project: str,
+    *,
+    verify: bool,
+    rebuild: bool,
+    progress: IngestProgress | None,
+    provenance: dict[str, str] | None,
+) -> IngestionStats:
+    """Ingest a project; see `Workspace.ingest`."""
+    from ragstream_core.index.catalog import store_opener
+    from ragstream_core.ingestion.ingestion_manager import IngestionManager
+    from ragstream_core.text.chunker import Chunker
+    from ragstream_core.text.tokenizer import word_offsets
+    from ragstream_core.wiring import models
+    from ragstream_core.wiring.quality_gate import gate_of
+    from ragstream_core.wiring.saved_prompts import pinned
+
+    folder = workspace.doc_dir(project)
+    embedder = models.embedder(workspace.config)
+    offsets = getattr(embedder, "token_offsets", word_offsets)
+    manager = IngestionManager(
+        folder if projects.is_flat(workspace.data_dir, project) else folder.parent,
+        store_opener(
+            workspace.config.index_dir, pinned=functools.partial(pinned, workspace.store.root)
+        ),
+        embedder=embedder,
+        chunkers=lambda _: Chunker(
+            profile_of(workspace),
+            token_offsets=offsets,
+            strip_markdown=workspace.config.settings.chunking.strip_markdown,
+        ),
+        progress=progress,
+        gate=gate_of(workspace, project),
+    )
+    config = replace(
+        ingestion_config(workspace, project),
+        verify=verify,
+        rebuild=rebuild,
+        provenance=provenance or {},
+    )
+    if not workspace.config.settings.debug.enabled:
+        return manager.run(project, config)
+    from ragstream_core.wiring.debug_log import logged_ingest
+
+    return logged_ingest(workspace, project, lambda: manager.run(project, config))
+
+
+def status(workspace: Workspace, project: str) -> dict[str, Any]:
+    """Return what is indexed and what an ingest would do; see `Workspace.status`."""
+    from ragstream_core.wiring import chroma_collections
+
+    found = _inspect(workspace, project)
+    newest, pending = found.newest, found.pending
+    changes = pending.changes if pending else None
+    index_dir = workspace.index_dir(project)
+    past = known(index_dir, newest)
+    waiting = _waiting(found)
+    likely = peeked(workspace.doc_dir(project), waiting, found.found, past)
+    return {
+        "project": project,
+        "generation": newest.n if newest else 0,
+        "digest": newest.digest if newest else "",
+        "created": newest.created if newest else "",
+        "model": newest.embed_fp if newest else "",
+        "files": newest.counts.get("files", 0) if newest else 0,
+        "chunks": newest.counts.get("chunks", 0) if newest else 0,
+        "on_disk": len(found.found.files),
+        "reason": pending.reason if pending else "",
+        "truncated_inputs": int(newest.provenance.get(TRUNCATED, 0)) if newest else 0,
+        "unsure": len(changes.racy) if changes else 0,
+        "pending": {
+            "new": list(changes.new),
+            "changed": list(changes.changed),
+            "removed": list(changes.removed),
+        }
+        if changes
+        else {"new": waiting, "changed": [], "removed": []},
+        "forecast": forecast(waiting, found.found, likely, profile=profile_of(workspace))._asdict(),
+        "skipped": _left_out(found, past),
+        "bytes": _size(index_dir),
+        "collection": chroma_collections.state(workspace, project, newest),
+    }
+
+
+def _waiting(found: Inspection) -> list[str]:
+    """Return the files whose content an ingest would read as new."""
+    if found.pending is None:
+        return []
+    changes = found.pending.changes
+    return [*changes.new, *changes.changed] if changes else sorted(found.found.files)
+
+
+def _left_out(found: Inspection, past: Known) -> list[list[str]]:
+    """Return [path, reason] of what the scan refused, and of what the last ingest skipped."""
+    skipped = {path: reason for path, reason in past.skipped if path in found.found.files}
+    return [list(row) for row in sorted({**skipped, **dict(found.found.refused)}.items())]
+
+
+def _inspect(workspace: Workspace, project: str) -> Inspection:
+    folder = workspace.doc_dir(project)
+    config = ingestion_config(workspace, project)
+    return inspect(workspace.index_dir(project), folder, scan_fp=config.scan_fp, rules=config.rules)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError, RagstreamError):
+            total += path.stat().st_size
+    return total

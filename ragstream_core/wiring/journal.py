@@ -1,0 +1,355 @@
+"""The conversation journal of a data root: write turns and tags, and read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.journal.journal import Journal
+from ragstream_core.conversations.journal.records import (
+    FACT_EVENTS,
+    FACT_TARGETS,
+    RESERVED,
+    SOURCES,
+    STATUSES,
+    Asked,
+    Entry,
+    Fact,
+    TagEdit,
+    Turn,
+    checked_session,
+    session_name,
+    uuid7,
+)
+from ragstream_core.conversations.journal.segments import CURRENT, closed_segments
+from ragstream_core.conversations.recent_history import has_session
+from ragstream_core.conversations.sessions import session_rows, turn_rows
+from ragstream_core.conversations.units import is_summary
+from ragstream_core.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+Written = Turn | TagEdit | Asked | Fact
+"""What the journal is given; notices of clearing come from the clearing alone."""
+_TAG_LETTERS = 64
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def history_dir(workspace: Workspace) -> Path:
+    """Return the folder of everything about conversations, whether it exists or not."""
+    return workspace.data_dir / "history"
+
+
+def snapshot_path(workspace: Workspace) -> Path:
+    """Return where the published selection lies."""
+    return history_dir(workspace) / "vectors" / "history_store.arrow"
+
+
+def journal(workspace: Workspace) -> Journal:
+    """Return the journal, one object a workspace: its first append verifies the current segment.
+
+    Raises:
+        Refused: The conversations lie where they lay before ``paths.logs`` was set, or would lie
+            among documents.
+    """
+    found: Journal | None = workspace._cache.get("journal")
+    if found is None:
+        folder, usual = workspace.config.logs_dir, history_dir(workspace) / "logs"
+        if folder.is_relative_to(workspace.data_dir / "doc_raw"):
+            raise Refused(
+                f"paths.logs names {folder}, where documents lie: conversations would be indexed",
+                hint="name a folder outside doc_raw, or unset paths.logs",
+            )
+        if folder != usual and holds_journal(usual) and not holds_journal(folder):
+            raise Refused(
+                f"the conversations lie in {usual}, paths.logs names {folder}",
+                hint=f"mkdir -p {folder} && mv {usual}/* {folder}/, or unset paths.logs",
+            )
+        found = workspace._cache.setdefault("journal", Journal(folder))
+    return found
+
+
+def holds_journal(folder: Path) -> bool:
+    """Say whether a folder holds records of conversations; it may hold debug logs alone."""
+    return folder.is_dir() and ((folder / CURRENT).exists() or bool(closed_segments(folder)))
+
+
+def new_session(workspace: Workspace, now: dt.datetime | None = None) -> str:
+    """Return a name for a new conversation that none of the newest records has."""
+    when = now or dt.datetime.now().astimezone()
+    nth = 1
+    while has_session(journal(workspace), session_name(when, nth)):
+        nth += 1
+    return session_name(when, nth)
+
+
+def append_turn(workspace: Workspace, turn: Turn) -> Entry:
+    """Make a turn durable; when this returns it is on the disk.
+
+    Args:
+        workspace: The data root.
+        turn: What is kept; an empty ``id`` or ``timestamp`` is filled in.
+
+    Raises:
+        UsageError: A field that is not valid.
+        Refused: `history.persist` is off: nothing is written.
+        ProjectLocked: Another process kept writing; the message names it.
+        OperationFailed: Disk full or failing; the turn is not kept.
+    """
+    return append_records(workspace, [turn])[0]
+
+
+def append_records(workspace: Workspace, records: Sequence[Written]) -> list[Entry]:
+    """Make several records durable with one sync, in order; see `append_turn`.
+
+    Raises:
+        UsageError: A field that is not valid; nothing was written.
+        Refused: `history.persist` is off: nothing is written.
+        ProjectLocked: Another process kept writing; the message names it.
+        OperationFailed: Disk full or failing; none of these is kept.
+    """
+    require_persist(workspace)
+    return journal(workspace).append(completed(records))
+
+
+def completed(records: Sequence[Written]) -> list[Written]:
+    """Return records with their ids and times, checked; nothing is written.
+
+    Raises:
+        UsageError: A field that is not valid.
+    """
+    now = dt.datetime.now().astimezone()
+    return [_completed(record, now) for record in records]
+
+
+def append_external(
+    workspace: Workspace, turn: Turn, *, answers: str = ""
+) -> tuple[Entry, list[str]]:
+    """Append a reply from outside, its citations checked before it enters (R-191, R-215).
+
+    Args:
+        workspace: The data root.
+        turn: As for `external_turn`, which completes it.
+        answers: As there.
+
+    Returns:
+        The entry, and the markers that the prompt did not issue, as written.
+
+    Raises:
+        UsageError: No question, no reply, or a field that is not valid.
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: The prompt's record is damaged.
+        Refused: `history.persist` is off: nothing is written.
+        OperationFailed: Disk full or failing; the turn is not kept.
+    """
+    require_persist(workspace)
+    whole, unknown = external_turn(workspace, turn, answers=answers)
+    return append_turn(workspace, whole), unknown
+
+
+def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tuple[Turn, list[str]]:
+    """Complete a reply from outside by what its prompt knows, and check it; nothing is written.
+
+    Args:
+        workspace: The data root.
+        turn: With the reply; without a question the text of the prompt is taken, without
+            versions those of the files that it injected.
+        answers: Key of the prompt that it answers, or its first 6 digits; "": none.
+
+    Returns:
+        The turn, and the markers that the prompt did not issue, as written.
+
+    Raises:
+        UsageError: No question, or no reply.
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: The prompt's record is damaged.
+    """
+    from ragstream_core.wiring.prompt_citations import (
+        checked_citations,
+        prompt_text,
+        prompt_versions,
+    )
+
+    if not turn.assistant_text.strip():
+        raise UsageError("an external reply without its text", hint="--assistant-file FILE")
+    key = workspace.store.find(answers) if answers else ""
+    question = turn.user_text or (prompt_text(workspace, key) if key else "")
+    if not question:
+        raise UsageError(
+            "an external reply without its question",
+            hint="give --user TEXT, or --answers KEY of the prompt that it answers",
+        )
+    citations = checked_citations(workspace, key, turn.assistant_text)
+    versions = turn.versions or (prompt_versions(workspace, key) if key else ())
+    whole = replace(turn, user_text=question, source="external", versions=versions)
+    unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
+    return replace(whole, prompt_key=key, citations=citations), unknown
+
+
+def tag(
+    workspace: Workspace, which: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+) -> tuple[Entry, tuple[str, ...]]:
+    """Add and remove tags of a turn by a new record; the turn itself stays as it is.
+
+    Args:
+        workspace: The data root.
+        which: Id of the turn, or its number; or id of a summary of several.
+        add: Tags to add.
+        remove: Tags to remove.
+
+    Returns:
+        The new record's entry, and the turn's tags from now on.
+
+    Raises:
+        UsageError: No such turn, or no valid tag.
+        Refused: `history.persist` is off: nothing is written.
+        OperationFailed: Disk full or failing; nothing changed.
+    """
+    edit = TagEdit("", "", "", _tags(add), _tags(remove))
+    if not edit.add and not edit.remove:
+        raise UsageError("no tag to add or remove", hint="ragstream history tag TURN --add GOLD")
+    if is_summary(which):
+        (entry,) = append_records(workspace, [replace(edit, turn=which)])
+        return entry, fold(journal(workspace).entries()).tags(which, ())
+    found = next((row for row in show(workspace) if which in (row["id"], str(row["seq"]))), None)
+    if found is None or found["status"] == "unanswered":
+        raise UsageError(
+            f"no turn {which!r}", hint="`ragstream history show` lists ids and numbers"
+        )
+    (entry,) = append_records(workspace, [replace(edit, turn=found["id"])])
+    return entry, fold([entry]).tags(found["id"], found["tags"])
+
+
+def show(
+    workspace: Workspace, session: str = "", *, tags: Sequence[str] = (), last: int = 0
+) -> list[dict[str, Any]]:
+    """Return turns with their tags of now; see `listing.turn_rows`."""
+    return turn_rows(journal(workspace), session, tags=tags, last=last)
+
+
+def sessions(workspace: Workspace) -> list[dict[str, Any]]:
+    """Return the conversations; see `listing.session_rows`."""
+    return session_rows(journal(workspace))
+
+
+def require_persist(workspace: Workspace) -> None:
+    """Refuse to write where the user switched history off.
+
+    Raises:
+        Refused: `history.persist` is off.
+    """
+    if not workspace.config.settings.history.persist:
+        raise Refused(
+            "history.persist is off: nothing was written",
+            hint="switch history.persist on, then append again",
+        )
+
+
+def _completed(record: Written, now: dt.datetime) -> Written:
+    """Return a record with its id and time, checked.
+
+    Raises:
+        UsageError: A field that is not valid.
+    """
+    _require_types(record)
+    filled = replace(
+        record,
+        id=record.id or uuid7(int(now.timestamp() * 1000), os.urandom(10)),
+        timestamp=record.timestamp or now.isoformat(timespec="milliseconds"),
+    )
+    filled = replace(filled, timestamp=_time(filled.timestamp))
+    if isinstance(filled, TagEdit):
+        return filled
+    if isinstance(filled, Fact):
+        return _checked_fact(filled)
+    checked_session(filled.session_id)
+    return _checked(filled) if isinstance(filled, Turn) else filled
+
+
+def _time(timestamp: str) -> str:
+    """Return a time as it was written, or in the usual form: its first letters are the month.
+
+    Raises:
+        UsageError: It is no ISO 8601 time with a zone.
+    """
+    try:
+        when = dt.datetime.fromisoformat(timestamp)
+    except ValueError:
+        when = dt.datetime.min
+    if when.tzinfo is None:
+        raise UsageError(f"not a time with a zone: {timestamp!r}", hint="2026-10-05T14:07:09+02:00")
+    usual = when.isoformat()
+    return timestamp if timestamp[:16].replace(" ", "T") == usual[:16] else usual
+
+
+def _require_types(record: Written) -> None:
+    """Refuse values of another type than the record's, which would break every later reader.
+
+    Raises:
+        UsageError: There is one, or a text that is no valid Unicode.
+    """
+    for field in fields(record):
+        value = getattr(record, field.name)
+        values = value if isinstance(value, tuple) else (value,)
+        kind = Mapping if "Mapping" in field.type else float if field.type == "float" else str
+        if isinstance(value, tuple) != field.type.startswith("tuple") or not all(
+            isinstance(v, kind) or (kind is float and type(v) is int) for v in values
+        ):
+            raise UsageError(f"{field.name} of a turn has another type than {field.type}")
+        if any(isinstance(v, str) and _SURROGATES.search(v) for v in values):
+            raise UsageError(f"{field.name} of a turn is not valid Unicode")
+
+
+def _checked_fact(fact: Fact) -> Fact:
+    says = fact.event in ("proposed", "edited")
+    wrong = (
+        (not fact.fact, "a step of no fact"),
+        (fact.event not in FACT_EVENTS, f"no step of a fact: {fact.event!r}"),
+        (says and fact.target not in FACT_TARGETS, f"no place for facts: {fact.target!r}"),
+        (says and not fact.text.strip(), "a fact without a text"),
+        (len(fact.text.splitlines()) > 1, "a fact is one line"),
+        (not 0.0 <= fact.confidence <= 1.0, f"confidence {fact.confidence} is not in 0…1"),
+    )
+    for is_wrong, message in wrong:
+        if is_wrong:
+            raise UsageError(message, hint="ragstream memory --help")
+    return fact
+
+
+def _checked(turn: Turn) -> Turn:
+    wrong = (
+        (not (turn.user_text + turn.assistant_text).strip(), "a turn without any text"),
+        (turn.source not in SOURCES, f"no source of turns: {turn.source!r}"),
+        (turn.status not in STATUSES, f"no status of turns: {turn.status!r}"),
+        (not 0.0 <= turn.importance <= 1.0, f"importance {turn.importance} is not in 0…1"),
+        (len(turn.speakers) != 2, "a turn has two speakers"),
+    )
+    for is_wrong, message in wrong:
+        if is_wrong:
+            raise UsageError(message, hint="ragstream history append --help")
+    return replace(turn, tags=_tags(turn.tags))
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return tags without doubles; those with a meaning in capitals.
+
+    Raises:
+        UsageError: A tag is empty, longer than 64 characters, or holds a comma or a control.
+    """
+    for label in tags:
+        if (
+            not label.strip()
+            or len(label) > _TAG_LETTERS
+            or "," in label
+            or not label.isprintable()
+        ):
+            raise UsageError(f"not a tag: {label!r}", hint="up to 64 characters, no comma")
+    stripped = (label.strip() for label in tags)
+    return tuple(dict.fromkeys(t.upper() if t.upper() in RESERVED else t for t in stripped))

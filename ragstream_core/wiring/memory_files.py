@@ -1,0 +1,86 @@
+"""The files of the memory: derived from the journal, written after a turn and only then (C-21).
+
+They lie in ``history/index/memory``: ``<index_name>.vectors`` (no text in it) and
+``<index_name>_summary.json`` with ``.md`` beside it. One that is missing, damaged or of a journal
+that is not the one of now is as good as none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.platform.locks import FolderLock
+from ragstream_core.wiring.journal import history_dir
+
+if TYPE_CHECKING:
+    from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.conversations.journal.records import Entry
+    from ragstream_core.wiring.workspace import Workspace
+
+WAIT_S = 2.0
+DROP_WAIT_S = 60.0
+
+
+def memory_dir(workspace: Workspace) -> Path:
+    """Return the folder of the memory's files, whether it exists or not."""
+    return history_dir(workspace) / "index" / "memory"
+
+
+@contextlib.contextmanager
+def writing(workspace: Workspace, *, wait_s: float = WAIT_S) -> Iterator[Path]:
+    """Make the folder and keep other writers out of it.
+
+    Args:
+        workspace: The data root.
+        wait_s: How long to wait for another writer, ≥ 0.
+
+    Raises:
+        ProjectLocked: Another one keeps writing.
+        OSError: The folder or the lock cannot be made.
+    """
+    folder = memory_dir(workspace)
+    lock = FolderLock(folder, "the memory")
+    with contextlib.closing(lock), lock.held(wait_s=wait_s):
+        yield folder
+
+
+def newer_than(log: Journal, seq: int, chain: str) -> list[Entry] | None:
+    """Return the records behind one, ascending; None where the journal has another one there.
+
+    Args:
+        log: The journal, read from its end.
+        seq: Number of the record; 0: before the first.
+        chain: Hash of that record's line when it was read.
+
+    Raises:
+        IntegrityError: A newer version of the program wrote the journal.
+    """
+    newer: list[Entry] = []
+    for entry in log.backwards() if log.folder.is_dir() else ():
+        if entry.seq <= seq:
+            return newer[::-1] if (entry.seq, entry.chain) == (seq, chain) else None
+        newer.append(entry)
+    return None if seq else newer[::-1]
+
+
+def drop(workspace: Workspace) -> list[str]:
+    """Remove the memory's files; they are made again after the next turn.
+
+    Returns:
+        Names below the data root of what went.
+
+    Raises:
+        ProjectLocked: Another process keeps writing them.
+        OSError: A file cannot be removed.
+    """
+    folder = memory_dir(workspace)
+    if not folder.is_dir():
+        return []
+    with writing(workspace, wait_s=DROP_WAIT_S):
+        gone = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+        for path in gone:
+            path.unlink()
+    return [path.relative_to(workspace.data_dir).as_posix() for path in gone]

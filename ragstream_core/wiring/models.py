@@ -1,0 +1,380 @@
+"""Models of one process: resolved once, cached by what identifies them, never loaded unasked."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.errors import UnknownSetting
+
+if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
+    from ragstream_core.models.chat.endpoint_chat import ChatOptions
+    from ragstream_core.models.rerankers.cross_encoder import NliModel
+    from ragstream_core.platform.endpoint import Endpoint
+    from ragstream_core.ports import ChatModel, Embedder, Reranker
+    from ragstream_core.prompts.inputs import PromptInputs
+    from ragstream_core.settings.prompts import GateConfig, RerankConfig
+
+PLACES = (
+    "provider.backend",
+    "provider.base_url",
+    "provider.api_key",
+    "provider.api_key_file",
+    "provider.script",
+)
+"""Settings that say where texts and keys go."""
+
+
+MODEL_FREE = ("none", "maxsim", "reembed", "similarity")
+"""Rerankers, and the gate, that need no weights of their own."""
+
+
+def models_dir(config: AppConfig) -> Path:
+    """Return where exported models lie."""
+    return config.data_dir / "models"
+
+
+def embedder(config: AppConfig) -> Embedder:
+    """Return the process's embedder for these settings, loading it at the first call.
+
+    Raises:
+        WeightsMissing: No weights on this machine; the hint names the extra.
+        WeightsMismatch: A file is not what it must be.
+        UsageError: Unknown backend.
+    """
+    chosen = config.settings.embeddings
+    return _embedder(
+        chosen.backend,
+        chosen.model,
+        models_dir(config),
+        device=chosen.device,
+        workers=chosen.workers,
+        endpoint=endpoint(config),
+    )
+
+
+def fingerprint(config: AppConfig) -> str:
+    """Return ``embed_fp`` of the configured model, without loading it where that is possible.
+
+    Raises:
+        RagstreamError: The embedding settings name a model or backend that is not here.
+    """
+    from ragstream_core.models.embedders.registry import embed_fingerprint
+
+    chosen = config.settings.embeddings
+    return embed_fingerprint(
+        chosen.backend, chosen.model, models_dir=models_dir(config), endpoint=endpoint(config)
+    )
+
+
+def endpoint(config: AppConfig) -> Endpoint | None:
+    """Return where the embedding endpoint is, None for the backends that need none.
+
+    Raises:
+        UnknownSetting: Its address is refused.
+    """
+    chosen, provider = config.settings.embeddings, config.settings.provider
+    if chosen.backend != "openai" and not chosen.base_url:
+        return None
+    from ragstream_core.platform.endpoint import endpoint_at
+
+    return endpoint_at(
+        chosen.base_url or provider.base_url,
+        key=_key(config),
+        key_url=_home_of_key(config),
+        timeout_s=chosen.timeout_s,
+        budget_s=chosen.budget_s,
+    )
+
+
+def chat_model(config: AppConfig) -> ChatModel:
+    """Return the process's language model; nobody is contacted before it is asked something.
+
+    Where it is and whose code it runs comes from ragstream.yaml and the environment: what a run
+    config or a task profile says about that is refused.
+
+    Raises:
+        UnknownSetting: No such provider, a refused address, or such a setting from elsewhere.
+        UsageError: The key cannot be read.
+        Refused: The file with the key is open to others.
+    """
+    from ragstream_core.models.chat.endpoint_chat import ChatOptions
+    from ragstream_core.models.chat.prices import Prices
+    from ragstream_core.models.chat.providers import create_chat
+    from ragstream_core.platform.endpoint import endpoint_at
+
+    _require_settled(config)
+    chosen = config.settings.provider
+    where = endpoint_at(
+        chosen.base_url,
+        key=_key(config),
+        key_url=chosen.base_url,
+        timeout_s=chosen.timeout_s,
+        budget_s=chosen.budget_s,
+    )
+    options = ChatOptions(
+        model=chosen.model,
+        endpoint=where,
+        prices=Prices(where, chosen.input_usd_per_mtok, chosen.output_usd_per_mtok),
+        temperature=chosen.temperature,
+        max_output_tokens=chosen.max_output_tokens,
+        script=chosen.script,
+    )
+    return (
+        _endpoint_chat(options)
+        if chosen.backend == "openai"
+        else create_chat(chosen.backend, options)
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _endpoint_chat(options: ChatOptions) -> ChatModel:
+    """Keep one a process: it remembers an endpoint that is down."""
+    from ragstream_core.models.chat.endpoint_chat import EndpointChat
+
+    return EndpointChat(options)
+
+
+def _require_settled(config: AppConfig) -> None:
+    for name in PLACES:
+        if config.origin[name] == "explicit" or config.origin[name].startswith("task "):
+            raise UnknownSetting(
+                f"{name} is not taken from a run or a task profile",
+                hint="set it in ragstream.yaml or in the environment",
+            )
+
+
+def _key(config: AppConfig) -> str:
+    from ragstream_core.models.chat.providers import provider_key
+
+    provider = config.settings.provider
+    return provider_key(provider.api_key, provider.api_key_file).get_secret_value()
+
+
+def _home_of_key(config: AppConfig) -> str:
+    """Return where the key belongs: no run and no task profile can move it to another host."""
+    default = type(config.settings.provider).model_fields["base_url"].default
+    homes = [layer.get("provider", {}).get("base_url") for _, layer in config.base]
+    return str(next((home for home in reversed(homes) if home), default))
+
+
+def require_replayable(config: AppConfig) -> None:
+    """Refuse to run a prompt again where even opening the embedder would contact an endpoint.
+
+    Raises:
+        InputUnavailable: What the endpoint once answered about its model is not kept.
+    """
+    from ragstream_core.errors import InputUnavailable
+    from ragstream_core.models.embedders.endpoints import known_dimension
+
+    chosen, remote = config.settings.embeddings, endpoint(config)
+    if chosen.backend != "openai" or remote is None:
+        return
+    if not known_dimension(models_dir(config), remote, chosen.model):
+        raise InputUnavailable(
+            f"the dimension of {chosen.model} is not kept, and a replay asks no endpoint",
+            hint="ragstream ingest asks for it",
+        )
+
+
+@functools.lru_cache(maxsize=4)
+def _embedder(
+    backend: str,
+    model: str,
+    directory: Path,
+    *,
+    device: str,
+    workers: int,
+    endpoint: Endpoint | None,
+) -> Embedder:
+    from ragstream_core.models.embedders.registry import create_embeddings
+
+    return create_embeddings(
+        backend,
+        model=model,
+        models_dir=directory,
+        device=device,
+        workers=workers,
+        endpoint=endpoint,
+    )
+
+
+def reranker_name(config: AppConfig, settings: RerankConfig) -> str:
+    """Return which reranker these settings resolve to: one of `MODEL_FREE`, or a model's name."""
+    if settings.backend in MODEL_FREE:
+        return settings.backend
+    if settings.backend == "flashrank":
+        return f"flashrank:{settings.flashrank_model}"
+    from ragstream_core.models.rerankers.cross_encoder import find_cross_encoder
+
+    if settings.backend == "cross_encoder" or find_cross_encoder(
+        settings.model, models_dir(config)
+    ):
+        return settings.model
+    return "maxsim"
+
+
+def reranker_weights(config: AppConfig, name: str) -> str:
+    """Return the digest of a reranking model's files, empty where the name is none that is here.
+
+    Args:
+        config: Says where models lie.
+        name: From `reranker_name` or `gate_name`.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    if name in MODEL_FREE:
+        return ""
+    from ragstream_core.models.rerankers.cross_encoder import weights_digest
+
+    folder = weights_folder(config, name)
+    return weights_digest(folder) if folder is not None else ""
+
+
+def weights_folder(config: AppConfig, name: str) -> Path | None:
+    """Return the folder of a reranking or NLI model; None where it needs none or is not here.
+
+    Args:
+        config: Says where models lie.
+        name: From `reranker_name` or `gate_name`.
+    """
+    return None if name in MODEL_FREE else _reranker_folder(name, models_dir(config))
+
+
+def _reranker_folder(name: str, directory: Path) -> Path | None:
+    from ragstream_core.models.rerankers.cross_encoder import find_cross_encoder
+    from ragstream_core.models.rerankers.flashrank import PREFIX, find_flashrank
+
+    if name.startswith(PREFIX):
+        return find_flashrank(name.removeprefix(PREFIX), directory)
+    return find_cross_encoder(name, directory)
+
+
+def cross_encoder(model: str, directory: Path, *, weights: str = "") -> Reranker:
+    """Return the process's cross-encoder.
+
+    Args:
+        model: Its name; ``flashrank:NAME`` for one of FlashRank's.
+        directory: Where models lie.
+        weights: Digest that its files must have; empty: any.
+
+    Raises:
+        WeightsMissing: Its weights are not on this machine.
+        ModelMismatch: They are others than they must be.
+    """
+    path, found = _present(model, directory, weights, "rerank.backend=maxsim")
+    return _cross_encoder(path, model, found)
+
+
+def gate_name(config: AppConfig, settings: GateConfig) -> str:
+    """Return which gate these settings resolve to: ``similarity`` or an NLI model's name.
+
+    With ``auto`` the model needs its weights, and a measurement that says that it is better.
+    """
+    if settings.backend == "nli":
+        return settings.model
+    measured = settings.backend == "auto" and _is_better(config, settings)
+    return settings.model if measured else "similarity"
+
+
+def unmeasured_gate(config: AppConfig, settings: GateConfig) -> str:
+    """Return the NLI model that is here and not taken, since no measurement is behind it."""
+    waits = settings.backend == "auto" and nli_is_here(config, settings.model)
+    return settings.model if waits and not _is_better(config, settings) else ""
+
+
+def nli_is_here(config: AppConfig, model: str) -> bool:
+    """Say whether an NLI model's weights are on this machine."""
+    return _reranker_folder(model, models_dir(config)) is not None
+
+
+def _is_better(config: AppConfig, settings: GateConfig) -> bool:
+    from ragstream_core.evaluation.judges import read_measurement
+
+    if not nli_is_here(config, settings.model):
+        return False
+    weights = reranker_weights(config, settings.model)
+    found = read_measurement(models_dir(config), weights)
+    return found is not None and found.is_better and found.nli_theta == settings.nli_theta
+
+
+def nli(model: str, directory: Path, *, weights: str = "") -> NliModel:
+    """Return the process's NLI model.
+
+    Args:
+        model: Its name.
+        directory: Where models lie.
+        weights: Digest that its files must have; empty: any.
+
+    Raises:
+        WeightsMissing: Its weights are not on this machine.
+        ModelMismatch: They are others than they must be.
+    """
+    path, found = _present(model, directory, weights, "gate.backend=similarity")
+    return _nli(path, model, found)
+
+
+def _present(model: str, directory: Path, weights: str, instead: str) -> tuple[Path, str]:
+    """Return a model's folder and the digest of its files.
+
+    Raises:
+        WeightsMissing: It is not on this machine.
+        ModelMismatch: Its files are others than they must be.
+    """
+    from ragstream_core.errors import ModelMismatch, WeightsMissing
+    from ragstream_core.models.rerankers.cross_encoder import weights_digest
+
+    path = _reranker_folder(model, directory)
+    if path is None:
+        place = directory / model.replace(":", "/")
+        raise WeightsMissing(
+            f"the weights of {model} are not on this machine",
+            hint=f"ragstream models pull {model}, or put them into {place}, or --set {instead}",
+        )
+    found = weights_digest(path)
+    if weights and found != weights:
+        raise ModelMismatch(
+            f"the weights of {model} have changed: {weights[:12]} then, {found[:12]} now",
+            hint=f"put the original ones into {path}, or make the prompt again",
+        )
+    return path, found
+
+
+@functools.lru_cache(maxsize=2)
+def _cross_encoder(path: Path, model: str, weights: str) -> Reranker:
+    from ragstream_core.models.rerankers.cross_encoder import CrossEncoderReranker
+    from ragstream_core.models.rerankers.flashrank import PREFIX, FlashRankReranker
+
+    if model.startswith(PREFIX):
+        return FlashRankReranker(path, model=model.removeprefix(PREFIX))
+    return CrossEncoderReranker(path, model=model)
+
+
+@functools.lru_cache(maxsize=2)
+def _nli(path: Path, model: str, weights: str) -> NliModel:
+    from ragstream_core.models.rerankers.cross_encoder import NliModel
+
+    return NliModel(path, model=model)
+
+
+def ranking_device(op: str, inputs: PromptInputs) -> str:
+    """Return where the reranker of a prompt computed in this process; empty where none did.
+
+    Args:
+        op: The stage.
+        inputs: Of the prompt.
+    """
+    name = inputs.models.get("reranker", "none")
+    if op != "reranker" or name in ("none", "reembed"):
+        return ""
+    if name == "maxsim" or name.startswith("flashrank:"):
+        return "cpu"
+    if "torch" not in sys.modules:
+        return ""  # the prompt was answered from its record: no model ran
+    from ragstream_core.models.embedders.sentence_transformers import resolve_device
+
+    return resolve_device("auto")  # as the cross-encoder's library chooses

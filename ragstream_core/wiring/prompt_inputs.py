@@ -1,0 +1,313 @@
+"""Pinning a prompt's inputs, opening generations, searching, running again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ragstream_core.agents.a1_file_injector import candidates, forced_paths
+from ragstream_core.agents.segments import default_alias_text
+from ragstream_core.config import AppConfig, overlay
+from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
+from ragstream_core.index.view import open_view
+from ragstream_core.models.token_counters import resolved_counter
+from ragstream_core.prompts.classification import path_tokens
+from ragstream_core.prompts.inputs import DIGEST, HistoryPin, Pin, PromptInputs, PromptRequest
+from ragstream_core.prompts.keys import STAGE_VERSIONS
+from ragstream_core.prompts.trail import pieces_of
+from ragstream_core.settings import ChainSettings
+from ragstream_core.wiring import (
+    chroma_collections,
+    conversation_memory,
+    facts_files,
+    file_sources,
+    models,
+    stages,
+)
+from ragstream_core.wiring import search as wiring_search
+from ragstream_core.wiring.digest import digest_text
+from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, injectable
+from ragstream_core.wiring.token_budget import counter_of_settings, within_window
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import IndexView
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.wiring.workspace import Workspace
+
+DEFAULT_HARD_RULES = """\
+Answer from the cited passages and the injected files only.
+Say plainly when they do not answer the question.
+Cite every claim as [source: <filename>, chunk: <id>].
+"""
+
+
+def view(workspace: Workspace, project: str, generation: int, *, keep: bool = False) -> IndexView:
+    """Open a generation; see `Workspace.view`."""
+    index_dir = workspace.index_dir(project)
+    return open_view(index_dir, project=project, generation=generation or None, keep=keep)
+
+
+def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> PromptInputs:
+    """Pin the inputs of a prompt; see `Workspace.pin`.
+
+    Raises:
+        RagstreamError: Unknown project, setting or generation.
+    """
+    config = _configured(workspace, request)
+    filters = file_sources.filters_of(request.text)
+    settings = within_window(file_sources.narrowed(config.chain(), filters, now))
+    for project in request.projects:
+        workspace.doc_dir(project)
+    pins = [_pin(workspace, config, name, request.as_of) for name in sorted(set(request.projects))]
+    projects = [p.project for p in pins]
+    history = (
+        HistoryPin()
+        if request.lock
+        else conversation_memory.pin_history(workspace, request.session, pins[0].embed_fp)
+    )
+    counter = counter_of_settings(workspace, settings)
+    digest = digest_text(workspace, settings.memory, upto=history.seq, count=counter.count)
+    return PromptInputs(
+        text=request.text,
+        pins=tuple(pins),
+        named=request.files,
+        names=_names(workspace, request, projects),
+        off=tuple(
+            sorted(
+                _switched_off(workspace, request.off, pins)
+                | file_sources.closed(workspace, filters, pins, now)
+            )
+        ),
+        lock=request.lock,
+        settings=settings.model_dump(),
+        texts={
+            **_texts(workspace.data_dir, projects),
+            **facts_files.pinned(workspace, settings.prompt.budget_tokens, counter.count),
+            "lexicon": conversation_memory.lexicon_text(workspace, settings),
+            **({DIGEST: digest} if digest else {}),
+            **file_sources.pinned_diffs(workspace, request.diffs, projects),
+        },
+        now=now.isoformat(),
+        time_zone=str(now.tzinfo),
+        models={
+            **resolved_models(config, settings),
+            **chroma_collections.pinned(workspace, settings, pins),
+        },
+        code=STAGE_VERSIONS,
+        history=history,
+    )
+
+
+def settings_of(workspace: Workspace, request: PromptRequest) -> ChainSettings:
+    """Return the chain settings of a request, before what its text narrows.
+
+    Raises:
+        UnknownSetting: An unknown task, a setting that no stage reads, or a bad value.
+    """
+    return _configured(workspace, request).chain()
+
+
+def resolved_models(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
+    """Return which model takes each role under these settings, without loading one."""
+    reranker = models.reranker_name(config, settings.rerank)
+    gate = models.gate_name(config, settings.gate)
+    waiting = models.unmeasured_gate(config, settings.gate)
+    return {
+        "embedder": f"{config.settings.embeddings.backend}:{config.settings.embeddings.model}",
+        "reranker": reranker,
+        "reranker_weights": models.reranker_weights(config, reranker),
+        "gate": gate,
+        "gate_weights": models.reranker_weights(config, gate),
+        **({"gate_unmeasured": waiting} if waiting else {}),
+        **_counted_with(config, settings),
+    }
+
+
+def _counted_with(config: AppConfig, settings: ChainSettings) -> dict[str, str]:
+    """Return the token counter's name, and why it only estimates where it should count."""
+    found = resolved_counter(settings.prompt, models.models_dir(config))
+    return {"counter": found.name, **({"counter_note": found.note} if found.note else {})}
+
+
+def rerun(
+    workspace: Workspace, inputs: PromptInputs, answers: RecordedAnswers | None = None
+) -> SuperPrompt:
+    """Run the chain for recorded inputs; files come from the record.
+
+    Args:
+        workspace: The data root.
+        inputs: Of the record, or changed ones.
+        answers: What a language model said then and a person edited; default: neither.
+
+    Raises:
+        GenerationGone: A pinned generation is not kept.
+        IntegrityError: It is kept and is not what it was.
+        InputUnavailable: Query vectors, a model's answer or a collection cannot be had again.
+        UnknownPrompt: The bytes of an injected file are not kept.
+    """
+    require_inputs(workspace, inputs)
+    files = RecordedFiles(workspace.store, inputs, answers or RecordedAnswers())
+    return workspace.run(inputs, files=files, edits=files.answers.edits)
+
+
+def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
+    """Refuse to run recorded inputs where one of them is not what it was.
+
+    Raises:
+        GenerationGone: A pinned generation is not kept.
+        IntegrityError: It is kept and is not what it was.
+        InputUnavailable: Query vectors or a collection cannot be had again.
+    """
+    for pinned in inputs.pins:
+        found = view(workspace, pinned.project, pinned.generation)
+        if found.digest != pinned.digest:
+            raise GenerationGone(
+                f"generation {pinned.generation} of {pinned.project} has changed: a file "
+                f"was forgotten since, or the index was rebuilt (digest {found.digest[:12]}, the "
+                f"prompt needs {pinned.digest[:12]})",
+                hint="ragstream replay --bundle FILE, if there is a bundle of it",
+            )
+    models.require_replayable(workspace.config)
+    conversation_memory.ConversationMemory(workspace, inputs).require()
+    chroma_collections.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
+
+
+def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list[dict[str, Any]]:
+    """Rank chunks for a text; see `Workspace.search`."""
+    settings = workspace.config.chain()
+    for project in projects:
+        workspace.doc_dir(project)
+    views = [view(workspace, project, 0) for project in projects]
+    retriever = wiring_search.retriever(workspace, settings)
+    pieces = pieces_of(stages.preprocessed(workspace, settings, text))
+    filters, now = file_sources.filters_of(text), dt.datetime.now().astimezone()
+    off = file_sources.closed(workspace, filters, views, now)
+    least = settings.retrieval.min_score
+    found = retriever.search(views, " ".join(pieces), pieces=pieces, off=off)
+    hits = [hit for hit in found if hit.cosine >= least][:k]
+    chunks = {c.id: c for c in wiring_search.load(views, [hit.chunk_id for hit in hits])}
+    return [
+        {
+            "chunk_id": hit.chunk_id,
+            "source": chunks[hit.chunk_id].source,
+            "score": hit.score,
+            "dense": hit.cosine,
+            "lexical": hit.bm25,
+            "snippet": chunks[hit.chunk_id].snippet,
+        }
+        for hit in hits
+    ]
+
+
+def _configured(workspace: Workspace, request: PromptRequest) -> AppConfig:
+    if not request.task and not request.settings:
+        return workspace.config
+    overlay(workspace.config.chain(), request.settings)  # refuses what no stage reads
+    return workspace.config.with_task(request.task, explicit=request.settings)
+
+
+def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> Pin:
+    newest = view(workspace, project, 0).generation if as_of else 0
+    if as_of > newest:
+        raise UsageError(
+            f"project {project} has no generation {as_of}; its newest is {newest}",
+            hint=f"ragstream index generations {project}",
+        )
+    found = view(workspace, project, as_of)
+    embeddings = config.settings.embeddings
+    mine = models.fingerprint(config)
+    if found.embed_fp != mine:
+        raise ModelMismatch(
+            f"project {project!r} was embedded by model {found.embed_fp[:12]}; the settings ask "
+            f"for {embeddings.backend}/{embeddings.model}, {mine[:12]}",
+            hint=f"ragstream ingest {project} --rebuild, or set embeddings.backend/model back",
+        )
+    return Pin(project, found.generation, found.digest, found.embed_fp)
+
+
+def _names(
+    workspace: Workspace, request: PromptRequest, projects: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the files that a word of the prompt or a ``--file`` may mean, as ``project/path``."""
+    forced = [token.replace("\\", "/").removeprefix("./") for token in request.files]
+    tokens = [*forced, *path_tokens(request.text)]
+    if not tokens:
+        return ()
+    several = len(projects) > 1
+    shown = {
+        f"{project}/{path}" if several else path: f"{project}/{path}"
+        for project in projects
+        for path in injectable(workspace, project)
+    }
+    for token in forced:
+        forced_paths(token, list(shown))  # refuses before anything is recorded
+    found = {shown[name] for token in tokens for name in candidates(token, list(shown))}
+    return tuple(sorted(found))
+
+
+def _switched_off(workspace: Workspace, paths: Sequence[str], pins: Sequence[Pin]) -> set[str]:
+    """Return the files that are switched off as ``project/path``; folders are read if need be.
+
+    Raises:
+        UsageError: No such file, or a path that does not say which of several projects it means.
+    """
+    if not paths:
+        return set()
+    known = {
+        f"{pin.project}/{path}"
+        for pin in pins
+        for path in view(workspace, pin.project, pin.generation).paths
+    }
+    if any(_known_as(path, known, pins) is None for path in paths):
+        known |= {f"{p.project}/{path}" for p in pins for path in injectable(workspace, p.project)}
+    return {_known_as(path, known, pins) or _unknown(path, known) for path in paths}
+
+
+def _known_as(path: str, known: Collection[str], pins: Sequence[Pin]) -> str | None:
+    """Return a file as ``project/path``; in the only project a file of that name comes first."""
+    wanted = [f"{pins[0].project}/{path}", path] if len(pins) == 1 else [path]
+    return next((name for name in wanted if name in known), None)
+
+
+def _unknown(path: str, known: Collection[str]) -> NoReturn:
+    """Refuse a file that cannot be switched off.
+
+    Raises:
+        UsageError: Always; near names are said.
+    """
+    near = sorted(name for name in known if name.endswith(f"/{path}"))
+    what = "give its full path" if near else "no such file"
+    near = near or get_close_matches(path, sorted(known), 3, 0.5)
+    raise UsageError(
+        f"{path} is named to be left out: {what}",
+        hint=f"one of: {', '.join(near[:3])}" if near else "its path below the project's folder",
+    )
+
+
+def _texts(data_dir: Path, projects: Sequence[str]) -> dict[str, str]:
+    rules = _project_text(data_dir, projects, "hard_rules.md")
+    return {
+        "hard_rules": rules if rules.strip() else DEFAULT_HARD_RULES,
+        "project_memory": _project_text(data_dir, projects, "project_memory.md"),
+        "aliases": default_alias_text(),
+    }
+
+
+def _project_text(data_dir: Path, projects: Sequence[str], name: str) -> str:
+    parts = []
+    for project in projects:
+        path = data_dir / "projects" / project / name
+        if not (path.exists() or path.is_symlink()):
+            continue
+        try:
+            parts.append(path.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, OSError) as error:
+            why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
+            raise IntegrityError(
+                f"{path} cannot be read: {why}",
+                hint="every prompt of the project holds it: save it as UTF-8 text, or remove it",
+            ) from None
+    return "\n".join(parts)

@@ -1,0 +1,250 @@
+"""Connects the quality gate with a project's gold questions, its retrieval and its report."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragstream_core.errors import RagstreamError
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.ingestion.quality_gate import (
+    GOLD_NAME,
+    Figures,
+    GoldQuestion,
+    QualityRules,
+    Ranker,
+    Verdict,
+    measure,
+    read_gold,
+)
+from ragstream_core.platform.files import replace_text
+from ragstream_core.records.identity import digest_of
+from ragstream_core.wiring import projects
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.ports import IndexView, Progress
+    from ragstream_core.wiring.workspace import Workspace
+
+REPORT_NAME = "quality_report.json"
+SHOWN = 10
+
+
+def gold_path(workspace: Workspace, project: str) -> Path:
+    """Return where a project's gold questions lie, whether there are any or not."""
+    return workspace.data_dir / "projects" / projects.checked(project) / GOLD_NAME
+
+
+def gate_of(workspace: Workspace, project: str) -> ProjectGate | None:
+    """Return the gate of a project, None where it has no gold questions.
+
+    Raises:
+        UsageError: A line of the gold questions is not one; it is named.
+    """
+    path = gold_path(workspace, project)
+    if not path.is_file():
+        return None
+    settings = workspace.config.settings.ingestion
+    rules = QualityRules(settings.gold_k, settings.min_recall, settings.recall_tolerance)
+    return ProjectGate(workspace, project, read_gold(path), rules)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectGate:
+    """Asks a project's gold questions; implements `ingestion.quality_gate.QualityGate`.
+
+    Attributes:
+        workspace: The data root; its retrieval settings rank the chunks.
+        project: Project name.
+        questions: The gold questions.
+        rules: What is good enough.
+    """
+
+    workspace: Workspace
+    project: str
+    questions: tuple[GoldQuestion, ...]
+    rules: QualityRules
+    _pieces: dict[str, list[str]] = field(default_factory=dict, repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of questions and settings; figures with another one do not compare."""
+        asked = [(q.question, q.files, q.passages) for q in self.questions]
+        chain = self.workspace.config.chain().retrieval.model_dump()
+        return digest_of({"questions": asked, "k": self.rules.k, "retrieval": chain})
+
+    def judge(self, candidate: IndexView, parent: Generation | None) -> Verdict | None:
+        """Return the verdict over a generation that is not committed yet; write the report.
+
+        Raises:
+            RagstreamError: The embedding model is not available.
+            OSError: The report cannot be written.
+        """
+        figures, ranks = self.measured(candidate)
+        before, ranks_before = self._before(candidate, parent)
+        refused = self.rules.broken(figures, before)
+        path = self.workspace.index_dir(self.project) / REPORT_NAME
+        if not refused:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            return Verdict(figures, before)
+        rows = question_rows(self.questions, ranks, ranks_before)
+        report = {
+            "refused": refused,
+            "parent": parent.n if parent else 0,
+            "figures": figures.to_json(),
+            "before": before.to_json() if before else None,
+            "questions": rows,
+        }
+        replace_text(path, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        return Verdict(figures, before, refused, _worse(rows, self.rules.k))
+
+    def _before(
+        self, candidate: IndexView, parent: Generation | None
+    ) -> tuple[Figures | None, list[list[int]]]:
+        """Return the last generation's figures, asked again where it was judged otherwise."""
+        if parent is None or parent.embed_fp != candidate.embed_fp:
+            return None, []
+        try:
+            return self.measured(self.workspace.view(self.project, parent.n))
+        except RagstreamError:
+            known = Figures.of(parent.provenance)  # the old rows are damaged: its record counts
+            return (known if known and known.fingerprint == self.fingerprint else None), []
+
+    def measured(
+        self, view: IndexView, *, progress: Progress | None = None
+    ) -> tuple[Figures, list[list[int]]]:
+        """Return what a generation comes to, and per question the ranks of what it expects.
+
+        Args:
+            view: The generation.
+            progress: Called with (done, total) after each question.
+
+        Raises:
+            RagstreamError: The embedding model is not available.
+        """
+        rank, done = self._ranker(view), itertools.count(1)
+
+        def told(question: str) -> Sequence[tuple[str, str]]:
+            found = rank(question)
+            if progress is not None:
+                progress(next(done), len(self.questions))
+            return found
+
+        return measure(self.questions, told, k=self.rules.k, fingerprint=self.fingerprint)
+
+    def _ranker(self, view: IndexView) -> Ranker:
+        from ragstream_core.prompts.trail import pieces_of
+        from ragstream_core.wiring import search, stages
+
+        settings = self.workspace.config.chain()
+        retriever = search.retriever(self.workspace, settings)
+
+        def rank(question: str) -> Sequence[tuple[str, str]]:
+            if question not in self._pieces:
+                prompt = stages.preprocessed(self.workspace, settings, question)
+                self._pieces[question] = pieces_of(prompt)
+            pieces = self._pieces[question]
+            hits = retriever.search([view], " ".join(pieces), pieces=pieces)[: self.rules.k]
+            return [(c.source, c.snippet) for c in view.chunks([hit.chunk_id for hit in hits])]
+
+        return rank
+
+
+def question_rows(
+    questions: Sequence[GoldQuestion],
+    ranks: Sequence[Sequence[int]],
+    before: Sequence[Sequence[int]] = (),
+) -> list[dict[str, Any]]:
+    """Return a row a question; a passage is named by its place, so that no text is kept.
+
+    Args:
+        questions: The gold questions.
+        ranks: For each, the 1-based ranks of what it expects; 0: not found.
+        before: The same of the last generation; empty: unknown.
+    """
+    return [
+        {
+            "line": question.line,
+            "question": question.question,
+            "expected": [
+                *question.files,
+                *(f"passage {n}" for n in range(1, len(question.passages) + 1)),
+            ],
+            "ranks": list(found),
+            "ranks_before": list(before[at]) if before else None,
+        }
+        for at, (question, found) in enumerate(zip(questions, ranks, strict=True))
+    ]
+
+
+def _worse(rows: Sequence[dict[str, Any]], k: int) -> tuple[str, ...]:
+    """Return, for people, what is not found any more, or not found at all."""
+    said = []
+    for row in rows:
+        last = row["ranks_before"] or [0] * len(row["ranks"])
+        for name, now, was in zip(row["expected"], row["ranks"], last, strict=True):
+            if not now or (was and now > was):
+                place = f"rank {now}" if now else f"not among the first {k}"
+                told = f", was rank {was}" if was else ""
+                said.append(
+                    f"{GOLD_NAME} line {row['line']}: {row['question']!r} → {name}: {place}{told}"
+                )
+    more = [f"and {len(said) - SHOWN} more, see {REPORT_NAME}"] if len(said) > SHOWN else []
+    return (*said[:SHOWN], *more)
+
+
+class KeptQuality(NamedTuple):
+    """How well the newest generation answers the gold questions.
+
+    Attributes:
+        figures: Its figures; None where it was made without gold questions.
+        worse: What is wrong, empty where nothing is.
+        note: What else is to be said.
+    """
+
+    figures: Figures | None
+    worse: str
+    note: str
+
+
+def kept_quality(workspace: Workspace, project: str) -> KeptQuality:
+    """Compare the newest generation's recorded figures with those of the one before.
+
+    Raises:
+        RagstreamError: The catalog cannot be read.
+    """
+    from ragstream_core.index.generations import kept_generations
+
+    index_dir = workspace.index_dir(project)
+    if not (index_dir / CATALOG_NAME).exists():
+        return KeptQuality(None, "", "no generation yet")
+    kept = kept_generations(index_dir)[-2:]
+    newest = Figures.of(kept[-1].provenance) if kept else None
+    report = refusal(workspace, project, kept[-1].n if kept else 0)
+    if report is not None:
+        where = f"see {index_dir / REPORT_NAME}"
+        return KeptQuality(newest, f"a newer state was refused: {report['refused']}; {where}", "")
+    if newest is None:
+        return KeptQuality(None, "", f"made without questions in {gold_path(workspace, project)}")
+    before = Figures.of(kept[0].provenance) if len(kept) > 1 else None
+    comparable = before is not None and before.fingerprint == newest.fingerprint
+    settings = workspace.config.settings.ingestion
+    rules = QualityRules(newest.k, settings.min_recall, settings.recall_tolerance)
+    worse = rules.broken(newest, before if comparable else None)
+    return KeptQuality(newest, worse, "" if comparable else "nothing comparable before it")
+
+
+def refusal(workspace: Workspace, project: str, generation: int) -> dict[str, Any] | None:
+    """Return the report on the candidate that was refused after ``generation``, if it was."""
+    try:
+        text = (workspace.index_dir(project) / REPORT_NAME).read_text(encoding="utf-8")
+        report = json.loads(text)
+        return report if report["parent"] == generation else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

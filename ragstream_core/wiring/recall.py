@@ -1,0 +1,197 @@
+"""A prompt that is asked for again, with nothing changed, is answered from its record.
+
+Whatever its bytes depend on is among the pinned inputs, but for the bytes of files that are
+injected and the language model that stages ask; both are looked at here. Where the record, or what
+the stages left, is not what was kept, the chain runs again and says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import IntegrityError, RagstreamError, UnknownPrompt
+from ragstream_core.prompts import recorded
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.edits import edits_of
+from ragstream_core.prompts.exchanges import LLM_USAGE
+from ragstream_core.prompts.inputs import (
+    TIME_READ,
+    PromptInputs,
+    inputs_from,
+    inputs_json,
+    inputs_of,
+)
+from ragstream_core.prompts.recorded import Asking
+from ragstream_core.prompts.store import RECORD_NAME
+from ragstream_core.records.identity import digest_of, sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.wiring.workspace import Workspace
+
+_PROVIDER = ("backend", "base_url", "model", "temperature", "max_output_tokens", "script")
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A prompt from its record.
+
+    Attributes:
+        record: Of the prompt.
+        passed: Step → the prompt after it, of all steps in order.
+        asked: The times that it was asked for before, in order.
+    """
+
+    record: PromptRecord
+    passed: Mapping[str, SuperPrompt]
+    asked: Sequence[Asking]
+
+    @property
+    def prompt(self) -> SuperPrompt:
+        """The finished prompt."""
+        return list(self.passed.values())[-1]
+
+
+def recall(workspace: Workspace, inputs: PromptInputs) -> tuple[Recalled | None, str]:
+    """Return the kept prompt that these inputs make; that it was asked for is noted.
+
+    Args:
+        workspace: The data root.
+        inputs: As they were pinned.
+
+    Returns:
+        The prompt, or None where the chain has to run; and what is wrong with what was kept, for
+        people, empty where nothing is.
+    """
+    from ragstream_core.wiring.saved_prompts import persists
+
+    if not persists(inputs) or workspace.config.settings.debug.enabled:
+        return None, ""
+    root = workspace.store.root
+    files = _files(workspace, inputs)
+    for timed in (False, True):
+        key = recorded.pointed(root, _question(workspace, inputs, files, timed=timed))
+        if not key:
+            continue
+        try:
+            return _recalled(workspace, key, inputs), ""
+        except (UnknownPrompt, FileNotFoundError):
+            continue  # expired, forgotten or cleared
+        except (RagstreamError, OSError) as error:
+            said = error.message if isinstance(error, RagstreamError) else str(error)
+            return None, f"the record {key[:12]} could not answer, the chain ran again: {said}"
+    return None, ""
+
+
+def kept(
+    workspace: Workspace,
+    prompt: SuperPrompt,
+    record: PromptRecord,
+    passed: Mapping[str, SuperPrompt],
+) -> PromptRecord:
+    """Keep a finished prompt, with what its stages left where it may be given again.
+
+    Args:
+        workspace: The data root.
+        prompt: Finished.
+        record: Of the prompt.
+        passed: Step → the prompt after it, of all steps in order; else nothing is left.
+
+    Returns:
+        The record as it is kept.
+
+    Raises:
+        OSError: Disk full, permission denied.
+    """
+    pinned = inputs_from(prompt.extras["inputs"])
+    files = _files(workspace, pinned)
+    states = b""
+    if passed.keys() >= set(OPS) and _is_repeatable(prompt, files):
+        states = recorded.pack_states(passed)
+        record = replace(record, states_sha256=sha256_hex(states))
+    else:  # the same prompt again, of which some stages ran: what all of them left still holds
+        with contextlib.suppress(RagstreamError):
+            before = workspace.store.record(record.prompt_key)
+            record = replace(record, states_sha256=before.states_sha256)
+    folder = workspace.store.put(record, prompt, states=states)
+    recorded.note_asked(folder, Asking(pinned.now, ran=True))
+    if states:
+        timed = bool(prompt.extras.get(TIME_READ))
+        question = _question(workspace, pinned, files, timed=timed)
+        recorded.point(workspace.store.root, question, record.prompt_key)
+    return record
+
+
+def _recalled(workspace: Workspace, key: str, inputs: PromptInputs) -> Recalled:
+    """Return a prompt from its record, every digest checked.
+
+    Raises:
+        UnknownPrompt: It is not kept any more.
+        IntegrityError: Something of it is not what was kept.
+        OSError: It cannot be read, or is being removed.
+    """
+    record, folder = workspace.store.record(key), workspace.store.root / key
+    data = (folder / recorded.STATES_NAME).read_bytes()
+    if sha256_hex(data) != record.states_sha256:
+        raise IntegrityError(f"{folder / recorded.STATES_NAME} is not what was kept")
+    found = Recalled(
+        record, recorded.unpack_states(data, inputs_json(inputs)), recorded.times_asked(folder)
+    )
+    text = str(found.prompt.extras["super_prompt"])
+    if (
+        sha256_hex(text) != record.output_sha256
+        or (folder / "super_prompt.md").read_text(encoding="utf-8") != text
+    ):
+        raise IntegrityError(f"{folder / 'super_prompt.md'} is not what was kept")
+    recorded.note_asked(folder, Asking(inputs.now, ran=False))
+    os.utime(folder / RECORD_NAME)  # its age counts from here
+    return found
+
+
+def _is_repeatable(prompt: SuperPrompt, files: Mapping[str, str]) -> bool:
+    """Whether the same request would come to the same prompt, as far as it is up to us.
+
+    Not where settings or texts were changed on the way, where a language model gave no answer that
+    could be taken, or where an injected file has other bytes already.
+    """
+    if prompt.extras["inputs"]["changes"] or edits_of(prompt):
+        return False
+    asked = prompt.extras.get(LLM_USAGE, {}).values()
+    receipts = inputs_of(prompt).receipts
+    return all(row["taken"] for row in asked) and receipts.items() <= files.items()
+
+
+def _question(
+    workspace: Workspace, inputs: PromptInputs, files: Mapping[str, str], *, timed: bool
+) -> str:
+    """Return the digest of all that a prompt comes from, known before the chain runs.
+
+    Args:
+        workspace: Whose language model is asked.
+        inputs: As they were pinned.
+        files: From `_files`.
+        timed: Whether the time counts.
+    """
+    provider: list[Any] = []
+    if "llm" in inputs.settings["agents"].values():
+        settings = workspace.config.settings.provider
+        provider = [getattr(settings, name) for name in _PROVIDER]
+    data = inputs_json(inputs if timed else inputs.timeless)
+    return digest_of([data, dict(files), provider])
+
+
+def _files(workspace: Workspace, inputs: PromptInputs) -> dict[str, str]:
+    """Return the sha256 of the files that the prompt may mean, ``project/path`` → 64 hex digits."""
+    from ragstream_core.wiring.file_sources import read_file
+
+    found = {}
+    for name in inputs.names:
+        project, _, path = name.partition("/")
+        with contextlib.suppress(RagstreamError):  # the chain says what is wrong with it
+            found[name] = sha256_hex(read_file(workspace, project, path))
+    return found

@@ -1,0 +1,185 @@
+"""The two stages that look candidates up and put them in order, and the retriever they share.
+
+Prompts, `search`, the quality gate and the evaluation all search through here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ragstream_core.agents.reranker import RerankerStage
+from ragstream_core.agents.retrieval import RetrievalStage
+from ragstream_core.models.embedders.token_cache import CachedTokenVectors, TokenVectorCache
+from ragstream_core.models.rerankers.reembed import ReembedReranker
+from ragstream_core.retrieval.retriever import Fusion, Retriever
+from ragstream_core.retrieval.scoring import MaxSimScorer
+from ragstream_core.wiring import chroma_collections, models
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ragstream_core.ports import Embedder, IndexView
+    from ragstream_core.records import Chunk, Hit
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.wiring.conversation_memory import ConversationMemory
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def retriever(
+    workspace: Workspace, settings: ChainSettings, *, embedder: Embedder | None = None
+) -> Retriever:
+    """Return the retriever for these settings.
+
+    Args:
+        workspace: Where models are.
+        settings: The stage's settings.
+        embedder: Embeds the query pieces; default: that of the workspace.
+
+    Raises:
+        RagstreamError: The embedder's weights are missing or wrong.
+    """
+    chosen = settings.retrieval
+    fusion = Fusion(
+        chosen.dense_weight,
+        chosen.tau,
+        chosen.mix_a,
+        chosen.mix_coherence,
+        chosen.depth,
+        chosen.fusion,
+        chosen.rrf_k,
+        chosen.k3,
+    )
+    proposer = chroma_collections.proposer(workspace, settings)
+    return Retriever(embedder or models.embedder(workspace.config), fusion, proposer)
+
+
+def load(views: Sequence[IndexView], chunk_ids: Sequence[str]) -> list[Chunk]:
+    """Load chunks from the first generation that holds each, in the order asked for.
+
+    Raises:
+        IntegrityError: A stored text does not have its hash.
+        KeyError: No generation holds an id.
+    """
+    found: dict[str, Chunk] = {}
+    for view in views:
+        wanted = [i for i in chunk_ids if i not in found and _holds(view.chunk_ids, i)]
+        found.update({chunk.id: chunk for chunk in view.chunks(wanted)})
+    return [found[i] for i in chunk_ids]
+
+
+def _holds(sorted_ids: Sequence[str], identifier: str) -> bool:
+    at = bisect_left(sorted_ids, identifier)
+    return at < len(sorted_ids) and sorted_ids[at] == identifier
+
+
+def retrieval_stage(
+    workspace: Workspace,
+    settings: ChainSettings,
+    views: Callable[[], Sequence[IndexView]],
+    *,
+    memory: ConversationMemory | None = None,
+    embedder: Embedder | None = None,
+) -> RetrievalStage:
+    """Make the retrieval stage over some generations, opened when it runs.
+
+    Args:
+        workspace: Where models are.
+        settings: The stage's settings.
+        views: Opens the generations.
+        memory: Older turns to search beside them.
+        embedder: Embeds the query pieces; default: that of the workspace.
+
+    Raises:
+        RagstreamError: The embedder's weights are missing or wrong.
+    """
+
+    def search(whole: str, pieces: Sequence[str], off: Collection[str]) -> list[Hit]:
+        opened = views()
+        alone = opened[0].project if len(opened) == 1 else ""
+        closed = [f"{alone}/{path}" for path in off] if alone else off
+        found = retriever(workspace, settings, embedder=embedder)
+        past = memory.past() if memory else None
+        hits = found.search(opened, whole, pieces=pieces, off=closed, past=past)
+        return memory.biased(hits) if memory else hits
+
+    def loaded(ids: Sequence[str]) -> list[Chunk]:
+        past = [memory.view] if memory and memory.view else []
+        return load([*views(), *past], ids) if ids else []
+
+    chosen = settings.retrieval
+    return RetrievalStage(
+        search,
+        loaded,
+        chosen.top_k,
+        chosen.min_score,
+        told=memory.events if memory else tuple,
+    )
+
+
+def reranker_stage(
+    workspace: Workspace,
+    settings: ChainSettings,
+    cache_dir: Path,
+    *,
+    name: str = "",
+    weights: str = "",
+    keep: bool = True,
+) -> RerankerStage:
+    """Make the reranker stage that these settings resolve to on this machine.
+
+    Args:
+        workspace: Where models are looked for.
+        settings: The stage's settings.
+        cache_dir: Folder of the token vector cache.
+        name: What they were resolved to when the prompt was pinned; empty: resolve them now.
+        weights: Digest of the cross-encoder's files then; empty: whatever is here.
+        keep: Write token vectors to the cache; it is read either way.
+
+    Raises:
+        WeightsMissing: A cross-encoder was asked for by name and is not here.
+        ModelMismatch: Its files are others now.
+    """
+    chosen = settings.rerank
+    name = name or models.reranker_name(workspace.config, chosen)
+    stage = partial(
+        RerankerStage,
+        weight=chosen.weight,
+        dense_weight=settings.retrieval.dense_weight,
+        keep=chosen.keep,
+        passes=chosen.passes,
+    )
+    if name == "none":
+        return stage(None, "none", "none")
+    if name == "reembed":
+        fresh = ReembedReranker(models.embedder(workspace.config), settings.retrieval.tau)
+        return stage(
+            lambda prompt_md, pieces, passages: fresh.score(pieces, passages),
+            "reembed",
+            name,
+            top_k=chosen.top_k,
+        )
+    if name != "maxsim":
+        model = models.cross_encoder(name, models.models_dir(workspace.config), weights=weights)
+        return stage(
+            lambda prompt_md, pieces, passages: model.score(prompt_md, passages),
+            "flashrank" if name.startswith("flashrank:") else "cross_encoder",
+            name,
+            top_k=chosen.cross_encoder_top_k,
+        )
+
+    def scorer() -> MaxSimScorer:
+        embedder = models.embedder(workspace.config)
+        folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
+        cache = TokenVectorCache(folder, read_only=not keep)
+        return MaxSimScorer(embedder, CachedTokenVectors(embedder, cache), settings.retrieval.tau)
+
+    return stage(
+        lambda prompt_md, pieces, passages: scorer().score(pieces, passages),
+        "maxsim",
+        "MaxSim",
+        top_k=chosen.top_k,
+        share=lambda pieces: scorer().share(pieces),
+    )

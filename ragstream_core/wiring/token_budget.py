@@ -1,0 +1,158 @@
+"""What a prompt may take at most of the model that it is meant for, before it is built.
+
+The token budget of a prompt: what the settings say, within what its model can read (R-115).
+
+The token counter of a prompt, of settings without a prompt, and of a prompt that was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ragstream_core.models.chat.prices import context_window
+from ragstream_core.models.token_counters import counter_for, counter_named
+from ragstream_core.settings import ChainSettings
+from ragstream_core.wiring.models import models_dir
+
+if TYPE_CHECKING:
+    from ragstream_core.config import AppConfig
+    from ragstream_core.ports import TokenCounter
+    from ragstream_core.prompts.inputs import PromptInputs
+    from ragstream_core.records import SuperPrompt
+    from ragstream_core.wiring.workspace import Workspace
+
+
+LEAST_TOKENS = 200
+
+
+def within_window(settings: ChainSettings) -> ChainSettings:
+    """Return settings whose budget leaves a quarter of the model's context window free.
+
+    The quarter is for the answer, and for a tokenizer that counts otherwise than our estimate.
+
+    Args:
+        settings: Of the prompt. Where they name no model, or one whose window neither they nor the
+            price table know, they stay as they are.
+    """
+    prompt = settings.prompt
+    window = prompt.model_window or (prompt.model_target and context_window(prompt.model_target))
+    budget = max(LEAST_TOKENS, window * 3 // 4) if window else prompt.budget_tokens
+    if budget >= prompt.budget_tokens:
+        return settings
+    lowered = prompt.model_copy(update={"budget_tokens": budget})
+    return settings.model_copy(update={"prompt": lowered})
+
+
+_CHOOSE = {"token_counter", "chars_per_token", "model_target"}
+
+
+def counter_of(
+    workspace: Workspace, inputs: PromptInputs, settings: ChainSettings | None = None
+) -> TokenCounter:
+    """Return the counter that a prompt is pinned to.
+
+    Args:
+        workspace: The data root.
+        inputs: Of the prompt.
+        settings: Those of the stage that counts; where they choose another counter than the
+            prompt's, it is that one.
+
+    Raises:
+        InputUnavailable: What it counts with is not on this machine any more.
+        WeightsMissing: The settings of the stage name an encoding whose file is not here.
+        WeightsMismatch: It is damaged.
+    """
+    pinned = ChainSettings.model_validate(inputs.settings).prompt
+    if settings is not None:
+        chosen = settings.prompt
+        if chosen.model_dump(include=_CHOOSE) != pinned.model_dump(include=_CHOOSE):
+            return counter_for(chosen, models_dir(workspace.config))
+    return counter_named(inputs.models["counter"], models_dir(workspace.config))
+
+
+def counter_of_prompt(workspace: Workspace, prompt: SuperPrompt) -> TokenCounter:
+    """Return the counter of a prompt at any stage.
+
+    Raises:
+        InputUnavailable: What it counts with is not on this machine any more.
+    """
+    name = str(prompt.extras["inputs"]["models"]["counter"])
+    return counter_named(name, models_dir(workspace.config))
+
+
+def counter_of_settings(workspace: Workspace, settings: ChainSettings) -> TokenCounter:
+    """Return the counter that settings mean now, for what belongs to no prompt yet.
+
+    Raises:
+        WeightsMissing: They name an encoding whose file is not here.
+        WeightsMismatch: It is damaged.
+    """
+    return counter_for(settings.prompt, models_dir(workspace.config))
+
+
+ANSWER_TOKENS = 1000
+"""What an answer's price is told for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A model, and what a prompt for it may take; nobody was contacted.
+
+    Attributes:
+        model: ``prompt.model_target``; without one the model that answers are asked of, empty where
+            the settings name none: nobody is asked for a name.
+        window_tokens: What it reads and writes together; 0 where nobody knows.
+        budget_tokens: Most tokens of the prompt, within that window.
+        price: US dollars of (tokens sent, tokens answered); None where nobody knows.
+    """
+
+    model: str
+    window_tokens: int
+    budget_tokens: int
+    price: Callable[[int, int], float | None] = field(repr=False)
+
+    @property
+    def most_usd(self) -> float | None:
+        """What sending a prompt that fills the budget costs."""
+        return self.price(self.budget_tokens, 0)
+
+    @property
+    def answer_usd(self) -> float | None:
+        """What `ANSWER_TOKENS` tokens of an answer cost."""
+        return self.price(0, ANSWER_TOKENS)
+
+
+def estimate(config: AppConfig) -> Estimate:
+    """Estimate a prompt of these settings.
+
+    A model that is not the provider's own is one that the prompt is pasted to: its price is that of
+    the installed price table, wherever it is asked.
+
+    Args:
+        config: With everything that was asked for.
+
+    Raises:
+        RagstreamError: The provider's settings are wrong.
+    """
+    prompt = within_window(config.chain()).prompt
+    own = config.settings.provider.model
+    model = prompt.model_target or own
+    window = prompt.model_window
+    if prompt.model_target:
+        window = window or context_window(model)
+    if model and model == own:
+        from ragstream_core.wiring.models import chat_model
+
+        return Estimate(model, window, prompt.budget_tokens, chat_model(config).price)
+    return Estimate(model, window, prompt.budget_tokens, _pasted(model))
+
+
+def _pasted(model: str) -> Callable[[int, int], float | None]:
+    def price(sent: int, answered: int) -> float | None:
+        from ragstream_core.models.chat.prices import table_price
+
+        return table_price(model, sent, answered) if model else None
+
+    return price
