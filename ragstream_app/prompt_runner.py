@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PromptOutcome:
     """A prompt that went through some or all stages, and what is known about it."""
 
     prompt: SuperPrompt
@@ -129,7 +129,7 @@ def estimated(found: Estimate) -> str:
 
 def ask(
     workspace: Workspace, request: PromptRequest, op: str, *, record: bool, fresh: bool = False
-) -> Outcome:
+) -> PromptOutcome:
     """Run the chain for a request through an op; where asked for, a Dagster run is written behind.
 
     Args:
@@ -147,15 +147,15 @@ def ask(
     return outcome_of(record_prompt(workspace, request, through=op, record=record, fresh=fresh))
 
 
-def outcome_of(done: RecordedPrompt) -> Outcome:
+def outcome_of(done: RecordedPrompt) -> PromptOutcome:
     """Return what came of a prompt."""
     key = done.record.prompt_key if done.record else ""
     timings = dict(done.timings_ms)
     warnings = [*([done.said] if done.said else []), *_warnings(done.prompt)]
-    return Outcome(done.prompt, key, done.run_id, timings, warnings, recorded=done)
+    return PromptOutcome(done.prompt, key, done.run_id, timings, warnings, recorded=done)
 
 
-def settle(outcome: Outcome, say: Callable[[str], object]) -> None:
+def wait_for_recording(outcome: PromptOutcome, say: Callable[[str], object]) -> None:
     """Wait until the prompt's run is written; Ctrl-C leaves it, the prompt is kept anyway.
 
     Args:

@@ -16,7 +16,7 @@ from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
 from ragstream_assets.launchpad import FROM_RUN, request_config, stage_config
 from ragstream_assets.previews.metadata import Metadata, prompt_metadata, stage_metadata
 from ragstream_assets.recorder.chain_run import AFTER_AUDIT, AGAIN, AUDIT
-from ragstream_assets.recorder.outcomes import Passed, outcome
+from ragstream_assets.recorder.outcomes import StepResult, outcome
 from ragstream_assets.recorder.requests import by_reference, resolve, typed_request
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.config import overlay
@@ -130,7 +130,7 @@ def answered(
     found, said = recall(workspace, inputs)
     if found is None:
         return {"warnings": said} if said else {}
-    left.passed = {step: Passed(prompt, 0.0) for step, prompt in found.passed.items()}
+    left.passed = {step: StepResult(prompt, 0.0) for step, prompt in found.passed.items()}
     left.record = found.record
     return {"answered_from_the_record": found.record.prompt_key, "asked_before": len(found.asked)}
 

@@ -67,7 +67,7 @@ def write_cursor(seen: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class FinishedRuns:
     """The finished runs for one state of a folder.
 
     Attributes:
@@ -90,7 +90,7 @@ STATE_TAG = "ragstream/folder_state"
 INTERVAL_S = 30
 MOST_REQUESTS = 5
 LOOK_BACK = 50
-NONE = Attempts(ended=0, failures=0, last_end=0.0)
+NONE = FinishedRuns(ended=0, failures=0, last_end=0.0)
 
 
 @dg.sensor(
@@ -155,7 +155,7 @@ def failed_states(instance: dg.DagsterInstance) -> set[str]:
     return {run.tags[STATE_TAG] for run in runs if STATE_TAG in run.tags}
 
 
-def _request(project: str, state: str, tried: Attempts) -> dg.RunRequest:
+def _request(project: str, state: str, tried: FinishedRuns) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=f"{state}:{tried.ended + 1}",
         partition_key=project,
@@ -163,7 +163,7 @@ def _request(project: str, state: str, tried: Attempts) -> dg.RunRequest:
     )
 
 
-def attempts(instance: dg.DagsterInstance, state: str) -> Attempts:
+def attempts(instance: dg.DagsterInstance, state: str) -> FinishedRuns:
     """Count the finished runs for one state of a folder."""
     records = instance.get_run_records(dg.RunsFilter(tags={STATE_TAG: state}), limit=LOOK_BACK)
     ended = [r for r in records if r.dagster_run.is_finished]
@@ -173,7 +173,7 @@ def attempts(instance: dg.DagsterInstance, state: str) -> Attempts:
             break
         failures += 1
     last_end = max((r.end_time or r.update_timestamp.timestamp() for r in ended), default=0.0)
-    return Attempts(len(ended), failures, last_end)
+    return FinishedRuns(len(ended), failures, last_end)
 
 
 def _new_partitions(

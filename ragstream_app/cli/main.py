@@ -33,10 +33,7 @@ from ragstream_app.cli.commands import (
     up,
     weather,
 )
-from ragstream_app.cli.commands import index as commands_index
 from ragstream_app.cli.commands import inspect as commands_inspect
-from ragstream_app.cli.commands import prompt as commands_prompt
-from ragstream_app.cli.commands import up as commands_up
 from ragstream_app.session import Session, guarded
 
 EPILOG = """**First steps**
@@ -81,7 +78,7 @@ _add(app, "status", ingest.status)
 _add(app, "prompt", prompt.prompt, prompt.PROMPT_EPILOG)
 _add(app, "ask", ask.ask, ask.ASK_EPILOG)
 _add(app, "chat", chat.chat, chat.CHAT_EPILOG)
-_add(app, "rerun", commands_prompt.rerun, commands_prompt.RERUN_EPILOG)
+_add(app, "rerun", prompt.rerun, prompt.RERUN_EPILOG)
 _add(app, "search", prompt.search)
 _add(app, "explain", explain.explain)
 _add(app, "why-not", trace.why_not, trace.WHY_NOT_EPILOG)
@@ -95,7 +92,7 @@ _add(app, "spec", spec.spec, spec.SPEC_EPILOG)
 _add(app, "keep", care.keep)
 _add(app, "weather", weather.weather, weather.WEATHER_EPILOG)
 _add(app, "up", up.up)
-_add(app, "password", commands_up.password)
+_add(app, "password", up.password)
 _add(app, "doctor", explain.doctor)
 _add(app, "du", care.du)
 _add(app, "backup", care.backup)
@@ -117,7 +114,7 @@ _add(index_app, "export", index.export)
 _add(index_app, "inspect", commands_inspect.inspect)
 _add(index_app, "neighbors", commands_inspect.neighbors, commands_inspect.NEIGHBORS_EPILOG)
 _add(index_app, "tsne", commands_inspect.tsne, commands_inspect.TSNE_EPILOG)
-_add(index_app, "import-pkl", commands_index.import_pkl, commands_index.IMPORT_EPILOG)
+_add(index_app, "import-pkl", index.import_pkl, index.IMPORT_EPILOG)
 _add(prompts_app, "gc", care.prompts_gc)
 _add(runs_app, "gc", care.runs_gc)
 _add(history_app, "append", history.append, history.APPEND_EPILOG)

@@ -20,7 +20,7 @@ ORIGINS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatEntry:
     """One question with its answer.
 
     Attributes:
@@ -73,7 +73,7 @@ def cited_line(citation: Citation) -> str:
     return where if citation.verified else f"unverified: {where}: {printable(citation.reason)}"
 
 
-def transcript(said: Sequence[Said]) -> str:
+def transcript(said: Sequence[ChatEntry]) -> str:
     """Return a chat as Markdown: questions, clean answers, what each cites and where it comes from.
 
     Args:

@@ -16,7 +16,7 @@ from ragstream_app.session import emit_json
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_app.prompt_runner import Outcome
+    from ragstream_app.prompt_runner import PromptOutcome
 
 CLIPBOARDS = (
     ("wl-copy",),
@@ -60,7 +60,7 @@ class Target:
             raise UsageError("no clipboard program is installed", hint=_ELSEWHERE)
 
 
-def deliver(outcome: Outcome, target: Target) -> None:
+def deliver(outcome: PromptOutcome, target: Target) -> None:
     """Hand a Super-Prompt out, and say what it seems to hold that should not get around.
 
     Args:

@@ -39,7 +39,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-class Pace:
+class ReportRate:
     """Where a long ingest is: files read, chunks embedded, chunks a second, time left."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Pace:
 @contextmanager
 def _lines(project: str) -> Iterator[IngestProgress]:
     """Say where it is every `QUIET_S`, also in a phase that reports nothing while it lasts."""
-    pace, ended = Pace(), threading.Event()
+    pace, ended = ReportRate(), threading.Event()
     line = ""
 
     def report(phase: str, done: int, total: int) -> None:

@@ -21,7 +21,7 @@ from ragstream_core.records.identity import shown_name
 
 if TYPE_CHECKING:
     from ragstream_app.cli.doctor import Check
-    from ragstream_app.prompt_runner import Outcome
+    from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.services.eval_gold import GoldReport
@@ -141,7 +141,7 @@ def print_skipped(rows: Sequence[Mapping[str, Any]]) -> None:
             typer.echo(printable(f"{row['project']}/{path}: {reason}".replace("\n", "\\n")))
 
 
-def print_prompt(outcome: Outcome, places: Sequence[str] = ()) -> None:
+def print_prompt(outcome: PromptOutcome, places: Sequence[str] = ()) -> None:
     """Print the Super-Prompt on stdout, byte for byte unless to a terminal; a footer on stderr.
 
     Args:

@@ -23,7 +23,6 @@ from ragstream_app.page.panels import (
     sidebar,
     transparency,
 )
-from ragstream_app.page.panels import preview as panels_preview
 from ragstream_app.page.panels.chat import view
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_app.page.panels.conversation import turns
@@ -57,7 +56,7 @@ def show_prompt() -> None:
             "Answer": answer.show,
             "Transparency": transparency.show,
             "Prompt Shaper": shaper.show,
-            "Tokens": panels_preview.show_tokens,
+            "Tokens": preview.show_tokens,
             "Conversation": turns.show,
         }
     )
@@ -101,7 +100,7 @@ def main() -> None:
     except Exception as error:  # a wrong setting, an unreadable data root
         shared.show_message(describe(error))
         st.stop()
-    prompt.settle()
+    prompt.take_in_press()
     prompt.welcome()
     shared.show_problem()
     in_tabs(VIEWS, VIEW_KEY)

@@ -45,7 +45,7 @@ def values_of(step: Step) -> dict[str, str]:
     return {edit.target: edit.value for edit in edits_of(step.prompt) if edit not in before}
 
 
-def edit(desk: Desk, button: str, values: Mapping[str, str], workspace: Workspace) -> None:
+def edit(desk: PromptSession, button: str, values: Mapping[str, str], workspace: Workspace) -> None:
     """Change a step's result by hand and drop the later steps; earlier edits of it stay.
 
     Args:
@@ -79,7 +79,7 @@ def edit(desk: Desk, button: str, values: Mapping[str, str], workspace: Workspac
     _replace(desk, button, made)
 
 
-def revert(desk: Desk, button: str) -> None:
+def revert(desk: PromptSession, button: str) -> None:
     """Take back all edits of a step's result; where there were any, the later steps go.
 
     Args:
@@ -95,7 +95,7 @@ def revert(desk: Desk, button: str) -> None:
         _replace(desk, button, step.unedited)
 
 
-def _require_idle(desk: Desk) -> None:
+def _require_idle(desk: PromptSession) -> None:
     """Refuse to take away the steps that a press at work goes on from.
 
     Raises:
@@ -105,7 +105,7 @@ def _require_idle(desk: Desk) -> None:
         raise UsageError(f"{desk.job.button} is running", hint="edit once it has finished")
 
 
-def _replace(desk: Desk, button: str, step: Step) -> None:
+def _replace(desk: PromptSession, button: str, step: Step) -> None:
     before = BUTTONS[: BUTTONS.index(button)]
     desk.steps = {**{name: desk.steps[name] for name in before}, button: step}
 
@@ -157,7 +157,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Desk:
+class PromptSession:
     """One person's prompt on its way.
 
     Attributes:
@@ -191,7 +191,7 @@ class Desk:
 
 
 def press(
-    desk: Desk,
+    desk: PromptSession,
     button: str,
     request: PromptRequest,
     workspace: Workspace,
@@ -237,7 +237,7 @@ def press(
 
 
 def press_all(
-    desk: Desk,
+    desk: PromptSession,
     request: PromptRequest,
     workspace: Workspace,
     *,

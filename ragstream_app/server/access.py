@@ -215,7 +215,7 @@ SETTINGS = "page.allow_remote: true, and a password by `ragstream password`"
 
 
 @dataclass(frozen=True)
-class Door:
+class PageAccess:
     """How the page is reached.
 
     Attributes:
@@ -237,7 +237,7 @@ class Door:
         return f"http://{address}:{self.port}"
 
 
-def door_of(config: AppConfig) -> Door:
+def page_access(config: AppConfig) -> PageAccess:
     """Return the door of these settings.
 
     Raises:
@@ -247,7 +247,7 @@ def door_of(config: AppConfig) -> Door:
     page = config.settings.page
     address = _address(page.address)
     if address.is_loopback and not page.hosts:
-        return Door(page.address, page.port, _hosts(config), None)
+        return PageAccess(page.address, page.port, _hosts(config), None)
     if not page.allow_remote:
         what = f"page.address {page.address}" if not address.is_loopback else "page.hosts"
         raise Refused(f"{what} would open the page to others", hint=SETTINGS)
@@ -257,7 +257,7 @@ def door_of(config: AppConfig) -> Door:
             hint="name what people type in the browser: "
             f"page.hosts: [name-of-this-machine:{page.port}]",
         )
-    return Door(page.address, page.port, _hosts(config), read_password(password_file(config)))
+    return PageAccess(page.address, page.port, _hosts(config), read_password(password_file(config)))
 
 
 def _hosts(config: AppConfig) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_app.server.access import Door, Login, door_of
+from ragstream_app.server.access import Login, PageAccess, page_access
 from ragstream_assets.servers.guard import Guard
 from ragstream_core.config import AppConfig, quiet_environment
 
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
     "theme.dark.primaryColor": "#3389a8",
 }
 """Given here so that they hold from any directory; as `.streamlit/config.toml`."""
-_doors: list[Door] = []
+_doors: list[PageAccess] = []
 
 
 def is_guarded() -> bool:
@@ -39,7 +39,7 @@ def is_guarded() -> bool:
     return bool(_doors)
 
 
-def guarded_app(door: Door) -> App:
+def guarded_app(door: PageAccess) -> App:
     """Return the page as an application with its guard, and its login where one is due."""
     import streamlit
     from starlette.middleware import Middleware
@@ -50,7 +50,7 @@ def guarded_app(door: Door) -> App:
     return streamlit.App(SCRIPT, middleware=guards)
 
 
-def options(door: Door) -> dict[str, Any]:
+def options(door: PageAccess) -> dict[str, Any]:
     """Return Streamlit's settings for a door."""
     hosts = sorted({host.rpartition(":")[0] or host for host in door.hosts})
     return {
@@ -68,7 +68,7 @@ def serve(config: AppConfig) -> None:
         Refused: The settings would open it to the network without protection.
         UnknownSetting: Its address is none.
     """
-    door = door_of(config)
+    door = page_access(config)
     app = guarded_app(door)
     _doors.append(door)
     app.run(config=options(door))

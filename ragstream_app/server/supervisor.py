@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragstream_app.server.orphan_reaper import OrphanReaper
 from ragstream_app.server.processes import Server, answers, direct, held_back, start, stop_all
-from ragstream_app.server.watchman import Watchman
 from ragstream_core.errors import OperationFailed
 
 QUERY = """{ repositoriesOrError { ... on RepositoryConnection { nodes {
@@ -103,7 +103,7 @@ class Supervisor:
     say: Callable[[str], None]
     _deaths: dict[str, list[float]] = field(default_factory=dict)
     _due: dict[str, float] = field(default_factory=dict)
-    _watchman: Watchman = field(default_factory=Watchman)
+    _watchman: OrphanReaper = field(default_factory=OrphanReaper)
 
     def start(self) -> None:
         """Start all of them, at the same time.

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragstream_assets.instance import drop_instances
 from ragstream_assets.recorder import runs
-from ragstream_assets.recorder.outcomes import Outcome, Passed
+from ragstream_assets.recorder.outcomes import RunOutcome, StepResult
 from ragstream_assets.recorder.writer import Recording, brief, writer
 from ragstream_core.prompts.chain import OPS, RERUN, run_chain
 from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, inputs_of
@@ -125,7 +125,7 @@ class RecordedPrompt:
     prompt: SuperPrompt
     request: PromptRequest
     inputs: PromptInputs
-    passed: Mapping[str, Passed] = field(default_factory=dict)
+    passed: Mapping[str, StepResult] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     record: PromptRecord | None = None
@@ -152,7 +152,7 @@ Observer = Callable[[str, RecordedPrompt], None]
 
 
 @dataclass(slots=True)
-class Walk:
+class ChainRun:
     """One way through some ops, and the run that is written of it.
 
     Attributes:
@@ -202,7 +202,7 @@ class Walk:
         after = replace(
             before,
             prompt=prompt,
-            passed={**before.passed, step: Passed(prompt, seconds)},
+            passed={**before.passed, step: StepResult(prompt, seconds)},
             timings_ms={**before.timings_ms, op: took},
         )
         if op == OPS[-1]:
@@ -221,7 +221,7 @@ class Walk:
 
     def _write(self, recording: Recording, last: RecordedPrompt, error: Exception | None) -> str:
         """Write the run; return why there is none, empty where there is."""
-        wanted = runs.Wanted(
+        wanted = runs.JobRequest(
             recording.run_id,
             JOB,
             lambda: _config(self.workspace, last),
@@ -230,7 +230,7 @@ class Walk:
             parent=self.parent,
             alone=tuple(steps_of(OPS[: OPS.index(self.ops[-1]) + 1])),
         )
-        left = Outcome(
+        left = RunOutcome(
             inputs=last.inputs,
             passed=last.passed,
             before=self.start.prompt,
@@ -247,7 +247,7 @@ class Walk:
         return "" if error else problem
 
 
-def given_again(
+def answered_from_record(
     start: RecordedPrompt, recalled: Recalled, *, record: bool, observe: Observer | None
 ) -> RecordedPrompt:
     """Return a prompt from its record, as if its steps had passed just now; no run is written.
@@ -265,7 +265,7 @@ def given_again(
         recording.end()
     now = replace(start, recording=recording, asked=recalled.asked)
     for step, prompt in recalled.passed.items():
-        now = replace(now, prompt=prompt, passed={**now.passed, step: Passed(prompt, 0.0)})
+        now = replace(now, prompt=prompt, passed={**now.passed, step: StepResult(prompt, 0.0)})
         if prompt is recalled.prompt:
             now = replace(now, record=recalled.record)
         if observe is not None:
@@ -273,7 +273,7 @@ def given_again(
     return now
 
 
-def attempt(workspace: Workspace, wanted: runs.Wanted, left: Outcome) -> tuple[str, bool]:
+def attempt(workspace: Workspace, wanted: runs.JobRequest, left: RunOutcome) -> tuple[str, bool]:
     """Make a run; return what is wrong with it or with Dagster, and whether it has its parent."""
     try:
         return runs.execute(workspace, wanted, left)

@@ -22,7 +22,7 @@ KEPT_RUNS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class StepResult:
     """What an op made, and how long it took."""
 
     prompt: "SuperPrompt"
@@ -30,7 +30,7 @@ class Passed:
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """One run of this process.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outcome:
     """
 
     inputs: "PromptInputs | None" = None
-    passed: Mapping[str, Passed] | None = None
+    passed: Mapping[str, StepResult] | None = None
     before: "SuperPrompt | None" = None
     progress: Callable[[str, int, int], None] | None = None
     states: dict[str, "SuperPrompt"] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Outcome:
         if self.stats is not None:
             self.stats = replace(self.stats, warnings=(*self.stats.warnings, text))
 
-    def made(self, step: str) -> Passed | None:
+    def made(self, step: str) -> StepResult | None:
         """Return what a step of the chain made before the run was written, None in any other run.
 
         Raises:
@@ -95,20 +95,20 @@ class Outcome:
         return self.passed[step].prompt if step in self.passed else self.before
 
 
-_outcomes: OrderedDict[str, Outcome] = OrderedDict()
+_outcomes: OrderedDict[str, RunOutcome] = OrderedDict()
 _guard = Lock()
 
 
-def outcome(run_id: str) -> Outcome:
+def outcome(run_id: str) -> RunOutcome:
     """Return the outcome of a run, made at the first call; only the last few are kept."""
     with _guard:
-        found = _outcomes.setdefault(run_id, Outcome())
+        found = _outcomes.setdefault(run_id, RunOutcome())
         while len(_outcomes) > KEPT_RUNS:
             _outcomes.popitem(last=False)
         return found
 
 
-def start(run_id: str, given: Outcome) -> None:
+def start(run_id: str, given: RunOutcome) -> None:
     """Say what a run that is about to be made is to find here."""
     with _guard:
         _outcomes[run_id] = given

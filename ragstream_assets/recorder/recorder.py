@@ -21,15 +21,15 @@ from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.chain_run import (
     UNRECORDED,
+    ChainRun,
     Observer,
     RecordedPrompt,
-    Walk,
+    answered_from_record,
     attempt,
-    given_again,
     is_before,
     upstream_of,
 )
-from ragstream_assets.recorder.outcomes import Outcome
+from ragstream_assets.recorder.outcomes import RunOutcome
 from ragstream_assets.recorder.runs import one_run
 from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_core.answers.answer import Answer
@@ -65,10 +65,10 @@ def record_ingest(
     unchanged = None if verify or rebuild else workspace.unchanged(project)
     if unchanged is not None:
         return unchanged, ""
-    run_id, problem, left = "", "", Outcome(progress=progress)
+    run_id, problem, left = "", "", RunOutcome(progress=progress)
     if is_on(workspace):
         recording = Recording()
-        wanted = runs.Wanted(
+        wanted = runs.JobRequest(
             recording.run_id,
             "ingest_documents",
             lambda: {op: {"verify": verify, "rebuild": rebuild} for op in INGEST_OPS},
@@ -122,12 +122,12 @@ def record_prompt(
         recalled, said = recall(workspace, inputs)
         if recalled is not None:
             named = record and is_on(workspace)
-            return given_again(start, recalled, record=named, observe=observe)
+            return answered_from_record(start, recalled, record=named, observe=observe)
         start = replace(start, said=said)
     if record and is_on(workspace) and persists(inputs):
         start = replace(start, recording=Recording())
     tags = _stage_tags(ops, session, "run" if ops == OPS else "through")
-    return Walk(workspace, start, ops, tags, observe).through()
+    return ChainRun(workspace, start, ops, tags, observe).through()
 
 
 def record_stage(
@@ -173,7 +173,7 @@ def record_stage(
     tags = _stage_tags(ops, session, "stage")
     tags |= {EDITED_TAG: "yes"} if edits_of(given) else {}
     parent = before.recording.run_id if before.recording else ""
-    return Walk(workspace, start, ops, tags, observe, parent).through()
+    return ChainRun(workspace, start, ops, tags, observe, parent).through()
 
 
 def close_stale_runs(workspace: Workspace) -> None:
@@ -187,7 +187,7 @@ def is_on(workspace: Workspace) -> bool:
     return workspace.config.settings.dagster.record == "dagster"
 
 
-def _ingest(workspace: Workspace, wanted: runs.Wanted, left: Outcome) -> str:
+def _ingest(workspace: Workspace, wanted: runs.JobRequest, left: RunOutcome) -> str:
     """Make the run of an ingest; return what is wrong, empty where it is all done."""
     if not runs.one_run.acquire(timeout=WAIT_S):
         return f"another run has been busy for {WAIT_S:.0f} s"

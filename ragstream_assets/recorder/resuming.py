@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ragstream_assets.recorder.chain_run import RecordedPrompt, step_of
-from ragstream_assets.recorder.outcomes import Passed
+from ragstream_assets.recorder.outcomes import StepResult
 from ragstream_assets.recorder.recorder import is_on, record_stage
 from ragstream_assets.recorder.writer import Recording
 from ragstream_core.errors import UsageError
@@ -79,16 +79,16 @@ def _timed(inputs: PromptInputs) -> PromptInputs:
 
 def _upstream(
     workspace: Workspace, then: PromptRecord, inputs: PromptInputs, op: str
-) -> dict[str, Passed]:
+) -> dict[str, StepResult]:
     """Return what the steps before an op made of a kept prompt: made again, from what was kept.
 
     Raises:
         RagstreamError: As `Workspace.run`.
     """
-    passed: dict[str, Passed] = {}
+    passed: dict[str, StepResult] = {}
 
     def observe(name: str, prompt: SuperPrompt, seconds: float) -> None:
-        passed[step_of(name, passed)] = Passed(prompt, seconds)
+        passed[step_of(name, passed)] = StepResult(prompt, seconds)
 
     at = OPS.index(op)
     if at:
@@ -97,7 +97,7 @@ def _upstream(
             inputs, through=OPS[at - 1], observe=observe, files=files, edits=then.edits
         )
         step = list(passed)[-1]
-        passed[step] = Passed(last, passed[step].seconds)
+        passed[step] = StepResult(last, passed[step].seconds)
     return passed
 
 

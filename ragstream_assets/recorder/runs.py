@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_assets.instance import instance_of
 from ragstream_assets.reconcile import PROJECT_TAG, process_tags, tidy
 from ragstream_assets.recorder import outcomes
-from ragstream_assets.recorder.outcomes import Outcome
+from ragstream_assets.recorder.outcomes import RunOutcome
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ one_run = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobRequest:
     """One run to be made.
 
     Attributes:
@@ -119,7 +119,7 @@ class Wanted:
     alone: tuple[str, ...] = ()
 
 
-def execute(workspace: Workspace, wanted: Wanted, left: Outcome) -> tuple[str, bool]:
+def execute(workspace: Workspace, wanted: JobRequest, left: RunOutcome) -> tuple[str, bool]:
     """Create a run and execute it here.
 
     Args:
@@ -169,7 +169,7 @@ def _said(event: "DagsterEvent") -> str:
     return f"step {event.step_key} failed: {why} (next: {next_})"
 
 
-def _create(instance: "DagsterInstance", workspace: Workspace, wanted: Wanted) -> "DagsterRun":
+def _create(instance: "DagsterInstance", workspace: Workspace, wanted: JobRequest) -> "DagsterRun":
     from ragstream_assets.resources import adopt
 
     job = _job(wanted.job)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragstream_core.agents.context.llm_form import SAF_A1, Found, Passages, extracted
+from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
 from ragstream_core.agents.context.open_issues import conflicts, unanswered
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.context.selection import (
@@ -227,7 +227,9 @@ class Condenser:
         files = [row["id"] for row in injected(prompt)]
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
 
-    def _found(self, prompt: SuperPrompt, reader: Reading, picked: Selection) -> Found | None:
+    def _found(
+        self, prompt: SuperPrompt, reader: Reading, picked: Selection
+    ) -> ContextParts | None:
         """Choose the sentences of S_ctx; nobody is asked where there is nothing to choose from."""
         if not self.enabled or is_locked(prompt):
             return None
@@ -238,7 +240,7 @@ class Condenser:
         return Passages(shown, picked.cuts, reader, self.terms).found(self.ask, self.max_facts)
 
     def _s_ctx(
-        self, reader: Reading, found: Found | None, short: dict[str, str], nothing: bool
+        self, reader: Reading, found: ContextParts | None, short: dict[str, str], nothing: bool
     ) -> SCtx:
         if found is None:
             return empty_s_ctx()

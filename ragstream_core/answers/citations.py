@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from ragstream_core.answers.stream_buffer import Found, markers
+from ragstream_core.answers.stream_buffer import FoundMarker, markers
 from ragstream_core.prompts.compose import file_texts, history_texts, selected_texts
 from ragstream_core.prompts.fences import Source, safe_name
 from ragstream_core.prompts.reparse import still_shown
@@ -156,7 +156,7 @@ def _claims(answer: str, issued: Mapping[str, Issued]) -> Iterator[_Claim]:
             yield _Claim(identifier, source, quotes)
 
 
-def _named(marker: Found) -> list[tuple[str, str]]:
+def _named(marker: FoundMarker) -> list[tuple[str, str]]:
     """Return (id, source) of a marker; one with an empty id where it names no chunk."""
     if marker.text.startswith("<<"):
         source = _FRAME_SOURCE.search(marker.text)

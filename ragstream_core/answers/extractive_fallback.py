@@ -1,4 +1,4 @@
-"""`OrExtract`: a language model, or the extract of a prompt where nobody is there to be asked."""
+"""`ExtractiveFallback`: a language model, or the extract of a prompt if no model can be asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragstream_core.records.chat import ChatMessage
 
 
-class OrExtract(WrappedChat):
+class ExtractiveFallback(WrappedChat):
     """A language model, or the extract where it cannot be reached at all.
 
     Any other failure is that of the model: what was asked wrongly, or too often, is no reason to

@@ -41,7 +41,7 @@ _BARE_BEGINNING = re.compile(
 _START = re.compile(r"\[|<<|<\Z")
 
 
-class Verdict(Enum):
+class MarkerVerdict(Enum):
     """What stands at a place: ``OPEN`` says that more text is needed to tell."""
 
     MARKER = "marker"
@@ -50,7 +50,7 @@ class Verdict(Enum):
     OPEN = "open"
 
 
-class Found(NamedTuple):
+class FoundMarker(NamedTuple):
     """One closed marker: ``text[start:end]``."""
 
     start: int
@@ -64,7 +64,7 @@ def next_start(text: str, at: int) -> int:
     return match.start() if match else len(text)
 
 
-def decide(text: str, at: int, issued: Collection[str] = ()) -> tuple[Verdict, int]:
+def decide(text: str, at: int, issued: Collection[str] = ()) -> tuple[MarkerVerdict, int]:
     """Say what stands at a place where `next_start` points.
 
     Args:
@@ -82,14 +82,14 @@ def decide(text: str, at: int, issued: Collection[str] = ()) -> tuple[Verdict, i
         end = rest.end() if rest else opening.end()
         closing = "]" if square else ">>"
         if text.startswith(closing, end):
-            return Verdict.MARKER, end + len(closing)
-        return (Verdict.OPEN if closing.startswith(text[end:]) else Verdict.BROKEN), at
+            return MarkerVerdict.MARKER, end + len(closing)
+        return (MarkerVerdict.OPEN if closing.startswith(text[end:]) else MarkerVerdict.BROKEN), at
     if square and issued:
         bare = _BARE.match(text, at)
         if bare:
             known = bare["id"].lower() in issued
-            return (Verdict.MARKER, bare.end()) if known else (Verdict.TEXT, at)
-    return (Verdict.OPEN if may_become_marker(text[at : at + 64]) else Verdict.TEXT), at
+            return (MarkerVerdict.MARKER, bare.end()) if known else (MarkerVerdict.TEXT, at)
+    return (MarkerVerdict.OPEN if may_become_marker(text[at : at + 64]) else MarkerVerdict.TEXT), at
 
 
 def is_opened(text: str, at: int) -> bool:
@@ -111,14 +111,14 @@ def defused(text: str) -> str:
     return text
 
 
-def markers(text: str, issued: Collection[str] = ()) -> Iterator[Found]:
+def markers(text: str, issued: Collection[str] = ()) -> Iterator[FoundMarker]:
     """Yield the closed markers of a whole text, in order."""
     at = next_start(text, 0)
     while at < len(text):
         verdict, end = decide(text, at, issued)
-        if verdict is Verdict.MARKER:
-            yield Found(at, end, text[at:end])
-        at = next_start(text, end if verdict is Verdict.MARKER else at + 1)
+        if verdict is MarkerVerdict.MARKER:
+            yield FoundMarker(at, end, text[at:end])
+        at = next_start(text, end if verdict is MarkerVerdict.MARKER else at + 1)
 
 
 LEFT = 64
@@ -278,12 +278,12 @@ class CitationBuffer:
             self._keep(text[at:start])
             return start
         verdict, end = decide(text, at, self._issued)
-        if verdict is Verdict.OPEN:
+        if verdict is MarkerVerdict.OPEN:
             return -1
-        if verdict is Verdict.MARKER:
+        if verdict is MarkerVerdict.MARKER:
             self._behind_marker = True
             return end
-        self._keep(text[at] + BREAK * (verdict is Verdict.BROKEN))
+        self._keep(text[at] + BREAK * (verdict is MarkerVerdict.BROKEN))
         return at + 1
 
     def _mend(self, text: str, at: int, *, final: bool) -> int:
@@ -292,9 +292,9 @@ class CitationBuffer:
         behind = between.end() if between else at
         if behind < len(text) and text[behind] in "[<":
             verdict, end = decide(text, behind, self._issued)
-            if verdict is Verdict.MARKER:
+            if verdict is MarkerVerdict.MARKER:
                 return end
-            if verdict is Verdict.OPEN and not final:
+            if verdict is MarkerVerdict.OPEN and not final:
                 return -1
         if len(text) - at < RIGHT and not final:
             return -1

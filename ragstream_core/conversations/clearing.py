@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.edits import Folded, fold, merged
+from ragstream_core.conversations.edits import Folded, apply_edits, merged
 from ragstream_core.conversations.journal.purge import damage
 from ragstream_core.conversations.journal.records import (
     Asked,
@@ -239,7 +239,7 @@ def visible(journal: Journal) -> list[Entry]:
     """Return the records that no notice hides; the notices, too."""
     if not journal.folder.is_dir():
         return []
-    hidden = fold(entry for entry in journal.entries() if isinstance(entry.record, Cleared))
+    hidden = apply_edits(entry for entry in journal.entries() if isinstance(entry.record, Cleared))
     return [
         entry
         for entry in journal.entries()
@@ -260,7 +260,7 @@ def still_there(journal: Journal) -> tuple[list[Entry], tuple[tuple[int, int], .
         IntegrityError: A newer version wrote a line.
     """
     notices = [entry for entry in journal.entries() if isinstance(entry.record, Cleared)]
-    folded = fold(notices)
+    folded = apply_edits(notices)
     if not folded.hidden:
         return [], (), folded
     part = journal.entries(folded.hidden[0][0], folded.hidden[-1][1] + 1)

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"^- turn (\d{1,18}), ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DigestLine:
     """One line of the digest.
 
     Attributes:
@@ -38,7 +38,7 @@ class Told:
         """The line as Markdown."""
         return f"- turn {self.seq}, {self.date}: {self.text}"
 
-    def worded(self, text: str) -> Told:
+    def worded(self, text: str) -> DigestLine:
         """Return the line in other words, or as it is where there are none."""
         return replace(self, text=text) if text else self
 
@@ -76,7 +76,7 @@ def shortened(text: str, most: int) -> str:
     return f"{cut.rsplit(' ', 1)[0] if ' ' in cut else cut} …"
 
 
-def rendered(told: Sequence[Told], *, count: Callable[[str], int], budget_tokens: int) -> str:
+def rendered(told: Sequence[DigestLine], *, count: Callable[[str], int], budget_tokens: int) -> str:
     """Return the digest: as many of the newest lines as fit, the oldest first.
 
     Args:

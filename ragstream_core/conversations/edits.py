@@ -44,7 +44,7 @@ class Folded:
         return at >= 0 and self.hidden[at][0] <= seq <= self.hidden[at][1]
 
 
-def fold(entries: Iterable[Entry]) -> Folded:
+def apply_edits(entries: Iterable[Entry]) -> Folded:
     """Fold the tag edits and clearings among entries, given in ascending order.
 
     Turns of these entries keep their own tags; ask `Folded.tags` with them.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.conversations.edits import Folded, fold
+from ragstream_core.conversations.edits import Folded, apply_edits
 from ragstream_core.conversations.history_store import (
     EmbeddedText,
     HistoryChunk,
@@ -274,7 +274,7 @@ def look(
                 continue
             yield entry
 
-    return fold(taken()), last
+    return apply_edits(taken()), last
 
 
 def _is_of_vectors(entry: Entry) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import (
     Asked,
@@ -83,7 +83,7 @@ def sessions_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Any]]:
     entries = [e for e in log.entries() if isinstance(e.record, Turn | Asked)]
-    folded = fold(log.entries())
+    folded = apply_edits(log.entries())
     answered = {e.record.asked for e in entries if isinstance(e.record, Turn) and e.record.asked}
     for entry in entries:
         record = entry.record
@@ -179,7 +179,7 @@ def write_session_logs(journal: Journal, folder: Path, since: int = 0) -> list[P
 
 def _all_lines(journal: Journal, newest: int) -> dict[str, list[bytes]]:
     """Return session → its lines, without what was cleared."""
-    hidden = fold(e for e in journal.entries() if isinstance(e.record, Cleared))
+    hidden = apply_edits(e for e in journal.entries() if isinstance(e.record, Cleared))
     lines: dict[str, list[bytes]] = {}
     for entry, raw in journal.lines(1, newest + 1):
         session = _session(entry)

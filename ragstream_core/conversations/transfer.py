@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import (
     Asked,
@@ -46,7 +46,7 @@ def exported(log: Journal, session: str = "") -> Iterator[Entry]:
     Raises:
         IntegrityError: A newer version of the program wrote the journal.
     """
-    folded = fold(log.entries())
+    folded = apply_edits(log.entries())
     turns: set[str] = set()
     for entry in log.entries():
         record = entry.record

@@ -29,7 +29,7 @@ from ragstream_core.agents.context.quotable import readable
 from ragstream_core.agents.context.selection import stemmed_terms
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.citations import Citation, Issued, citations_of
-from ragstream_core.answers.stream_buffer import Found, markers
+from ragstream_core.answers.stream_buffer import FoundMarker, markers
 from ragstream_core.text.sentences import Block, block_sentence_spans, blocks, is_filler
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def is_refusal(answer: str) -> bool:
     return " ".join(answer.split()) == REFUSAL
 
 
-def _without(answer: str, found: Sequence[Found]) -> tuple[str, list[int]]:
+def _without(answer: str, found: Sequence[FoundMarker]) -> tuple[str, list[int]]:
     """Return an answer with a blank for each marker, and where these are."""
     parts, places, end, size = [], [], 0, 0
     for marker in found:

@@ -24,7 +24,7 @@ _BURIED = "path IN (SELECT path FROM temp.buried)"
 _ORPHANED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = ?)"
 
 
-class Buried(NamedTuple):
+class Tombstone(NamedTuple):
     """What a tombstone stands for.
 
     Attributes:
@@ -54,9 +54,9 @@ def is_known(db: sqlite3.Connection, path: str) -> bool:
     return found is not None or path in tombstones(db)
 
 
-def bury(
+def tombstone(
     db: sqlite3.Connection, catalog: Path, name: str, paths: Iterable[str] | None = None
-) -> Buried:
+) -> Tombstone:
     """Take files out of every generation and leave a tombstone, in one transaction.
 
     The digests of the generations that held them are made anew: they say what is there.
@@ -79,7 +79,7 @@ def bury(
         rows = db.execute(f"SELECT text_hash, chunk_id FROM chunks WHERE {_BURIED}").fetchall()
         before = _earlier(db, name)
         touched = _generations_touched(db)
-        buried = Buried(
+        buried = Tombstone(
             name,
             tuple(sorted({r[0] for r in rows} | set(before.hashes))),
             tuple(sorted({r[1] for r in rows} | set(before.chunk_ids))),
@@ -103,13 +103,13 @@ def _tables(db: sqlite3.Connection) -> list[str]:
     return ["chunks", "files", "signatures", *(str(name) for (name,) in db.execute(query))]
 
 
-def _earlier(db: sqlite3.Connection, name: str) -> Buried:
+def _earlier(db: sqlite3.Connection, name: str) -> Tombstone:
     """Return what a tombstone left by a killed erasing holds."""
     text = catalog_read.meta(db, _PREFIX + name)
     if not text:
-        return Buried(name, (), (), 0, 0)
+        return Tombstone(name, (), (), 0, 0)
     data = json.loads(text)
-    return Buried(
+    return Tombstone(
         name, tuple(data["hashes"]), tuple(data["chunk_ids"]), data["generations"], data["chunks"]
     )
 
@@ -140,14 +140,14 @@ def _restate(db: sqlite3.Connection, n: int) -> None:
     )  # fmt: skip
 
 
-def buried_texts(db: sqlite3.Connection, buried: Buried) -> dict[str, str]:
+def buried_texts(db: sqlite3.Connection, buried: Tombstone) -> dict[str, str]:
     """Return the buried texts that nothing else has, by hash."""
     query = f"SELECT text FROM texts WHERE text_hash = ? AND {_ORPHANED}"
     rows = ((h, db.execute(query, (h, h)).fetchone()) for h in buried.hashes)
     return {text_hash: str(row[0]) for text_hash, row in rows if row is not None}
 
 
-def shred(db: sqlite3.Connection, index_dir: Path, buried: Buried) -> None:
+def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> None:
     """Take the buried texts and vectors off the disk; afterwards the tombstone goes.
 
     Every vector file is written anew as its next epoch, the catalog is vacuumed, and old files

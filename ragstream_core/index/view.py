@@ -22,7 +22,7 @@ from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamErro
 from ragstream_core.index import catalog_read, derived, view_cache
 from ragstream_core.index.repair import recover
 from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
-from ragstream_core.index.view_cache import Loaded, load_chunks, load_rows
+from ragstream_core.index.view_cache import GenerationRows, load_chunks, load_rows
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
@@ -55,7 +55,7 @@ class CatalogView:
     index_dir: Path
     project: str
     pinned: Generation
-    loaded: Loaded
+    loaded: GenerationRows
     sealed: bool = False
     _lexical: LexicalArrays | None = field(default=None, repr=False)
     _texts: OrderedDict[str, Chunk] = field(default_factory=OrderedDict, repr=False)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class GenerationRows:
     """The rows of a generation, aligned and sorted by chunk id.
 
     Attributes:
@@ -74,7 +74,7 @@ _HEAD = 1024
 _FILE = "SELECT epoch, dimension FROM vector_files WHERE embed_fp = ?"
 
 
-def save(index_dir: Path, made_for: Generation, loaded: Loaded) -> None:
+def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
     """Write the rows of a generation that was checked; a disk that cannot take them is no error.
 
     Args:
@@ -110,7 +110,7 @@ def drop(index_dir: Path) -> None:
         (index_dir / ROWS_FILE).unlink()
 
 
-def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Loaded | None:
+def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> GenerationRows | None:
     """Return the rows of a generation, checked; None where the file does not have them.
 
     The caller holds a read transaction.
@@ -136,7 +136,7 @@ def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Loaded 
     if vectors is None:
         return None
     paths = tuple(map(names[n:].__getitem__, codes.tolist()))
-    return Loaded(tuple(names[:n]), paths, vectors, stamp["epoch"], places, crcs)
+    return GenerationRows(tuple(names[:n]), paths, vectors, stamp["epoch"], places, crcs)
 
 
 def _vectors(
@@ -192,7 +192,7 @@ def damaged(index_dir: Path, detail: str) -> IntegrityError:
     return IntegrityError(f"{index_dir / CATALOG_NAME}: {detail}", hint=rebuild_hint(index_dir))
 
 
-def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Loaded:
+def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> GenerationRows:
     """Load and check one generation; the caller holds a read transaction.
 
     Raises:
@@ -208,7 +208,7 @@ def load_rows(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> Lo
     total = multiset_sum(total, (str(canon) for (canon,) in files))
     if not digest_matches(wanted, total):
         raise damaged(index_dir, f"the rows of generation {wanted.n} do not have its digest")
-    return Loaded(
+    return GenerationRows(
         tuple(row[0] for row in rows),
         tuple(row[1] for row in rows),
         gathered_vectors(db, index_dir, wanted, rows),

@@ -32,7 +32,7 @@ from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, Ingestion
 from ragstream_core.ingestion.loader import DocumentLoader, Reading
 from ragstream_core.ingestion.manifest import ManifestDiff, diff
 from ragstream_core.ingestion.parsers.sandbox import kept_engines
-from ragstream_core.ingestion.quality_gate import QUALITY, QualityGate, Verdict
+from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder, scan
 from ragstream_core.ingestion.staging import DocumentChunker, PhaseProgress, Stager
 from ragstream_core.ingestion.stats import IngestionStats
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class IngestOutcome:
     """What one ingest came to.
 
     Attributes:
@@ -63,7 +63,7 @@ class Outcome:
     newest: Generation | None
     committed: bool
     warnings: list[str]
-    verdict: Verdict | None = None
+    verdict: GateVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Ingest:
     progress: PhaseProgress
     gate: QualityGate | None = None
 
-    def run(self, started_ns: int) -> Outcome:
+    def run(self, started_ns: int) -> IngestOutcome:
         """Do it, in the order that is law.
 
         Args:
@@ -128,7 +128,7 @@ class Ingest:
         if thorough and made is not None and made.embed_fp == self.fingerprints.embed_fp:
             warnings += self._mend_rest()
         changed = diff(recorded.files, seen.current)
-        return Outcome(found, seen, changed, made, committed, warnings, verdict)
+        return IngestOutcome(found, seen, changed, made, committed, warnings, verdict)
 
     def _refuse_other_model(self, newest: Generation | None) -> None:
         wanted = self.fingerprints.embed_fp
@@ -157,7 +157,7 @@ class Ingest:
 
     def _commit(
         self, newest: Generation | None, seen: Survey, stamp: ScanStamp
-    ) -> tuple[Generation | None, bool, Verdict | None]:
+    ) -> tuple[Generation | None, bool, GateVerdict | None]:
         self.progress("commit", 0, self.stager.staged)
         provenance = {
             **self.config.provenance,
@@ -200,7 +200,7 @@ class Ingest:
 
 
 def stats_of(
-    project: str, outcome: Outcome, *, stager: Stager, dimension: int, seconds: float
+    project: str, outcome: IngestOutcome, *, stager: Stager, dimension: int, seconds: float
 ) -> IngestionStats:
     """Return the numbers of one ingest."""
     found, seen, change = outcome.found, outcome.survey, outcome.diff
@@ -245,7 +245,7 @@ def stats_of(
     )
 
 
-def _quality(verdict: Verdict | None) -> dict[str, Any]:
+def _quality(verdict: GateVerdict | None) -> dict[str, Any]:
     if verdict is None:
         return {}
     before = verdict.before.to_json() if verdict.before else None

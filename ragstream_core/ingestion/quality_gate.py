@@ -118,7 +118,7 @@ class QualityRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """What the gate says of a generation that is not committed yet.
 
     Attributes:
@@ -137,7 +137,7 @@ class Verdict:
 class QualityGate(Protocol):
     """Judges a generation before it is committed."""
 
-    def judge(self, candidate: IndexView, parent: Generation | None) -> Verdict | None:
+    def judge(self, candidate: IndexView, parent: Generation | None) -> GateVerdict | None:
         """Return the verdict; None where the project has no gold questions.
 
         Args:

@@ -69,7 +69,7 @@ CONVERSATION = "conversation"
 NAMES = {"tsne": "t-SNE", "pca": "PCA"}
 
 
-class Place(NamedTuple):
+class PlacedChunk(NamedTuple):
     """Where a chunk lies.
 
     Attributes:
@@ -116,7 +116,7 @@ class ChunkMap:
         notes: What a person should know of it, a sentence each.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[PlacedChunk, ...]
     total: int
     method: str
     seed: int
@@ -140,7 +140,7 @@ class ChunkMap:
         return f"{names} · {count} · {NAMES[self.method]}, seed {self.seed}"
 
 
-def labels(places: Sequence[Place], by: str) -> list[str]:
+def labels(places: Sequence[PlacedChunk], by: str) -> list[str]:
     """Return what colours each place: its file, its conversation, or its project.
 
     Args:
@@ -164,7 +164,7 @@ def largest(names: Iterable[str], most: int) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most])
 
 
-def as_csv(places: Sequence[Place], texts: Iterable[str]) -> str:
+def as_csv(places: Sequence[PlacedChunk], texts: Iterable[str]) -> str:
     """Return a map as CSV with a header line; every text is in it, whole.
 
     Args:

@@ -29,7 +29,7 @@ DIGITS = 4
 LEAST = 4
 """So many vectors t-SNE needs; fewer are laid out by PCA."""
 MODULE = "ragstream_core.maps.tsne_child"
-Told = Callable[[int, int], None]
+StepsProgress = Callable[[int, int], None]
 """Called with (steps done, steps in all); what it raises ends the projection."""
 
 
@@ -62,7 +62,7 @@ def usable_perplexity(asked: float, rows: int) -> float:
 
 
 def project_vectors(
-    vectors: F32, *, method: str, seed: int, perplexity: float, told: Told | None = None
+    vectors: F32, *, method: str, seed: int, perplexity: float, told: StepsProgress | None = None
 ) -> F64:
     """Lay vectors out in the plane.
 
@@ -83,7 +83,7 @@ def project_vectors(
     return points.round(DIGITS) + 0.0  # no -0.0
 
 
-def _tsne(vectors: F32, seed: int, perplexity: float, told: Told | None) -> F64:
+def _tsne(vectors: F32, seed: int, perplexity: float, told: StepsProgress | None) -> F64:
     import numpy as np
 
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made:
@@ -113,7 +113,7 @@ def _tsne(vectors: F32, seed: int, perplexity: float, told: Told | None) -> F64:
         return np.asarray(np.load(made), dtype=np.float64)
 
 
-def _followed(lines: IO[bytes] | None, told: Told | None) -> str:
+def _followed(lines: IO[bytes] | None, told: StepsProgress | None) -> str:
     """Hand the child's reports on until it closes its pipe; return the last other line."""
     last = "it said nothing"
     for raw in lines or ():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import IntegrityError, OperationFailed, Refused, WeightsMismatch
-from ragstream_core.models.hub import Hub, HubFile, HubModel, Told, sha256_of
+from ragstream_core.models.hub import BytesProgress, Hub, HubFile, HubModel, sha256_of
 from ragstream_core.models.token_counters import TokenFile, token_folder
 from ragstream_core.platform import files as platform_files
 from ragstream_core.platform.locks import FolderLock
@@ -77,7 +77,9 @@ def verify_pulled(folder: Path) -> int:
     return len(found.files) if found else 0
 
 
-def pull_model(hub: Hub, model: HubModel, models_dir: Path, *, told: Told | None = None) -> Path:
+def pull_model(
+    hub: Hub, model: HubModel, models_dir: Path, *, told: BytesProgress | None = None
+) -> Path:
     """Fetch a model into ``<models>/<organisation>/<model>`` and return that folder.
 
     Args:
@@ -113,7 +115,9 @@ def pull_model(hub: Hub, model: HubModel, models_dir: Path, *, told: Told | None
     return place
 
 
-def pull_token_file(file: TokenFile, models_dir: Path, *, told: Told | None = None) -> Path:
+def pull_token_file(
+    file: TokenFile, models_dir: Path, *, told: BytesProgress | None = None
+) -> Path:
     """Fetch one of tiktoken's token files from its publisher and return its path.
 
     Args:
@@ -137,7 +141,7 @@ def pull_token_file(file: TokenFile, models_dir: Path, *, told: Told | None = No
     return folder / file.file_name
 
 
-def _from(done: int, total: int, told: Told | None) -> Callable[[int], None]:
+def _from(done: int, total: int, told: BytesProgress | None) -> Callable[[int], None]:
     return lambda now: told(done + now, total) if told else None
 
 

@@ -1,4 +1,4 @@
-"""`Wire`: one request on a thread of its own; its answer comes in blocks, waited for with a clock.
+"""`StreamingRequest`: one request on a thread of its own; its answer comes in blocks.
 
 The library's time-outs start again with every byte, and looking up a name or a slow drip of headers
 has none: so the waiting is done here. What leaves is on a list: the header fields below, the body,
@@ -42,7 +42,7 @@ Kind = Literal["unreachable", "busy", "refused", "timeout", "broken"]
 Result = TypeVar("Result")
 
 
-class Fault(Exception):
+class RequestError(Exception):
     """One failed attempt, or the last of several.
 
     Attributes:
@@ -65,7 +65,7 @@ class Fault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RetryClock:
     """Time and chance, so that a test need not wait.
 
     Attributes:
@@ -79,7 +79,7 @@ class Pace:
     chance: Callable[[], float] = random.random
 
 
-class Attempts:
+class RetryPolicy:
     """Tries requests to one endpoint.
 
     Args:
@@ -89,9 +89,9 @@ class Attempts:
     """
 
     def __init__(
-        self, endpoint: Endpoint, *, pace: Pace | None = None, hopeless: Iterable[Kind] = ()
+        self, endpoint: Endpoint, *, pace: RetryClock | None = None, hopeless: Iterable[Kind] = ()
     ) -> None:
-        self.pace = pace or Pace()
+        self.pace = pace or RetryClock()
         self._endpoint = endpoint
         self._hopeless = frozenset(hopeless)
         self._closed_until = -math.inf
@@ -110,7 +110,7 @@ class Attempts:
         pace, began = self.pace, self.pace.now()
         if began < self._closed_until and not insist:
             left = f"not contacted for another {self._closed_until - began:.0f} s"
-            raise Fault(f"{self._why}; {left}", kind="unreachable")
+            raise RequestError(f"{self._why}; {left}", kind="unreachable")
         attempt = 0
         while True:
             left_s = self._endpoint.budget_s - (pace.now() - began)
@@ -118,7 +118,7 @@ class Attempts:
                 result = once(min(self._endpoint.timeout_s, left_s))
                 self._closed_until = -math.inf
                 return result
-            except Fault as fault:
+            except RequestError as fault:
                 delay = max(fault.wait_s, _delay(attempt, pace.chance()))
                 spent = pace.now() - began + delay >= self._endpoint.budget_s
                 hopeless = not fault.again or fault.kind in self._hopeless
@@ -126,14 +126,14 @@ class Attempts:
                     if fault.again:
                         self._closed_until, self._why = pace.now() + CIRCUIT_S, fault.what
                     tries = f" ({attempt + 1} attempts)" if attempt else ""
-                    raise Fault(
+                    raise RequestError(
                         f"{fault.what}{tries}", kind=fault.kind, status=fault.status
                     ) from None
             attempt += 1
             pace.sleep(delay)
 
 
-def refusal(status: int, retry_after: str | None) -> Fault:
+def refusal(status: int, retry_after: str | None) -> RequestError:
     """Return the fault that an HTTP status means.
 
     Args:
@@ -141,7 +141,7 @@ def refusal(status: int, retry_after: str | None) -> Fault:
         retry_after: The header, seconds or a date; what is neither is taken for 0.
     """
     again = status in TRANSIENT or status >= 500
-    return Fault(
+    return RequestError(
         f"status {status}",
         kind="busy" if again else "refused",
         again=again,
@@ -182,7 +182,7 @@ HELD = 16
 _NO_CONNECTION = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
 
 
-class Wire:
+class StreamingRequest:
     """An open request; `close` it in the end.
 
     Args:
@@ -195,7 +195,7 @@ class Wire:
     def __init__(
         self, endpoint: Endpoint, send: Send, *, limit_s: float, client: Client | None = None
     ) -> None:
-        self._blocks: queue.Queue[bytes | Fault] = queue.Queue(maxsize=HELD)
+        self._blocks: queue.Queue[bytes | RequestError] = queue.Queue(maxsize=HELD)
         self._stopped = threading.Event()
         self._client = (client or _openai_client)(endpoint, max(limit_s, 0.001))
         worker = threading.Thread(target=self._run, args=(send,), name="endpoint", daemon=True)
@@ -211,8 +211,8 @@ class Wire:
             got = self._blocks.get(timeout=max(within_s, 0.0))
         except queue.Empty:
             what = f"no whole answer within {max(within_s, 0.0):.3g} s"
-            raise Fault(what, kind="timeout", again=True) from None
-        if isinstance(got, Fault):
+            raise RequestError(what, kind="timeout", again=True) from None
+        if isinstance(got, RequestError):
             raise got
         return got
 
@@ -231,7 +231,7 @@ class Wire:
         except Exception as error:  # handed over to the thread that waits
             self._put(_fault(error))
 
-    def _put(self, item: bytes | Fault) -> bool:
+    def _put(self, item: bytes | RequestError) -> bool:
         while not self._stopped.is_set():
             with contextlib.suppress(queue.Full):
                 self._blocks.put(item, timeout=0.2)
@@ -256,19 +256,19 @@ def whole(
         limit_s: Seconds from now to the last byte.
         most: Bytes it may have.
         now: The clock.
-        client: As `Wire`.
+        client: As `StreamingRequest`.
 
     Raises:
         Fault: It failed, took too long or is too large; no more than ``most`` was ever held.
     """
     end = now() + limit_s
-    wire = Wire(endpoint, send, limit_s=limit_s, client=client)
+    wire = StreamingRequest(endpoint, send, limit_s=limit_s, client=client)
     body = bytearray()
     try:
         while block := wire.block(end - now()):
             body += block
             if len(body) > most:
-                raise Fault(f"an answer of more than {most >> 20} MiB", kind="broken")
+                raise RequestError(f"an answer of more than {most >> 20} MiB", kind="broken")
         return bytes(body)
     finally:
         wire.close()
@@ -323,27 +323,31 @@ def _check_head(response: Any) -> None:
     if not 200 <= response.status_code < 300:
         raise refusal(response.status_code, response.headers.get("retry-after"))
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Fault("a compressed answer that was not requested", kind="broken")
+        raise RequestError("a compressed answer that was not requested", kind="broken")
 
 
-def _fault(error: BaseException) -> Fault:
+def _fault(error: BaseException) -> RequestError:
     """Say what happened in our words: those of a server or a library may hold what was sent."""
     chain = list(_chain(error))
     for one in chain:
-        if isinstance(one, Fault):
+        if isinstance(one, RequestError):
             return one
     names = {type(one).__name__ for one in chain}
     if any(isinstance(one, ssl.SSLError) for one in chain):
-        return Fault("no answer: its secure connection (TLS) failed", kind="unreachable")
+        return RequestError("no answer: its secure connection (TLS) failed", kind="unreachable")
     if any(isinstance(one, socket.gaierror) for one in chain):
-        return Fault("no answer: its name cannot be resolved (DNS)", kind="unreachable", again=True)
+        return RequestError(
+            "no answer: its name cannot be resolved (DNS)", kind="unreachable", again=True
+        )
     if names & _NO_CONNECTION:
-        return Fault("no answer: connection refused", kind="unreachable", again=True)
+        return RequestError("no answer: connection refused", kind="unreachable", again=True)
     if any("Timeout" in name for name in names):
-        return Fault("no answer in time", kind="timeout", again=True)
+        return RequestError("no answer in time", kind="timeout", again=True)
     # of the library, its HTTP library or the socket; anything else would fail again
     broken = any(isinstance(one, OSError) or _is_of_library(one) for one in chain)
-    return Fault(f"no whole answer ({type(chain[-1]).__name__})", kind="broken", again=broken)
+    return RequestError(
+        f"no whole answer ({type(chain[-1]).__name__})", kind="broken", again=broken
+    )
 
 
 def _is_of_library(error: BaseException) -> bool:

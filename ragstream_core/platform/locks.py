@@ -155,7 +155,7 @@ def holder_name(folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def turns(folder: Path) -> Iterator[None]:
+def serialized(folder: Path) -> Iterator[None]:
     """Let threads and processes do something in a folder one after the other; needs no file.
 
     Args:
@@ -172,7 +172,7 @@ def turns(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def patiently(step: Callable[[], Got], *, wait_s: float) -> Got:
+def retry_while_locked(step: Callable[[], Got], *, wait_s: float) -> Got:
     """Do what never waits for a lock when whoever holds it is done.
 
     Args:

@@ -46,7 +46,7 @@ LIBRARIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReplayVerdict:
     """The outcome of a replay.
 
     Attributes:
@@ -81,7 +81,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -> Verdict:
+def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -> ReplayVerdict:
     """Recompute a recorded prompt and classify the result.
 
     Args:
@@ -96,26 +96,26 @@ def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -
     try:
         prompt = run(inputs)
     except (GenerationGone, InputUnavailable, UnknownPrompt, IntegrityError) as error:
-        return Verdict("input unavailable", error.message, "", "", error.hint)
+        return ReplayVerdict("input unavailable", error.message, "", "", error.hint)
     except (ModelMismatch, WeightsMissing) as error:
         rows = [*_differences(record, inputs), error.message]
         hint = error.hint
         if isinstance(error, ModelMismatch):  # its own advice would make another index
             hint = f"the model was {inputs.models.get('embedder', '?')}: set embeddings.* back"
-        return Verdict("environment differs", "; ".join(rows), "", "", hint)
+        return ReplayVerdict("environment differs", "; ".join(rows), "", "", hint)
     except RagstreamError as error:
         differing = _differences(record, inputs)
         kind, hint = ("environment differs", error.hint) if differing else ("defect", REPORT)
-        return Verdict(kind, "; ".join([*differing, error.message]), "", "", hint)
+        return ReplayVerdict(kind, "; ".join([*differing, error.message]), "", "", hint)
     output = sha256_hex(prompt.extras["super_prompt"])
     first = _first_difference(record.trail, prompt.extras["trail"])
     same = inputs_of(prompt).receipts == inputs.receipts and edits_of(prompt) == record.edits
     if output == record.output_sha256 and same:
-        return Verdict("identical", "", "", output)
+        return ReplayVerdict("identical", "", "", output)
     differing = [*_differences(record, inputs), *differences]
     if differing:
-        return Verdict("environment differs", "; ".join(differing), first, output)
-    return Verdict("defect", "same inputs, different bytes", first, output, REPORT)
+        return ReplayVerdict("environment differs", "; ".join(differing), first, output)
+    return ReplayVerdict("defect", "same inputs, different bytes", first, output, REPORT)
 
 
 def _differences(record: PromptRecord, inputs: PromptInputs) -> list[str]:

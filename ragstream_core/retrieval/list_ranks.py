@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ragstream_core.ports import IndexView
 from ragstream_core.retrieval.retriever import Retriever
-from ragstream_core.retrieval.rows import Past, rows_of
+from ragstream_core.retrieval.rows import HistoryRows, rows_of
 from ragstream_core.retrieval.scoring import DIGITS, exact_cosines, log_avg_exp
 from ragstream_core.text.bm25 import Bm25
 from ragstream_core.text.terms import terms
@@ -22,7 +22,7 @@ from ragstream_core.text.terms import terms
 F64 = npt.NDArray[np.float64]
 
 
-class Place(NamedTuple):
+class ListRank(NamedTuple):
     """A row's place in one list.
 
     Attributes:
@@ -52,7 +52,7 @@ class Place(NamedTuple):
         return 0.0 if self.listed else round(max(0.0, self.last - self.score), DIGITS)
 
 
-def standings(
+def list_ranks(
     retriever: Retriever,
     views: Sequence[IndexView],
     whole: str,
@@ -60,8 +60,8 @@ def standings(
     pieces: Sequence[str],
     wanted: Collection[str],
     off: Collection[str] = (),
-    past: Past | None = None,
-) -> dict[str, list[Place]]:
+    past: HistoryRows | None = None,
+) -> dict[str, list[ListRank]]:
     """Return the places of some chunks of the pool in every list that a query makes.
 
     Args:
@@ -87,7 +87,7 @@ def standings(
         return {}
     cosines = exact_cosines(rows.take(pool), retriever.embedder.embed_queries(list(pieces)))
     bm25 = Bm25([view.lexical for view in rows.views], retriever.fusion.k3)
-    found: dict[str, list[Place]] = {identifier: [] for identifier in at}
+    found: dict[str, list[ListRank]] = {identifier: [] for identifier in at}
     for signal, scores in _signals(retriever, bm25, cosines, [whole, *pieces], past=past):
         held = scores if len(scores) == len(pool) else scores[pool]
         for identifier, n in at.items():
@@ -96,7 +96,12 @@ def standings(
 
 
 def _signals(
-    retriever: Retriever, bm25: Bm25, cosines: F64, asked: Sequence[str], *, past: Past | None
+    retriever: Retriever,
+    bm25: Bm25,
+    cosines: F64,
+    asked: Sequence[str],
+    *,
+    past: HistoryRows | None,
 ) -> Iterator[tuple[str, F64]]:
     """Yield each list's name and its scores: of the pool's rows, or of all rows."""
     fusion = retriever.fusion
@@ -113,7 +118,7 @@ def _signals(
             yield f"lexical{name}", scores
 
 
-def _place(signal: str, ids: Sequence[str], scores: F64, at: int, depth: int) -> Place:
+def _place(signal: str, ids: Sequence[str], scores: F64, at: int, depth: int) -> ListRank:
     own, lexical = float(scores[at]), signal.startswith("lexical")
     ranked = scores[scores > 0] if lexical else scores
     last = 0.0
@@ -121,6 +126,6 @@ def _place(signal: str, ids: Sequence[str], scores: F64, at: int, depth: int) ->
         n = min(depth, len(ranked))
         last = float(np.partition(ranked, len(ranked) - n)[len(ranked) - n])
     if lexical and own <= 0:
-        return Place(signal, 0, len(ranked), own, last, depth)
+        return ListRank(signal, 0, len(ranked), own, last, depth)
     level = sum(ids[n] < ids[at] for n in np.flatnonzero(scores == own).tolist())
-    return Place(signal, int((scores > own).sum()) + level + 1, len(ranked), own, last, depth)
+    return ListRank(signal, int((scores > own).sum()) + level + 1, len(ranked), own, last, depth)

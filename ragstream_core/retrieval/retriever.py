@@ -25,7 +25,7 @@ from ragstream_core.retrieval.lists import (
     signal_list,
 )
 from ragstream_core.retrieval.proposers import Proposer, narrowed
-from ragstream_core.retrieval.rows import Past, Rows, rows_of
+from ragstream_core.retrieval.rows import HistoryRows, Rows, rows_of
 from ragstream_core.retrieval.scoring import (
     DIGITS,
     approximate_log_avg_exp,
@@ -96,7 +96,7 @@ class Retriever:
         *,
         pieces: Sequence[str],
         off: Collection[str] = (),
-        past: Past | None = None,
+        past: HistoryRows | None = None,
     ) -> list[Hit]:
         """Rank the union of all signals' lists.
 

@@ -26,7 +26,7 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HistoryRows:
     """Older turns; their rows come behind those of the documents.
 
     Attributes:

@@ -25,7 +25,7 @@ from ragstream_core.answers.answer import (
 )
 from ragstream_core.answers.citations import Citation, citations_of, issued_by, journal_rows
 from ragstream_core.answers.extract import EXTRACT, extract_of
-from ragstream_core.answers.extractive_fallback import OrExtract
+from ragstream_core.answers.extractive_fallback import ExtractiveFallback
 from ragstream_core.answers.stream_buffer import CitationBuffer
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
 from ragstream_core.errors import ChatBroken, ChatFailed, RagstreamError, Refused
@@ -170,7 +170,7 @@ def prepare(
     if or_extract:
         past = [text for _, text in history_texts(prompt)] if shown else []
         told = () if grounding == "documents" else (memory, *past)
-        asked = OrExtract(asked, lambda why: extract_of(prompt, issued, why, told), begun)
+        asked = ExtractiveFallback(asked, lambda why: extract_of(prompt, issued, why, told), begun)
     tokens = sum(map(counter_of(workspace, inputs).count, (message.text for message in messages)))
     places = () if asked.is_local else tuple(secret_places(messages))
     estimate = asked.price(tokens, 0)

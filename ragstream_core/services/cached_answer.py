@@ -31,7 +31,7 @@ _FRAME = re.compile(
 )
 
 
-def given_again(workspace: Workspace, turn: Turn, *, session: str = "") -> Answer:
+def cached_answer(workspace: Workspace, turn: Turn, *, session: str = "") -> Answer:
     """Return the answer of a turn as the answer to another question; nothing is written.
 
     Args:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ragstream_core.answers.answer import Answer, Origin
-from ragstream_core.answers.extractive_fallback import OrExtract
+from ragstream_core.answers.extractive_fallback import ExtractiveFallback
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import ask
 from ragstream_core.services.memory import RagstackMemory
@@ -299,7 +299,7 @@ class _Asking:
         if model is None:
             self._tell("refused")
         answer = ask.answer(self._home, self.prepared, allow_secrets=allow_secrets, show=self._show)
-        self._ms["model"] = model.seconds * 1e3 if isinstance(model, OrExtract) else 0.0
+        self._ms["model"] = model.seconds * 1e3 if isinstance(model, ExtractiveFallback) else 0.0
         self._mark += self._ms["model"] / 1e3
         steps = ["model"] if answer.origin == "model" else []
         self._step("persist", *steps, *(["persist"] if answer.session else []))
@@ -332,7 +332,7 @@ class _Asking:
         )
 
 
-def begun(workspace: Workspace, options: ChatOptions) -> ChatOptions:
+def with_session(workspace: Workspace, options: ChatOptions) -> ChatOptions:
     """Return options with a conversation of their own, where one is kept and none was named.
 
     A question without one would see the newest turns of all conversations.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ModelMismatch, UsageError
-from ragstream_core.maps.chunk_map import ChunkMap, Place, stratified
+from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk, stratified
 from ragstream_core.maps.projection import LEAST, METHODS, project_vectors, usable_perplexity
 from ragstream_core.records.identity import digest_of
 
@@ -56,7 +56,7 @@ def opened(workspace: Workspace, projects: Sequence[str], *, history: bool) -> l
 
 def hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[str]:
     """Return the chunks of turns that were cleared after they were published: never shown."""
-    from ragstream_core.conversations.edits import fold
+    from ragstream_core.conversations.edits import apply_edits
     from ragstream_core.conversations.selection import Filters, eligible
     from ragstream_core.index.history_view import HistoryView
     from ragstream_core.wiring.journal import journal
@@ -65,7 +65,7 @@ def hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[st
     for view in views:
         if isinstance(view, HistoryView):
             mark = view.mark.position
-            since = fold(list(journal(workspace).entries(mark.seq + 1, hint=mark)))
+            since = apply_edits(list(journal(workspace).entries(mark.seq + 1, hint=mark)))
             found = eligible(view.columns, Filters(), hidden=since.hidden)
             hidden |= {view.chunk_ids[row] for row in (~found.mask).nonzero()[0].tolist()}
     return frozenset(hidden)
@@ -172,7 +172,9 @@ def draw(workspace: Workspace, request: MapRequest, progress: Progress | None = 
         told=lambda done, total: progress(method, done, total) if progress else None,
     )
     places = tuple(
-        Place(views[number].project, views[number].paths[row], views[number].chunk_ids[row], x, y)
+        PlacedChunk(
+            views[number].project, views[number].paths[row], views[number].chunk_ids[row], x, y
+        )
         for (number, row), (x, y) in zip(chosen, points.tolist(), strict=True)
     )
     notes = _notes(request, len(rows), len(chosen), width, method)
@@ -180,7 +182,9 @@ def draw(workspace: Workspace, request: MapRequest, progress: Progress | None = 
     return ChunkMap(places, len(rows), method, request.seed, width, generations, notes)
 
 
-def texts(workspace: Workspace, found: ChunkMap, places: Sequence[Place] = ()) -> Iterator[str]:
+def texts(
+    workspace: Workspace, found: ChunkMap, places: Sequence[PlacedChunk] = ()
+) -> Iterator[str]:
     """Yield the text of each place, in their order.
 
     Args:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations import clearing
 from ragstream_core.conversations.clearing import anonymous, masked
-from ragstream_core.conversations.edits import Folded, fold, merged, visible_turns
+from ragstream_core.conversations.edits import Folded, apply_edits, merged, visible_turns
 from ragstream_core.conversations.journal.records import (
     INACTIVE,
     NO_VECTORS,
@@ -356,7 +356,7 @@ def _chosen(workspace: Workspace, choice: Choice) -> list[Tagged]:
     """Return the chosen turns that were not cleared, with their tags of now."""
     entries = clearing.visible(journal(workspace))
     mine = {entry.seq for entry in clearing.chosen(entries, choice)}
-    return [row for row in visible_turns(entries, fold(entries)) if row[0].seq in mine]
+    return [row for row in visible_turns(entries, apply_edits(entries)) if row[0].seq in mine]
 
 
 def _told(found: Sequence[Tagged], *, dry_run: bool) -> dict[str, Any]:

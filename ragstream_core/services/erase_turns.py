@@ -22,10 +22,10 @@ from ragstream_core.conversations.sessions import write_session_logs
 from ragstream_core.errors import OperationFailed, RagstreamError
 from ragstream_core.index import erase, generations
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.platform.locks import patiently
+from ragstream_core.platform.locks import retry_while_locked
 from ragstream_core.services.disk_usage import indexed_projects
 from ragstream_core.services.history_embedding import index_dir
-from ragstream_core.services.turn_copies import Copies
+from ragstream_core.services.turn_copies import CopyEraser
 from ragstream_core.wiring.history_collection import sync_after_commit
 from ragstream_core.wiring.history_publishing import publish
 from ragstream_core.wiring.journal import snapshot_path
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
     from ragstream_core.conversations.edits import Folded
     from ragstream_core.conversations.journal.journal import Journal
-    from ragstream_core.index.erase import Buried
+    from ragstream_core.index.erase import Tombstone
     from ragstream_core.index.history_catalog import HistoryCatalog
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
@@ -144,7 +144,7 @@ class Erasing:
         buried = self._bury()
         self._derive()
         begin("copies")
-        copies = Copies(self.workspace, self.log.entries(), self.gone, buried.chunk_ids)
+        copies = CopyEraser(self.workspace, self.log.entries(), self.gone, buried.chunk_ids)
         copies.drop_facts()
         copies.drop_prompts()
         copies.drop_token_vectors(buried.hashes)
@@ -188,7 +188,7 @@ class Erasing:
         """
         buried = self._bury()
         self._derive()
-        copies = Copies(self.workspace, self.log.entries(), [], buried.chunk_ids)
+        copies = CopyEraser(self.workspace, self.log.entries(), [], buried.chunk_ids)
         copies.drop_token_vectors(buried.hashes)
         self._shred(buried)
         sync_after_commit(self.workspace)
@@ -204,17 +204,17 @@ class Erasing:
             yield None
             return
         with contextlib.ExitStack() as stack:
-            yield patiently(
+            yield retry_while_locked(
                 lambda: stack.enter_context(open_history_catalog(folder)), wait_s=WAIT_S
             )
 
-    def _bury(self) -> Buried:
+    def _bury(self) -> Tombstone:
         """Take the turns out of every generation; their texts stay, under a tombstone."""
         with self._catalog() as catalog:
             if catalog is None:
-                return erase.Buried(TOMBSTONE, (), (), 0, 0)
+                return erase.Tombstone(TOMBSTONE, (), (), 0, 0)
             paths = _paths(catalog.db, self.folded)
-            buried = erase.bury(catalog.db, catalog.path, TOMBSTONE, paths)
+            buried = erase.tombstone(catalog.db, catalog.path, TOMBSTONE, paths)
             self._advance(catalog)
             return buried
 
@@ -237,14 +237,14 @@ class Erasing:
             names += self.log.purge(part) if part else []
         return list(dict.fromkeys(names))
 
-    def _shred(self, buried: Buried) -> int:
+    def _shred(self, buried: Tombstone) -> int:
         """Take the texts and vectors off the disk, also those that no commit came to name."""
         with self._catalog() as catalog:
             if catalog is None:
                 return 0
             unnamed = {str(h) for (h,) in catalog.db.execute(_UNNAMED)}
             every = buried._replace(hashes=tuple(sorted(unnamed | set(buried.hashes))))
-            erase.shred(catalog.db, catalog.index_dir, every)
+            erase.purge_texts(catalog.db, catalog.index_dir, every)
             return len(unnamed)
 
     def _derive(self) -> None:
@@ -253,7 +253,7 @@ class Erasing:
         Raises:
             RagstreamError: The catalog is damaged or busy; the old files still hold the turns.
         """
-        if patiently(lambda: publish(self.workspace), wait_s=WAIT_S) is None:
+        if retry_while_locked(lambda: publish(self.workspace), wait_s=WAIT_S) is None:
             snapshot_path(self.workspace).unlink(missing_ok=True)
         write_session_logs(self.log, self.log.folder)
 

@@ -111,12 +111,12 @@ class Skipped(NamedTuple):
     why: str
 
 
-Found = Answered | Skipped
+AnsweredOrSkipped = Answered | Skipped
 
 
 def from_gold(
     workspace: Workspace, project: str, questions: Sequence[GoldQuestion], *, ask: bool
-) -> Iterator[Found]:
+) -> Iterator[AnsweredOrSkipped]:
     """Yield the answer to each gold question: the language model's, or the cited extract.
 
     Args:
@@ -144,7 +144,7 @@ def from_gold(
         yield Answered(question.question, answer, issued, question.answers, origin, question.line)
 
 
-def from_session(workspace: Workspace, session: str) -> Iterator[Found]:
+def from_session(workspace: Workspace, session: str) -> Iterator[AnsweredOrSkipped]:
     """Yield the answers of a recorded conversation, with what their prompts issued.
 
     Raises:
@@ -159,7 +159,7 @@ def from_session(workspace: Workspace, session: str) -> Iterator[Found]:
         yield _turn(workspace, row)
 
 
-def from_prompts(workspace: Workspace, keys: Sequence[str]) -> Iterator[Found]:
+def from_prompts(workspace: Workspace, keys: Sequence[str]) -> Iterator[AnsweredOrSkipped]:
     """Yield the recorded answers to prompts; where there is none, the prompt's cited extract.
 
     Raises:
@@ -176,7 +176,7 @@ def from_prompts(workspace: Workspace, keys: Sequence[str]) -> Iterator[Found]:
             yield _recorded(workspace, key, None, origin=EXTRACT, where=f"prompt {key[:12]}")
 
 
-def from_file(workspace: Workspace, path: Path, project: str) -> Iterator[Found]:
+def from_file(workspace: Workspace, path: Path, project: str) -> Iterator[AnsweredOrSkipped]:
     """Yield the answers of a file, as `evaluation.answer_file` reads it.
 
     Args:
@@ -192,7 +192,7 @@ def from_file(workspace: Workspace, path: Path, project: str) -> Iterator[Found]
         yield _of_line(workspace, line, number, project)
 
 
-def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> Found:
+def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> AnsweredOrSkipped:
     issued = line.issued
     if line.prompt_key:
         where = f"line {number}"
@@ -210,7 +210,7 @@ def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> Fou
     return Answered(line.question, line.answer, issued, line.right, "file", number)
 
 
-def _turn(workspace: Workspace, row: Mapping[str, Any]) -> Found:
+def _turn(workspace: Workspace, row: Mapping[str, Any]) -> AnsweredOrSkipped:
     where = f"turn {row['id']}"
     if not row["prompt_key"]:
         return Skipped(where, "it names no prompt, so nothing says what it may cite")
@@ -223,7 +223,7 @@ def _turn(workspace: Workspace, row: Mapping[str, Any]) -> Found:
 
 def _recorded(
     workspace: Workspace, key: str, answer: str | None, *, origin: str, where: str
-) -> Found:
+) -> AnsweredOrSkipped:
     """Return an answer to a recorded prompt, which is made again; None: its extract."""
     from ragstream_core.wiring.file_sources import RecordedAnswers
     from ragstream_core.wiring.prompt_inputs import rerun

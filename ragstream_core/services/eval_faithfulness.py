@@ -123,7 +123,10 @@ def figures_dir(workspace: Workspace, project: str) -> Path:
 
 
 def _judged(
-    found: Iterable[eval_answers.Found], chosen: Chosen, progress: Progress | None, total: int
+    found: Iterable[eval_answers.AnsweredOrSkipped],
+    chosen: Chosen,
+    progress: Progress | None,
+    total: int,
 ) -> tuple[list[Judged], list[tuple[str, str]]]:
     done: list[Judged] = []
     skipped: list[tuple[str, str]] = []

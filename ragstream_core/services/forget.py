@@ -17,12 +17,12 @@ from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.repair_derived import manifest_rows, refused_rows
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import sync_dir
-from ragstream_core.services.text_copies import Finder, Traces, purge, remove
+from ragstream_core.services.text_copies import DataScanner, TextFingerprints, purge, remove
 from ragstream_core.wiring.debug_log import vars_files
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
-    from ragstream_core.index.erase import Buried
+    from ragstream_core.index.erase import Tombstone
     from ragstream_core.wiring.workspace import Workspace
 
 ROUNDS = 3
@@ -91,7 +91,7 @@ class _Forgetting:
         self.workspace = workspace
         self.project = project
         self.catalog = catalog
-        self.finder = Finder(
+        self.finder = DataScanner(
             workspace.data_dir,
             workspace.config.index_dir,
             workspace.config.logs_dir,
@@ -105,13 +105,13 @@ class _Forgetting:
             OperationFailed: Something still holds the text after several rounds.
         """
         db, index_dir = self.catalog.db, self.catalog.index_dir
-        buried = erase.bury(db, self.catalog.path, path)
+        buried = erase.tombstone(db, self.catalog.path, path)
         texts = erase.buried_texts(db, buried)
-        traces = Traces(texts.values(), buried.chunk_ids)
+        traces = TextFingerprints(texts.values(), buried.chunk_ids)
         self._derive()
         removed = self._drop_derived(buried)
         removed += self._purge(traces)
-        erase.shred(db, index_dir, buried)
+        erase.purge_texts(db, index_dir, buried)
         left = self._left(traces)
         return {
             "project": self.project,
@@ -134,7 +134,7 @@ class _Forgetting:
         derived.publish_lexical(db, index_dir, newest)
         derived.publish_manifest(db, index_dir, newest, refused=refused, force=True)
 
-    def _drop_derived(self, buried: Buried) -> list[str]:
+    def _drop_derived(self, buried: Tombstone) -> list[str]:
         """Drop what is made from texts and does not show them: token vectors, other stores."""
         index_dir = self.catalog.index_dir
         gone = [
@@ -152,7 +152,7 @@ class _Forgetting:
             remove(file)
         return [self.finder.name_of(file) for file in gone]
 
-    def _purge(self, traces: Traces) -> list[str]:
+    def _purge(self, traces: TextFingerprints) -> list[str]:
         """Remove every copy that is ours; other processes may make new ones meanwhile."""
         removed: list[str] = []
         for _ in range(ROUNDS):
@@ -163,7 +163,7 @@ class _Forgetting:
                 removed += purge(file, traces, finder=self.finder)
         return removed
 
-    def _left(self, traces: Traces) -> list[str]:
+    def _left(self, traces: TextFingerprints) -> list[str]:
         """Search everything once more.
 
         Raises:

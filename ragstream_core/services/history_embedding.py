@@ -251,10 +251,10 @@ def history_status(workspace: Workspace) -> dict[str, Any]:
 
 def _pending(log: Journal, mark: Position | None) -> list[str]:
     """Return the times of the whole turns behind the mark that were not cleared."""
-    from ragstream_core.conversations.edits import fold, visible_turns
+    from ragstream_core.conversations.edits import apply_edits, visible_turns
 
     start = mark.seq + 1 if mark is not None else 1
-    folded = fold(log.entries(start, hint=mark))
+    folded = apply_edits(log.entries(start, hint=mark))
     turns = visible_turns(log.entries(start, hint=mark), folded)
     return [turn.timestamp for _, turn, _ in turns if turn.status == "complete"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.conversations.history_run import HistoryStats
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import GenerationGone, ModelMismatch
-from ragstream_core.platform.locks import patiently
+from ragstream_core.platform.locks import retry_while_locked
 from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
 
 if TYPE_CHECKING:
@@ -121,12 +121,12 @@ def catch_up(
         embed, workspace, progress=progress, provenance=provenance, publish=False
     )
     try:
-        stats = patiently(lambda: run(upto=upto or None), wait_s=WAIT_S)
+        stats = retry_while_locked(lambda: run(upto=upto or None), wait_s=WAIT_S)
     except ModelMismatch:
         if not follow_model:
             raise
-        stats = patiently(lambda: run(rebuild=True), wait_s=WAIT_S)
-    return _shown(workspace, stats, patiently(lambda: publish(workspace), wait_s=WAIT_S))
+        stats = retry_while_locked(lambda: run(rebuild=True), wait_s=WAIT_S)
+    return _shown(workspace, stats, retry_while_locked(lambda: publish(workspace), wait_s=WAIT_S))
 
 
 def backfill(

@@ -121,7 +121,7 @@ def check(workspace: Workspace, *, part: Part | None = None) -> dict[str, Any]:
     """
     from ragstream_core.wiring.history_check import check_history
 
-    healed, findings = heal(workspace)
+    healed, findings = repair(workspace)
     findings += check_history(workspace, part)
     if not findings:
         more, findings = _collection(workspace)
@@ -143,7 +143,7 @@ def is_there(workspace: Workspace) -> bool:
     return holds_journal(journal(workspace).folder)
 
 
-def heal(workspace: Workspace) -> tuple[list[str], list[Finding]]:
+def repair(workspace: Workspace) -> tuple[list[str], list[Finding]]:
     """Finish what was being cleared and publish a selection that is missing or behind.
 
     Returns:

@@ -22,7 +22,7 @@ from ragstream_core.ingestion.file_types import decode_name
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.prompts.compose import history_texts
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.services.cached_answer import given_again
+from ragstream_core.services.cached_answer import cached_answer
 from ragstream_core.wiring import answer_cache, journal, models, prompt_inputs
 from ragstream_core.wiring.after_turn import after_turn
 from ragstream_core.wiring.answer_scope import scope_of
@@ -39,7 +39,7 @@ LOOKED_AT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CachedAnswer:
     """An earlier answer that serves.
 
     Attributes:
@@ -86,7 +86,7 @@ class RagstackMemory:
         persist = prompt_inputs.settings_of(self._workspace, self._request).history.persist
         return persist and self._workspace.config.settings.history.persist
 
-    def maybe_answer(self, query: str) -> Found | None:
+    def maybe_answer(self, query: str) -> CachedAnswer | None:
         """Return an earlier answer to what is asked now, None where none serves.
 
         The nearest question wins, of equals the newest. It must hold under the same scope, and its
@@ -111,11 +111,11 @@ class RagstackMemory:
         for match in known.nearest(vector, scope=scope, least=least)[:LOOKED_AT]:
             turn = self._turn(match)
             if turn and self._is_asked_by(query, turn) and self._holds(inputs, turn):
-                answer = given_again(self._workspace, turn, session=self._session())
-                return Found(query, turn, match.score, answer, known.seq)
+                answer = cached_answer(self._workspace, turn, session=self._session())
+                return CachedAnswer(query, turn, match.score, answer, known.seq)
         return None
 
-    def keep(self, found: Found) -> Answer:
+    def keep(self, found: CachedAnswer) -> Answer:
         """Keep question and answer as a turn that says whose answer it is; return the answer.
 
         Where that is not possible the answer carries a warning instead.

@@ -30,7 +30,7 @@ from ragstream_core.wiring.journal import snapshot_path
 if TYPE_CHECKING:
     from ragstream_core.index.export import Portable
     from ragstream_core.prompts.inputs import Pin
-    from ragstream_core.prompts.replay import Verdict
+    from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.wiring.workspace import Workspace
 
 MAX_DIMENSION = 1 << 16
@@ -46,7 +46,7 @@ _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:/[A-Za-z0-9][A-Za-z0-9_.-]*)?
 
 def replay_bundle(
     workspace: Workspace, path: Path, *, key: str = "", live: bool = False
-) -> tuple[str, Verdict]:
+) -> tuple[str, ReplayVerdict]:
     """Make the prompt of a bundle again and compare; nothing of it stays on the disk.
 
     Args:

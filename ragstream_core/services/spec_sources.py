@@ -24,8 +24,8 @@ from ragstream_core.services.eval_sweep import ALONE
 from ragstream_core.testspecs.definitions import (
     Definition,
     Document,
-    Found,
     Mention,
+    Requirements,
     Span,
     documents_of,
     find,
@@ -71,7 +71,7 @@ class Project:
     digest: str
     created: dt.datetime
     documents: dict[str, Document]
-    found: Found
+    found: Requirements
     _texts: dict[str, str] = field(default_factory=dict, repr=False)
 
     def words(self, passage: Definition | Mention) -> str:

@@ -51,7 +51,7 @@ def _decoded(match: re.Match[bytes]) -> bytes:
     return units.decode("utf-16-be", "replace").encode()
 
 
-class Traces:
+class TextFingerprints:
     """What to look for.
 
     Args:
@@ -148,7 +148,7 @@ _PARQUET = b"PAR1"
 _BUSY_S = 10.0
 
 
-class Finder:
+class DataScanner:
     """Walks the files below a data root and looks into them.
 
     Attributes:
@@ -231,7 +231,7 @@ class Finder:
                 yield path
 
     def hits(
-        self, traces: Traces, files: Iterable[Path], others: Callable[[], Iterable[str]]
+        self, traces: TextFingerprints, files: Iterable[Path], others: Callable[[], Iterable[str]]
     ) -> list[Path]:
         """Return the files with a copy of what stands nowhere else.
 
@@ -251,7 +251,7 @@ class Finder:
         shared = common(set().union(*runs.values()), others()) if runs else set()
         return [file for file, found in runs.items() if found - shared]
 
-    def look(self, path: Path, traces: Traces) -> set[bytes]:
+    def look(self, path: Path, traces: TextFingerprints) -> set[bytes]:
         """Return the copied runs in a file."""
         citations = self.area_of(path) == "prompts"
         if path.suffix == ".parquet":
@@ -273,7 +273,7 @@ def _parquet_text(path: Path) -> bytes:
     return "\n".join(str(row) for row in table.to_pylist()).encode("utf-8", "replace")
 
 
-def purge(path: Path, traces: Traces, *, finder: Finder) -> list[str]:
+def purge(path: Path, traces: TextFingerprints, *, finder: DataScanner) -> list[str]:
     """Remove the copies in one file of ours; return the names of what went.
 
     A kept prompt and a recorded run go as a whole: what is left of one could not be replayed. What
@@ -321,7 +321,7 @@ def _is_sqlite(path: Path) -> bool:
         return False
 
 
-def _purge_rows(path: Path, traces: Traces) -> int:
+def _purge_rows(path: Path, traces: TextFingerprints) -> int:
     """Empty the values of a database that hold a copy, or drop their rows, and vacuum it."""
     if path.name.endswith(("-wal", "-shm", "-journal")):
         path = path.with_name(path.name.rpartition("-")[0])
@@ -344,7 +344,7 @@ def _purge_rows(path: Path, traces: Traces) -> int:
     return count
 
 
-def _purge_table(db: sqlite3.Connection, table: str, traces: Traces) -> int:
+def _purge_table(db: sqlite3.Connection, table: str, traces: TextFingerprints) -> int:
     quoted = '"' + table.replace('"', '""') + '"'
     names = [str(row[1]) for row in db.execute(f"PRAGMA table_info({quoted})")]
     hits: list[tuple[int, str]] = []

@@ -23,7 +23,7 @@ from ragstream_core.prompts.inputs import DIGEST
 from ragstream_core.prompts.recorded import SUFFIX, unpacked
 from ragstream_core.prompts.render import PINNED
 from ragstream_core.prompts.store import PARENT_PREFIX, RECORD_NAME, exchange_files
-from ragstream_core.services.text_copies import DEBUG, Finder, Traces, purge, remove
+from ragstream_core.services.text_copies import DEBUG, DataScanner, TextFingerprints, purge, remove
 from ragstream_core.wiring import facts_files, memory_files
 from ragstream_core.wiring.debug_log import vars_files
 
@@ -39,7 +39,7 @@ YOURS = ("index", "doc_raw", "projects", "models", "chroma_db", "memory")
 """Areas whose files are yours; the remembered facts lose their lines one by one."""
 
 
-class TurnTraces(Traces):
+class TurnTraces(TextFingerprints):
     """The words of cleared turns, and names that stand for them.
 
     Args:
@@ -67,7 +67,7 @@ class TurnTraces(Traces):
         return super().found_in(data, citations=citations) | named
 
 
-class TurnFinder(Finder):
+class TurnFinder(DataScanner):
     """Walks the files below a data root for copies of turns.
 
     What was derived from turns is ours; documents, their indexes and the archive are not.
@@ -95,7 +95,7 @@ class TurnFinder(Finder):
             if self.is_ours(path) and not journal and not store:
                 yield path
 
-    def look(self, path: Path, traces: Traces) -> set[bytes]:
+    def look(self, path: Path, traces: TextFingerprints) -> set[bytes]:
         """Return what was found in a file; a ledger names every candidate and shows none."""
         found = super().look(path, traces)
         if path.suffix == ".parquet" and isinstance(traces, TurnTraces):
@@ -103,7 +103,7 @@ class TurnFinder(Finder):
         return found
 
 
-class Copies:
+class CopyEraser:
     """Finds and removes the copies of one set of cleared records.
 
     Args:

@@ -21,7 +21,7 @@ from ragstream_core.platform.files import (
     make_private_dir,
     replace_text,
 )
-from ragstream_core.platform.locks import turns
+from ragstream_core.platform.locks import serialized
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring import projects
 
@@ -93,7 +93,7 @@ def save_upload(workspace: Workspace, project: str, given: str, data: bytes) -> 
     path, new = _kept(make_durable_dir(folder), name, data)
     inside = path.relative_to(base).as_posix()
     label = _label(given)
-    with turns(make_private_dir(_labels_path(workspace, project).parent)):
+    with serialized(make_private_dir(_labels_path(workspace, project).parent)):
         _remember(workspace, project, inside, {"given": label, "sha256": sha256_hex(data)})
     return Upload(inside, label, new)
 

@@ -268,7 +268,7 @@ def _placed(verdict: dict[str, Any], places: list[dict[str, Any]]) -> dict[str, 
 
 
 def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
-    from ragstream_core.retrieval.list_ranks import standings
+    from ragstream_core.retrieval.list_ranks import list_ranks
 
     prompt = case.prompt
     if prompt is None or not wanted:
@@ -277,7 +277,7 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
     off = prompt.extras.get("pool", {}).get("off", ())
     alone = case.views[0].project if len(case.views) == 1 else ""
     closed = {f"{alone}/{path}" if alone else path for path in off}
-    found = standings(
+    found = list_ranks(
         search.retriever(
             case.workspace,
             case.workspace.settings_for(inputs, "retrieval"),

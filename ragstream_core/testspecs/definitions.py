@@ -129,7 +129,7 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Requirements:
     """The requirement ids of a project.
 
     Attributes:
@@ -159,7 +159,7 @@ def natural(identifier: str) -> tuple[str, int, str]:
     return family(identifier), int(digits or 0), identifier
 
 
-def find(documents: Iterable[Document], pattern: re.Pattern[str]) -> Found:
+def find(documents: Iterable[Document], pattern: re.Pattern[str]) -> Requirements:
     """Find all requirement ids of some documents.
 
     Args:
@@ -183,7 +183,7 @@ def find(documents: Iterable[Document], pattern: re.Pattern[str]) -> Found:
     for identifier, mention in mentions:
         if family(identifier) in families:
             places.setdefault(identifier, []).append(mention)
-    return Found(
+    return Requirements(
         tuple(definitions),
         {name: tuple(dict.fromkeys(own)) for name, own in places.items()},
         {name: tuple(own) for name, own in by_id.items()},

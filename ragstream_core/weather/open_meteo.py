@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, NaiveDatetime, ValidationErro
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.platform.endpoint import Endpoint, endpoint_at
-from ragstream_core.platform.http import Fault, http_client, whole
+from ragstream_core.platform.http import RequestError, http_client, whole
 from ragstream_core.weather.analytics import Hour
 from ragstream_core.weather.records import MAX_DAYS, Place
 
@@ -102,10 +102,10 @@ def hours_in(body: bytes, place: Place, days: int) -> list[Hour]:
     east = abs(found.longitude - place.longitude)
     away = max(abs(found.latitude - place.latitude), min(east, 360 - east))
     if away > NEAR_DEGREES:
-        raise Fault("a forecast for another place", kind="broken")
+        raise RequestError("a forecast for another place", kind="broken")
     hourly = found.hourly
     if len({time.date() for time in hourly.time}) > days:
-        raise Fault("a forecast of more days than asked for", kind="broken")
+        raise RequestError("a forecast of more days than asked for", kind="broken")
     columns = (hourly.time, hourly.temperature_2m, hourly.precipitation, hourly.wind_speed_10m)
     return [Hour(*row) for row in zip(*columns, strict=True)]
 
@@ -118,7 +118,7 @@ def _checked(shape: type[_Answer], body: bytes, what: str) -> _Answer:
         # the place within the answer: our names and numbers, never its words
         where = ".".join(str(part) for part in first["loc"][:3])
         at = f" (at {where})" if where else ""
-        raise Fault(f"an answer that is not a {what}{at}", kind="broken") from None
+        raise RequestError(f"an answer that is not a {what}{at}", kind="broken") from None
 
 
 GEOCODING_URL = "https://geocoding-api.open-meteo.com/v1"

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.platform.endpoint import Endpoint
-from ragstream_core.platform.http import Fault, Kind
+from ragstream_core.platform.http import Kind, RequestError
 from ragstream_core.ports import ChatModel
 from ragstream_core.weather import analytics, words
-from ragstream_core.weather import words as weather_words
 from ragstream_core.weather.open_meteo import OpenMeteo
 from ragstream_core.weather.records import (
     MAX_ALTERNATIVES,
@@ -71,7 +70,7 @@ class WeatherTool:
             if wrong:
                 return _without(city, days, wrong, "Ask again.")
             return self._looked_up(city, days, str(one_line(country)))
-        except Fault as fault:
+        except RequestError as fault:
             return _without(city, days, fault.what, NEXT[fault.kind])
         except Exception as error:  # the face never sees a traceback of a weather report
             return _without(city, days, f"unexpected: {type(error).__name__}", "Try again later.")
@@ -88,7 +87,7 @@ class WeatherTool:
         place, others = places[0], tuple(places[1 : 1 + MAX_ALTERNATIVES])
         try:
             hours = self._api.hours(place, days, limit_s=end - self._api.now())
-        except Fault as fault:
+        except RequestError as fault:
             what = f"{_name(self._api.forecast)}: {fault.what}"
             return _without(city, days, what, NEXT[fault.kind], place=place, others=others)
         found = analytics.daily(hours)
@@ -100,15 +99,17 @@ class WeatherTool:
     def _places(self, city: str, country: str, end: float) -> list[Place]:
         try:
             return self._api.places(city, country=country, limit_s=end - self._api.now())
-        except Fault as fault:
-            raise Fault(f"{_name(self._api.geocoding)}: {fault.what}", kind=fault.kind) from None
+        except RequestError as fault:
+            raise RequestError(
+                f"{_name(self._api.geocoding)}: {fault.what}", kind=fault.kind
+            ) from None
 
     def _explained(self, found: WeatherAnalysis) -> WeatherAnalysis:
         """Have the model explain the figures; where it cannot, the text of the rules stays."""
         if self._model is None or found.place is None or found.overall is None:
             return found
         try:
-            text, by = weather_words.explain_with_model(
+            text, by = words.explain_with_model(
                 self._model, found.place, found.daily, found.overall
             )
         except RagstreamError as error:

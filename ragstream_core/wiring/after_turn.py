@@ -59,10 +59,7 @@ def _told(workspace: Workspace, settings: MemoryConfig) -> tuple[dict[int, str],
 
 def _write(workspace: Workspace, settings: MemoryConfig, told: dict[int, str]) -> None:
     """Write both, from the journal as it is now: a clearing that was begun is in it."""
-    from ragstream_core.wiring import (
-        answer_cache,
-        digest,  # they load NumPy
-    )
+    from ragstream_core.wiring import answer_cache, digest
 
     newest = journal(workspace).newest()
     if settings.summary_tokens:

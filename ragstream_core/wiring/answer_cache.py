@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.edits import Folded, fold, visible_turns
+from ragstream_core.conversations.edits import Folded, apply_edits, visible_turns
 from ragstream_core.conversations.journal.records import BLUE, HIDDEN, INACTIVE, TagEdit
 from ragstream_core.conversations.question_index import (
     MOST,
@@ -94,7 +94,7 @@ def _read(path: Path, model: str) -> QuestionIndex:
 def _further(kept: QuestionIndex, newer: Sequence[Entry], embedder: Embedder) -> QuestionIndex:
     if not newer:
         return kept
-    folded = fold(newer)
+    folded = apply_edits(newer)
     rows = [
         (entry.seq, turn, not HIDDEN.isdisjoint(tags))
         for entry, turn, tags in visible_turns(newer, folded)

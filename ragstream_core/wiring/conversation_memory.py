@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.digest import fitted
-from ragstream_core.conversations.edits import Folded, fold, visible_turns
+from ragstream_core.conversations.edits import Folded, apply_edits, visible_turns
 from ragstream_core.conversations.journal.records import INACTIVE, Entry, Turn
 from ragstream_core.conversations.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
 from ragstream_core.conversations.recent_history import (
@@ -37,7 +37,7 @@ from ragstream_core.wiring.token_budget import counter_of
 if TYPE_CHECKING:
     from ragstream_core.conversations.selection import Eligible
     from ragstream_core.index.history_view import HistoryView
-    from ragstream_core.retrieval.rows import Past
+    from ragstream_core.retrieval.rows import HistoryRows
     from ragstream_core.settings import ChainSettings
     from ragstream_core.settings.prompts import HistoryConfig
     from ragstream_core.wiring.workspace import Workspace
@@ -277,7 +277,7 @@ class ConversationMemory:
     @functools.cached_property
     def since(self) -> Folded:
         """Tags and clearings that are newer than the selection."""
-        return fold(self._newer)
+        return apply_edits(self._newer)
 
     @functools.cached_property
     def eligible(self) -> Eligible:
@@ -298,14 +298,14 @@ class ConversationMemory:
         assert self.view is not None
         return self.view.columns.edited(self.since)
 
-    def past(self) -> Past | None:
+    def past(self) -> HistoryRows | None:
         """Return what the retriever searches beside the documents; None where there is nothing."""
-        from ragstream_core.retrieval.rows import Past
+        from ragstream_core.retrieval.rows import HistoryRows
 
         if self.view is None:
             return None
         lexicon = lexicon_of(default_lexicon_text(), self.inputs.texts.get("lexicon", ""))
-        return Past(self.view, self.eligible.mask, lexicon.expand)
+        return HistoryRows(self.view, self.eligible.mask, lexicon.expand)
 
     def older(self, text: str) -> str:
         """Return the older turns that share most words with a text, as one text, best first.

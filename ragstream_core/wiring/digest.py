@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.stream_buffer import clean_citation_tags
-from ragstream_core.conversations.digest import Told, extract, one_line, rendered, shortened
+from ragstream_core.conversations.digest import DigestLine, extract, one_line, rendered, shortened
 from ragstream_core.conversations.edits import Backwards
 from ragstream_core.conversations.journal.records import HIDDEN, Asked, Turn
 from ragstream_core.errors import ChatFailed, RagstreamError
@@ -121,9 +121,9 @@ def _tells(turn: Turn) -> bool:
     return turn.status == "complete" and bool(turn.user_text.strip()) and is_said
 
 
-def extracted(seq: int, turn: Turn) -> Told:
+def extracted(seq: int, turn: Turn) -> DigestLine:
     """Return the line of one turn, of its own words."""
-    return Told(seq, turn.timestamp[:10], extract(turn.user_text, said(turn)))
+    return DigestLine(seq, turn.timestamp[:10], extract(turn.user_text, said(turn)))
 
 
 def said(turn: Turn) -> str:
@@ -132,7 +132,7 @@ def said(turn: Turn) -> str:
 
 
 def write(
-    workspace: Workspace, settings: MemoryConfig, told: Sequence[Told], newest: Position
+    workspace: Workspace, settings: MemoryConfig, told: Sequence[DigestLine], newest: Position
 ) -> None:
     """Put the digest into its files, under the lock of the memory.
 
@@ -162,7 +162,7 @@ def write(
     replace_text(path, data, durable=False)
 
 
-def _kept(workspace: Workspace, settings: MemoryConfig, upto: int) -> list[Told] | None:
+def _kept(workspace: Workspace, settings: MemoryConfig, upto: int) -> list[DigestLine] | None:
     """Return the lines that the last turn left; None where they are not those of now."""
     try:
         text = summary_path(workspace, settings.index_name).read_text(encoding="utf-8")
@@ -173,7 +173,7 @@ def _kept(workspace: Workspace, settings: MemoryConfig, upto: int) -> list[Told]
         if not sound or (head["form"], head["window"]) != mine or head["seq"] > upto:
             return None
         newer = newer_than(journal(workspace), head["seq"], head["chain"])
-        return [Told(**row) for row in head["turns"]] if _says_nothing(newer) else None
+        return [DigestLine(**row) for row in head["turns"]] if _says_nothing(newer) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -33,7 +33,7 @@ from ragstream_core.prompts.render import PINNED
 from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
-    from ragstream_core.services.text_copies import Traces
+    from ragstream_core.services.text_copies import TextFingerprints
     from ragstream_core.wiring.workspace import Workspace
 
 MARK_NAME = ".written.json"
@@ -141,7 +141,7 @@ def sync(workspace: Workspace) -> list[str]:
     return changed
 
 
-def erase(workspace: Workspace, gone: Sequence[Entry], traces: Traces) -> list[str]:
+def erase(workspace: Workspace, gone: Sequence[Entry], traces: TextFingerprints) -> list[str]:
     """Take the bullets of cleared turns out of the files; return the names that changed.
 
     Args:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.agents.llm_call import own, question
-from ragstream_core.conversations.edits import fold, visible_turns
+from ragstream_core.conversations.edits import apply_edits, visible_turns
 from ragstream_core.conversations.facts.candidate import (
     Candidate,
     Limits,
-    Said,
+    TurnText,
     most_alike,
     objection,
     repetition,
@@ -75,7 +75,7 @@ _LATE: dict[Path, deque[str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFacts:
     """One fact that was found in a turn, and what became of it.
 
     Attributes:
@@ -117,7 +117,7 @@ class Analysis:
         notes: Why the form that asks a model was not taken.
     """
 
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundFacts, ...] = ()
     turns: int = 0
     notes: tuple[str, ...] = ()
 
@@ -151,7 +151,7 @@ def analyze(
     log = journal(workspace)
     if not log.folder.is_dir():
         return Analysis()
-    marks = fold(e for e in log.entries() if isinstance(e.record, Cleared | TagEdit))
+    marks = apply_edits(e for e in log.entries() if isinstance(e.record, Cleared | TagEdit))
     wanted = (
         (entry, turn)
         for entry, turn, tags in visible_turns(log.entries(), marks)
@@ -163,12 +163,14 @@ def analyze(
 def newest_turns(workspace: Workspace) -> list[tuple[Entry, Turn]]:
     """Return the newest turn, behind those before it in its conversation; a tail is looked at."""
     near = list(journal(workspace).backwards(max_bytes=_LOOKED_AT))[::-1]
-    marks = fold(e for e in near if isinstance(e.record, Cleared | TagEdit))
+    marks = apply_edits(e for e in near if isinstance(e.record, Cleared | TagEdit))
     found = [(e, t) for e, t, tags in visible_turns(near, marks) if HIDDEN.isdisjoint(tags)]
     return [(e, t) for e, t in found if t.session_id == found[-1][1].session_id]
 
 
-def remember(workspace: Workspace, analysis: Analysis, *, dry_run: bool = False) -> list[Found]:
+def remember(
+    workspace: Workspace, analysis: Analysis, *, dry_run: bool = False
+) -> list[FoundFacts]:
     """Drop what already exists and write the rest; return everything that was found.
 
     Args:
@@ -184,7 +186,7 @@ def remember(workspace: Workspace, analysis: Analysis, *, dry_run: bool = False)
     return found if dry_run else write(workspace, found)
 
 
-def deduplicate(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
+def deduplicate(workspace: Workspace, found: Sequence[FoundFacts]) -> list[FoundFacts]:
     """Mark what the target's file holds, or was proposed for it before, whatever became of it.
 
     Raises:
@@ -193,7 +195,7 @@ def deduplicate(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
     return _fresh(workspace, found, fact_entries(journal(workspace)))
 
 
-def write(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
+def write(workspace: Workspace, found: Sequence[FoundFacts]) -> list[FoundFacts]:
     """Propose what is left, in the journal; where `facts.accept` is auto, accept it as well.
 
     What is new is decided again while other writers are kept out, and a turn that was cleared
@@ -204,11 +206,11 @@ def write(workspace: Workspace, found: Sequence[Found]) -> list[Found]:
         OperationFailed: Disk full or failing; nothing of this is kept.
     """
     require_persist(workspace)
-    written: list[Found] = list(found)
+    written: list[FoundFacts] = list(found)
 
     def make() -> list[Fact]:
         entries = fact_entries(journal(workspace))
-        cleared = fold(entries)
+        cleared = apply_edits(entries)
         written[:] = [
             replace(row, why="the turn was cleared") if cleared.is_hidden(row.seq) else row
             for row in _fresh(workspace, found, entries)
@@ -270,7 +272,7 @@ def _analysed(
     wanted = form or workspace.config.settings.facts.form
     own = tuple(fact for target in NAMES for fact in bullets(facts_files.read(workspace, target)))
     answers: dict[str, list[str]] = {}
-    found: list[Found] = []
+    found: list[FoundFacts] = []
     notes: list[str] = []
     count = 0
     for entry, turn in turns:
@@ -279,7 +281,7 @@ def _analysed(
             count += 1
             made, note = _proposals(workspace, turn, wanted)
             notes += [note] if note else []
-            said = Said(turn.user_text, (*past[-_RECALLED:], *own))
+            said = TurnText(turn.user_text, (*past[-_RECALLED:], *own))
             found += [_judged(workspace, entry, said, candidate) for candidate in made]
         past.append(turn.assistant_text)
     return Analysis(tuple(found), count, tuple(dict.fromkeys(notes)))
@@ -295,13 +297,15 @@ def _proposals(workspace: Workspace, turn: Turn, form: str) -> tuple[list[Candid
     return made, ""
 
 
-def _judged(workspace: Workspace, entry: Entry, said: Said, candidate: Candidate) -> Found:
+def _judged(workspace: Workspace, entry: Entry, said: TurnText, candidate: Candidate) -> FoundFacts:
     why = objection(candidate, said, limits(workspace), is_secret)
-    return Found(entry.record.id, entry.seq, candidate, why=why)
+    return FoundFacts(entry.record.id, entry.seq, candidate, why=why)
 
 
-def _fresh(workspace: Workspace, found: Sequence[Found], entries: Sequence[Entry]) -> list[Found]:
-    hidden = fold(entries)
+def _fresh(
+    workspace: Workspace, found: Sequence[FoundFacts], entries: Sequence[Entry]
+) -> list[FoundFacts]:
+    hidden = apply_edits(entries)
     there = {t: bullets(facts_files.read(workspace, t)) for t in NAMES}
     for entry in entries:
         record = entry.record
@@ -337,7 +341,7 @@ def _advice(
     return added if known.status == "rejected" else f"ragstream memory edit {known.short} {new}"
 
 
-def _records(workspace: Workspace, row: Found) -> list[Fact]:
+def _records(workspace: Workspace, row: FoundFacts) -> list[Fact]:
     fact = row.candidate
     proposed = Fact(
         "", row.fact, row.turn, "", "proposed", fact.target, fact.text,

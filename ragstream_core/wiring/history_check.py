@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.records import NO_VECTORS, Cleared, Turn
 from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
@@ -94,7 +94,7 @@ def _turns(index_dir: Path, log: Journal, mark: Mark) -> Iterator[Finding]:
     """Compare the turns of the catalog with those of the journal up to the mark."""
     live = {row.seq: row.sha256 for row in history_rows.live_turns(index_dir)}
     wanted: dict[int, str] = {}
-    edits = fold(log.entries())
+    edits = apply_edits(log.entries())
     for entry in log.entries():
         record = entry.record
         if isinstance(record, Cleared):

@@ -116,14 +116,14 @@ def promote(workspace: Workspace) -> list[str]:
     Raises:
         RagstreamError: The journal cannot be read or written.
     """
-    from ragstream_core.conversations.edits import fold, visible_turns
+    from ragstream_core.conversations.edits import apply_edits, visible_turns
     from ragstream_core.conversations.summaries import promoted
 
     settings = workspace.config.settings.history
     if not (settings.summaries and settings.persist):
         return []
     log = journal(workspace)
-    folded = fold(log.entries())
+    folded = apply_edits(log.entries())
     turns = (turn for _, turn, _ in visible_turns(log.entries(), folded))
     found = promoted([row.id for row in _published_summaries(workspace)], turns, folded.edits)
     log.append(completed([TagEdit("", name, "", add=(SILVER,)) for name in found]))
@@ -144,12 +144,12 @@ def summaries(workspace: Workspace) -> list[dict[str, Any]]:
     Raises:
         RagstreamError: The journal or the published selection cannot be read.
     """
-    from ragstream_core.conversations.edits import fold, visible_turns
+    from ragstream_core.conversations.edits import apply_edits, visible_turns
     from ragstream_core.conversations.summaries import citing
 
     found = _published_summaries(workspace)
     log = journal(workspace)
-    folded = fold(log.entries()) if found else fold([])
+    folded = apply_edits(log.entries()) if found else apply_edits([])
     turns = (turn for _, turn, _ in visible_turns(log.entries(), folded)) if found else ()
     counts = citing([chunk.id for chunk in found], turns)
     return [
@@ -177,10 +177,10 @@ def _published_summaries(workspace: Workspace) -> list[Chunk]:
 
 def _summary_tags(workspace: Workspace, upto: int) -> dict[str, tuple[str, ...]]:
     """Return the tags that summaries had after a record."""
-    from ragstream_core.conversations.edits import fold
+    from ragstream_core.conversations.edits import apply_edits
     from ragstream_core.conversations.units import is_summary
 
-    edits = fold(journal(workspace).entries(1, upto + 1)).edits
+    edits = apply_edits(journal(workspace).entries(1, upto + 1)).edits
     return {name: tuple(sorted(edit.add)) for name, edit in edits.items() if is_summary(name)}
 
 
@@ -194,9 +194,9 @@ def _is_sound(view: HistoryView) -> bool:
 
 def _as_of(workspace: Workspace, live: LiveRows, upto: int) -> LiveRows:
     """Return the rows with the tags that they had after record ``upto``."""
-    from ragstream_core.conversations.edits import fold
+    from ragstream_core.conversations.edits import apply_edits
 
-    folded = fold(journal(workspace).entries(1, upto + 1))
+    folded = apply_edits(journal(workspace).entries(1, upto + 1))
     tags = {
         seq: tuple(sorted(folded.tags(row.turn.id, row.turn.tags)))
         for seq, row in live.turns.items()

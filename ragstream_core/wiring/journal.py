@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import (
     FACT_EVENTS,
@@ -217,14 +217,14 @@ def tag(
         raise UsageError("no tag to add or remove", hint="ragstream history tag TURN --add GOLD")
     if is_summary(which):
         (entry,) = append_records(workspace, [replace(edit, turn=which)])
-        return entry, fold(journal(workspace).entries()).tags(which, ())
+        return entry, apply_edits(journal(workspace).entries()).tags(which, ())
     found = next((row for row in show(workspace) if which in (row["id"], str(row["seq"]))), None)
     if found is None or found["status"] == "unanswered":
         raise UsageError(
             f"no turn {which!r}", hint="`ragstream history show` lists ids and numbers"
         )
     (entry,) = append_records(workspace, [replace(edit, turn=found["id"])])
-    return entry, fold([entry]).tags(found["id"], found["tags"])
+    return entry, apply_edits([entry]).tags(found["id"], found["tags"])
 
 
 def show(

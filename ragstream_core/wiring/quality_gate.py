@@ -15,10 +15,10 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.quality_gate import (
     GOLD_NAME,
     Figures,
+    GateVerdict,
     GoldQuestion,
     QualityRules,
     Ranker,
-    Verdict,
     measure,
     read_gold,
 )
@@ -78,7 +78,7 @@ class ProjectGate:
         chain = self.workspace.config.chain().retrieval.model_dump()
         return digest_of({"questions": asked, "k": self.rules.k, "retrieval": chain})
 
-    def judge(self, candidate: IndexView, parent: Generation | None) -> Verdict | None:
+    def judge(self, candidate: IndexView, parent: Generation | None) -> GateVerdict | None:
         """Return the verdict over a generation that is not committed yet; write the report.
 
         Raises:
@@ -92,7 +92,7 @@ class ProjectGate:
         if not refused:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
-            return Verdict(figures, before)
+            return GateVerdict(figures, before)
         rows = question_rows(self.questions, ranks, ranks_before)
         report = {
             "refused": refused,
@@ -102,7 +102,7 @@ class ProjectGate:
             "questions": rows,
         }
         replace_text(path, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-        return Verdict(figures, before, refused, _worse(rows, self.rules.k))
+        return GateVerdict(figures, before, refused, _worse(rows, self.rules.k))
 
     def _before(
         self, candidate: IndexView, parent: Generation | None

@@ -21,7 +21,7 @@ from ragstream_core.settings import ChainSettings
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptInputs
-    from ragstream_core.prompts.replay import Verdict
+    from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import Decision, SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
@@ -182,7 +182,7 @@ def finish(
         raise
 
 
-def replayed(workspace: Workspace, key: str, *, live: bool) -> Verdict:
+def replayed(workspace: Workspace, key: str, *, live: bool) -> ReplayVerdict:
     """Recompute a kept prompt and compare; see `Workspace.replay`."""
     from ragstream_core.prompts.replay import replay
     from ragstream_core.wiring import prompt_inputs

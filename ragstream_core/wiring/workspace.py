@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.chain import Observer, Stage
     from ragstream_core.prompts.edits import Edit
     from ragstream_core.prompts.inputs import PromptInputs, PromptRequest
-    from ragstream_core.prompts.replay import Verdict
+    from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.prompts.store import PromptRecord, PromptStore
     from ragstream_core.records import Decision, SuperPrompt
     from ragstream_core.vector_stores.chroma.publisher import CollectionReport
@@ -290,7 +290,7 @@ class Workspace:
             passed=passed or {},
         )
 
-    def replay(self, key: str, *, live: bool = False) -> Verdict:
+    def replay(self, key: str, *, live: bool = False) -> ReplayVerdict:
         """Recompute a kept prompt and compare.
 
         Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from ragstream_app.page.prompt_session import Desk
+from ragstream_app.page.prompt_session import PromptSession
 
 ROOT = Path(__file__).parents[2]
 PAGE = str(ROOT / "ragstream_app" / "page" / "main.py")
@@ -56,7 +56,7 @@ def ask(page: AppTest, text: str = QUESTION) -> AppTest:
     return page
 
 
-def desk(page: AppTest) -> Desk:
+def desk(page: AppTest) -> PromptSession:
     """Return the desk of the tab."""
     return page.session_state.desk
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_app.page.jobs import presses as jobs_presses
-from ragstream_app.page.prompt_session import Desk, press, press_all
+from ragstream_app.page.prompt_session import PromptSession, press, press_all
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import BUTTONS, OPS, RERUN, ops_of
@@ -59,7 +59,7 @@ def all_runs(space):
 
 
 def test_a_press_while_one_is_at_work_gives_that_one(space, held):
-    desk = Desk()
+    desk = PromptSession()
     job = jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True)
     assert jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True) is job
     assert jobs_presses.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
@@ -78,7 +78,7 @@ def test_a_press_while_one_is_at_work_gives_that_one(space, held):
 
 
 def test_what_a_stage_raises_comes_out_of_the_result(space):
-    desk = Desk()
+    desk = PromptSession()
     job = jobs_presses.start(desk, "Retrieval", REQUEST, space)
     with pytest.raises(UsageError, match="needs PreProcessing first"):
         job.result(WAIT_S)
@@ -93,7 +93,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
             raise RagstreamError("no more of this")
         return real(self, op, prompt, files=files)
 
-    desk = Desk()
+    desk = PromptSession()
     with monkeypatch.context() as patch:
         patch.setattr(Workspace, "stage", stage)
         job = jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True)
@@ -102,7 +102,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
     assert list(desk.steps) == list(BUTTONS[:5]) and desk.next_button == "A4 Condenser"
     for button in BUTTONS[5:]:
         press(desk, button, REQUEST, space)
-    whole = Desk()
+    whole = PromptSession()
     press_all(whole, REQUEST, space, fresh=True)
     assert desk.last.prompt.extras["super_prompt"] == whole.last.prompt.extras["super_prompt"]
 
@@ -125,7 +125,7 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
         return audit
 
     monkeypatch.setattr(Workspace, "stage", stage)
-    one_by_one, whole = Desk(), Desk()
+    one_by_one, whole = PromptSession(), PromptSession()
     for button in BUTTONS:
         press(one_by_one, button, REQUEST, space)
     press_all(whole, REQUEST, space, fresh=True)
@@ -141,7 +141,7 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
 
 
 def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
-    desk = Desk()
+    desk = PromptSession()
     press_all(desk, REQUEST, space, fresh=True)
     fewer = PromptRequest(QUESTION, ("manual",), settings={"prompt.max_facts": 1})
     assert desk.stale(fewer) == []
@@ -161,11 +161,14 @@ def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
 
 
 def test_from_where_nothing_is_kept_nothing_is_recorded(recording):
-    mine, off = Desk(), PromptRequest(QUESTION, ("manual",), settings={"history.persist": False})
+    mine, off = (
+        PromptSession(),
+        PromptRequest(QUESTION, ("manual",), settings={"history.persist": False}),
+    )
     press(mine, BUTTONS[0], REQUEST, recording)
     for button in BUTTONS[1:3]:
         press(mine, button, off, recording)
-    from_the_start = Desk()
+    from_the_start = PromptSession()
     press(from_the_start, BUTTONS[0], off, recording)
     assert jobs_presses.flush(WAIT_S) and from_the_start.last.run_id == ""
     assert [bool(step.run_id) for step in mine.steps.values()] == [True, False, False]
@@ -173,7 +176,7 @@ def test_from_where_nothing_is_kept_nothing_is_recorded(recording):
 
 
 def test_what_only_preprocessing_takes_in_is_named(space):
-    desk = Desk()
+    desk = PromptSession()
     assert desk.stale(REQUEST) == []
     press(desk, BUTTONS[0], REQUEST, space)
     other = PromptRequest("Something else", ("manual",), lock=True, settings={"gate.theta": 0.1})
@@ -183,7 +186,7 @@ def test_what_only_preprocessing_takes_in_is_named(space):
 @pytest.mark.slow
 def test_two_tabs_twenty_presses_each(recording):
     """Both finish with the same prompt, and every run is there in the end."""
-    desks = [Desk(), Desk()]
+    desks = [PromptSession(), PromptSession()]
     presses = [*BUTTONS, *BUTTONS[4:], *BUTTONS[4:], *BUTTONS[4:]]
 
     def work(desk):
@@ -209,7 +212,7 @@ def test_two_tabs_twenty_presses_each(recording):
 @pytest.mark.parametrize("off", [{"dagster.record": "none"}, {"history.persist": "false"}])
 def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
     before = sorted(tmp_path.rglob("*"))
-    desk, space = Desk(), open_workspace(explicit=off)
+    desk, space = PromptSession(), open_workspace(explicit=off)
     jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True).result(WAIT_S)
     assert jobs_presses.flush(WAIT_S) and desk.last.run_id == ""
     jobs_presses.close_stale_runs(space)
@@ -221,7 +224,7 @@ def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
 KILLED = """
 import os, signal
 from ragstream_app.page.jobs import presses as jobs
-from ragstream_app.page.prompt_session import Desk
+from ragstream_app.page.prompt_session import PromptSession as Desk
 from ragstream_assets.recorder import runs
 from ragstream_core.wiring.workspace import open_workspace
 from ragstream_core.prompts.inputs import PromptRequest
@@ -249,7 +252,7 @@ def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
     assert recording.store.record(key).run_id == run_id
     assert recording.replay(key).verdict == "identical"
     assert all_runs(recording) == []
-    desk = Desk()
+    desk = PromptSession()
     press_all(desk, REQUEST, recording, fresh=True)
     assert jobs_presses.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [
         desk.last.run_id
@@ -261,7 +264,7 @@ def test_every_button_has_its_ops():
 
 
 def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_there(space):
-    made, again = Desk(), Desk()
+    made, again = PromptSession(), PromptSession()
     press_all(made, REQUEST, space, fresh=True)
     assert made.last.answered_at == ""
     jobs_presses.start(again, "Run all", REQUEST, space).result(WAIT_S)

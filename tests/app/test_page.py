@@ -8,7 +8,7 @@ import pytest
 
 from ragstream_app.output import markup
 from ragstream_app.page.panels import transparency
-from ragstream_app.page.prompt_session import Desk, press
+from ragstream_app.page.prompt_session import PromptSession, press
 from ragstream_core.prompts.chain import BUTTONS, ops_of
 from tests.app.page_driver import QUESTION, ROOT, area, ask, click, desk, open_page
 
@@ -190,14 +190,14 @@ def test_press_leaves_the_desk_alone_on_an_error(indexed):
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import open_workspace
 
-    mine, request = Desk(), PromptRequest(QUESTION, ("manual",))
+    mine, request = PromptSession(), PromptRequest(QUESTION, ("manual",))
     with pytest.raises(UsageError, match="needs PreProcessing first"):
         press(mine, "Retrieval", request, open_workspace())
-    assert mine == Desk()
+    assert mine == PromptSession()
 
 
 def test_the_page_s_settings_are_the_same_from_us_and_from_the_file(data):
-    from ragstream_app.server.access import door_of
+    from ragstream_app.server.access import page_access
     from ragstream_app.server.page import options
     from ragstream_core.config import AppConfig
 
@@ -208,7 +208,7 @@ def test_the_page_s_settings_are_the_same_from_us_and_from_the_file(data):
         f"{s}.{key}": value for s, values in settings.items() for key, value in values.items()
     }
     assert set(colours) == {"light", "dark"}
-    assert options(door_of(AppConfig.load())) == in_file
+    assert options(page_access(AppConfig.load())) == in_file
     assert in_file["server.address"] == "127.0.0.1" and not in_file["browser.gatherUsageStats"]
 
 

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from ragstream_app.answer_stream import STOPPED, StoppableChat
 from ragstream_app.page.jobs.answers import AnswerJob
-from ragstream_app.page.prompt_session import Desk, press_all
+from ragstream_app.page.prompt_session import PromptSession, press_all
 from ragstream_core.errors import ChatBroken
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.inputs import PromptRequest
@@ -45,7 +45,7 @@ def opened(indexed):
         st.cache_data.clear()
         page = AppTest.from_file(PAGE, default_timeout=60)
         if built:
-            desk = Desk()
+            desk = PromptSession()
             request = PromptRequest(QUESTION, ("manual",), settings=settings)
             press_all(desk, request, open_workspace())
             page.session_state["desk"] = desk
@@ -391,7 +391,7 @@ def test_a_huge_answer_is_drawn_in_part_and_kept_whole(opened, server, run):
 
 def prepared(script, **given):
     workspace = open_workspace()
-    desk = Desk()
+    desk = PromptSession()
     press_all(desk, PromptRequest(QUESTION, ("manual",), **given), workspace)
     model = ScriptedChat(entries=script)
     return workspace, ask.prepare(

@@ -14,8 +14,7 @@ from ragstream_app.output.history_ways import Way
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.background import SAID, ClearingJob, start
 from ragstream_app.page.jobs.presses import Job
-from ragstream_app.page.panels.conversation import clearing
-from ragstream_app.page.panels.conversation import turns as conversation_turns
+from ragstream_app.page.panels.conversation import clearing, turns
 from ragstream_app.page.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
 from ragstream_core.conversations.journal.records import Asked, TagEdit, Turn
 from ragstream_core.services.clear_history import clear
@@ -555,11 +554,8 @@ def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):
 def test_the_downloads_are_what_the_command_writes(page, said, run):
     for session in ("", "second"):
         options = ("--session", session) if session else ()
-        assert conversation_turns._jsonl(session) == run("history", "export", *options)[1]
-        assert (
-            conversation_turns._markdown(session)
-            == run("history", "export", *options, "--format", "md")[1]
-        )
+        assert turns._jsonl(session) == run("history", "export", *options)[1]
+        assert turns._markdown(session) == run("history", "export", *options, "--format", "md")[1]
     labels = {b.label for b in page.get("download_button")}
     assert {"JSONL", "Markdown"} <= labels
 

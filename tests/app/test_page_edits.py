@@ -9,9 +9,8 @@ import os
 import pytest
 
 from ragstream_app.page.panels import preview, shaper
-from ragstream_app.page.panels import preview as panels_preview
 from ragstream_app.page.prompt_session import (
-    Desk,
+    PromptSession,
     button_of,
     edit,
     press,
@@ -280,7 +279,7 @@ def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
     from ragstream_app.page.jobs import presses
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", recording)
-    space, mine, request = open_workspace(), Desk(), PromptRequest(QUESTION, ("manual",))
+    space, mine, request = open_workspace(), PromptSession(), PromptRequest(QUESTION, ("manual",))
     with pytest.raises(UsageError, match="no result to edit"):
         edit(mine, SHAPER, {"tone": "dry"}, space)
     press_all(mine, request, space)
@@ -317,13 +316,13 @@ def test_the_tokens_are_those_of_the_edited_text(finished):
     prompt = desk(finished).last.prompt
     saved = before.extras["token_tree"]["total"] - prompt.extras["token_tree"]["total"]
     assert abs(saved - ScriptTokenCounter().count(text[at:end])) <= 10
-    assert len(panels_preview.by_file(prompt)) == len(panels_preview.by_file(before)) - 1
+    assert len(preview.by_file(prompt)) == len(preview.by_file(before)) - 1
 
 
 def test_nothing_is_taken_back_under_a_press_at_work(indexed):
     from ragstream_app.page.jobs import presses
 
-    space, mine = open_workspace(), Desk()
+    space, mine = open_workspace(), PromptSession()
     press_all(mine, PromptRequest(QUESTION, ("manual",)), space)
     edit(mine, SHAPER, {"tone": "dry"}, space)
     steps, mine.job = mine.steps, presses.Job(BUTTONS[2])

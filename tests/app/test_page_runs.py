@@ -10,7 +10,7 @@ import pytest
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import preview, prompt, transparency
-from ragstream_app.page.prompt_session import Desk
+from ragstream_app.page.prompt_session import PromptSession
 from ragstream_assets.recorder.writer import Recording
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.exchanges import usage_of
@@ -271,7 +271,7 @@ def test_texts_that_were_never_drawn_do_not_pile_up(page, monkeypatch):
 
         for _ in range(3):
             st.session_state["shown"] = object()
-            prompt.settle()
+            prompt.take_in_press()
 
     monkeypatch.setattr(prompt, "welcome", another_text)
     click(ask(page), BUTTONS[0])
@@ -301,7 +301,7 @@ def test_a_thread_that_cannot_start_leaves_no_press_behind(monkeypatch):
     def refused(self):
         raise RuntimeError("can't start new thread")
 
-    mine, ingests = Desk(), IngestJobs()
+    mine, ingests = PromptSession(), IngestJobs()
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refused)
         with pytest.raises(RuntimeError):

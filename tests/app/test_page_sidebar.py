@@ -8,7 +8,6 @@ import pytest
 
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import files, projects, retrieval
-from ragstream_app.page.panels import retrieval as panels_retrieval
 from ragstream_core.index.lock import project_lock
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.wiring.workspace import open_workspace
@@ -67,9 +66,7 @@ def test_each_control_changes_its_setting_and_no_other(page, kind, label, name, 
 
 
 def test_every_control_is_tried():
-    shown = {c.name for c in retrieval.CONTROLS} | {
-        row[1] for row in panels_retrieval.AGENTS if row[1]
-    }
+    shown = {c.name for c in retrieval.CONTROLS} | {row[1] for row in retrieval.AGENTS if row[1]}
     assert shown == {name for _, _, name, _ in NUMBERS}
 
 
@@ -94,7 +91,7 @@ def test_a_form_is_chosen_only_where_a_model_is_configured(indexed, monkeypatch,
     form = control(page, "selectbox", f"Form of {label}")
     assert not form.disabled
     form.set_value("llm")
-    name = next(row[2] for row in panels_retrieval.AGENTS if row[0] == label)
+    name = next(row[2] for row in retrieval.AGENTS if row[0] == label)
     assert dict(taken(run(page)).settings) == {name: "llm"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import projects
-from ragstream_app.page.prompt_session import Desk, press, press_all
+from ragstream_app.page.prompt_session import PromptSession, press, press_all
 from ragstream_core.errors import Stopped
 from ragstream_core.ingestion.staging import BATCH_TEXTS
 from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -97,14 +97,14 @@ def test_a_stopped_run_all_keeps_what_was_through(indexed, held):
         click(page, button)
         assert desk(page).job.wait(WAIT_S)
         run(page)
-    whole = Desk()
+    whole = PromptSession()
     press_all(whole, desk(page).request, open_workspace())
     built, same = (one.last.prompt.extras["super_prompt"] for one in (desk(page), whole))
     assert built == same
 
 
 def test_a_stopped_button_leaves_the_desk_as_it_was(indexed, monkeypatch):
-    space, mine = open_workspace(), Desk()
+    space, mine = open_workspace(), PromptSession()
     for button in BUTTONS[:5]:
         press(mine, button, REQUEST, space)
     before, real, gate = dict(mine.steps), Workspace.stage, Gate()
@@ -125,7 +125,7 @@ def test_a_stopped_button_leaves_the_desk_as_it_was(indexed, monkeypatch):
 
 
 def test_what_is_through_when_the_stop_comes_is_kept(indexed, held):
-    space, mine = open_workspace(), Desk()
+    space, mine = open_workspace(), PromptSession()
     for button in BUTTONS[:2]:
         press(mine, button, REQUEST, space)
     job = presses.start(mine, "Retrieval", REQUEST, space)  # of one op: there is nothing after it
@@ -141,7 +141,7 @@ def test_the_run_of_a_stopped_press_is_closed(indexed, held, monkeypatch):
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("DAGSTER_HOME", "")
-    mine = Desk()
+    mine = PromptSession()
     job = presses.start(mine, "Run all", REQUEST, open_workspace())
     assert held.reached.wait(WAIT_S)
     job.stop()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.page.prompt_session import Desk, press, press_all
+from ragstream_app.page.prompt_session import PromptSession, press, press_all
 from ragstream_core.models.embedders.token_cache import TokenVectorCache
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.inputs import PromptRequest
@@ -102,7 +102,7 @@ def test_the_first_prompt_after_an_ingest_changes_no_file(data, run, tmp_path):
 
 def test_the_buttons_change_no_file(root):
     before = files(root)
-    desk = Desk()
+    desk = PromptSession()
     press_all(desk, PromptRequest(QUESTION, ("manual",), settings=OFF), open_workspace())
     assert CANARY in desk.last.prompt.extras["super_prompt"]
     assert not any(step.run_id or step.prompt_key for step in desk.steps.values())
@@ -134,7 +134,7 @@ def test_switched_on_later_it_writes_nothing_of_before(root):
     from tests.recorded import record_prompt, record_stage
 
     workspace = open_workspace(explicit=OFF)
-    desk = Desk()
+    desk = PromptSession()
     press(desk, BUTTONS[0], PromptRequest(QUESTION, ("manual",)), workspace)
     step = record_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
     before = files(root)

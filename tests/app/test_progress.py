@@ -5,7 +5,7 @@ import queue
 import pytest
 
 from ragstream_app.output import progress
-from ragstream_app.output.progress import Pace, duration, ingest_progress
+from ragstream_app.output.progress import ReportRate, duration, ingest_progress
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_durations_are_for_people(seconds, said):
 
 
 def test_a_line_names_files_chunks_speed_and_time_left():
-    pace = Pace()
+    pace = ReportRate()
     assert pace.note("read", 12, 39, now=0) == "12/39 files"
     assert pace.note("embed", 0, 1200, now=10) == "12/39 files, 0/1,200 chunks"
     line = pace.note("embed", 400, 1200, now=20)
@@ -26,7 +26,7 @@ def test_a_line_names_files_chunks_speed_and_time_left():
 
 
 def test_an_unknown_total_is_not_shown_as_zero():
-    pace = Pace()
+    pace = ReportRate()
     assert pace.note("embed", 225, 0, now=0) == "225 chunks"
     assert pace.note("commit", 0, 0, now=1).startswith("225 chunks, commit")
 

@@ -12,7 +12,7 @@ import pytest
 
 from ragstream_app import prompt_runner
 from ragstream_app.page.jobs import presses
-from ragstream_app.page.prompt_session import Desk, press, press_all
+from ragstream_app.page.prompt_session import PromptSession, press, press_all
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.inputs import PromptRequest
 
@@ -50,7 +50,7 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     from ragstream_core.wiring.workspace import open_workspace
 
     assert run("ingest", "manual", "--no-record")[0] == 0
-    workspace, desk = open_workspace(), Desk()
+    workspace, desk = open_workspace(), PromptSession()
     request = PromptRequest(QUESTION, ("manual",))
     for button in BUTTONS:
         press(desk, button, request, workspace)
@@ -61,7 +61,7 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     for before, after in pairwise(steps):
         assert parents[after.run_id] == before.run_id
     text = desk.last.prompt.extras["super_prompt"]
-    again = Desk()
+    again = PromptSession()
     press_all(again, request, workspace, fresh=True)
     assert again.last.prompt.extras["super_prompt"] == text
     assert again.last.prompt_key and len(again.steps) == len(BUTTONS)

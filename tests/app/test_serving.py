@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_app.server import access
-from ragstream_app.server.access import door_of
+from ragstream_app.server.access import page_access
 from ragstream_app.server.processes import HOST, answers
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "127.0.0.2"])
 def test_this_machine_needs_no_password(data, address):
-    door = door_of(load(address=address, port=8999))
+    door = page_access(load(address=address, port=8999))
     assert door.password is None and door.url == f"http://{address}:8999"
     assert door.hosts == {"127.0.0.1:8999", "localhost:8999", f"{address}:8999"}
 
@@ -55,30 +55,30 @@ def test_this_machine_needs_no_password(data, address):
 def test_the_network_needs_a_setting_a_password_and_a_name(data, page):
     data.mkdir(exist_ok=True)
     with pytest.raises(Refused, match="would open the page") as first:
-        door_of(load(**page))
+        page_access(load(**page))
     assert "page.allow_remote" in first.value.hint and "ragstream password" in first.value.hint
     page = {**page, "allow_remote": True}
     if page.get("address") == "0.0.0.0":
         with pytest.raises(Refused, match="every address"):
-            door_of(load(**page))
+            page_access(load(**page))
         page["hosts"] = ["Notes.example:8503"]
     with pytest.raises(Refused, match="has no password"):
-        door_of(load(**page))
+        page_access(load(**page))
     path = access.password_file(AppConfig.load())
     access.write_password(path, access.make_password(SECRET))
-    door = door_of(load(**page))
+    door = page_access(load(**page))
     assert door.password is not None and door.password.matches(SECRET)
     assert all(host == host.lower() for host in door.hosts)
     path.chmod(0o640)
     with pytest.raises(Refused, match="others can read") as open_:
-        door_of(load(**page))
+        page_access(load(**page))
     assert "chmod 600" in open_.value.hint
 
 
 @pytest.mark.parametrize("address", ["", "::", "notes.example", "999.1.1.1", "unix:///tmp/x"])
 def test_what_is_no_address_is_said_to_be_none(data, address):
     with pytest.raises(UnknownSetting, match="not an IPv4 address"):
-        door_of(load(address=address, allow_remote=True))
+        page_access(load(address=address, allow_remote=True))
 
 
 def test_up_refuses_before_it_starts_anything(data, run, monkeypatch):

@@ -16,7 +16,7 @@ import yaml
 
 from ragstream_app.cli.commands import up
 from ragstream_app.server import supervisor
-from ragstream_app.server.access import door_of
+from ragstream_app.server.access import page_access
 from ragstream_app.server.processes import HOST, Server, answers, is_free, start, stop_all
 from ragstream_app.server.supervisor import Supervisor, Triggers, pause_before, triggers_at
 from ragstream_assets.servers.web import HOST as DAGSTER_HOST
@@ -312,7 +312,7 @@ def test_a_second_signal_while_they_end_changes_nothing(tmp_path, number):
 
 def test_everything_is_told_to_listen_on_loopback(data):
     config = AppConfig.load(explicit={"dagster.port": 3999, "page.port": 8999})
-    servers = [*up._dagster(config, read_only=True), up._page(door_of(config))]
+    servers = [*up._dagster(config, read_only=True), up._page(page_access(config))]
     web, daemon, page = servers
     assert DAGSTER_HOST == HOST and "--read-only" in web.command
     assert (web.url, page.url) == (f"http://{HOST}:3999", f"http://{HOST}:8999")

@@ -11,7 +11,7 @@ import pytest
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.recorder import chain_run, runs
-from ragstream_assets.recorder.outcomes import Outcome
+from ragstream_assets.recorder.outcomes import RunOutcome
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.prompts import chain
@@ -225,7 +225,7 @@ def test_missing_stage_json_says_where_to_start(ingested, request_, home):
     assert again.run_id and again.warnings == ()  # what it reads is at hand
     assert again.prompt.stage == "a3"
     config = home.get_run_by_id(first.run_id).run_config["ops"]
-    wanted = runs.Wanted(
+    wanted = runs.JobRequest(
         str(uuid.uuid4()),
         "build_prompt",
         lambda: {op: given["config"] for op, given in config.items()},
@@ -233,7 +233,7 @@ def test_missing_stage_json_says_where_to_start(ingested, request_, home):
         steps=("a3_nli_gate",),
         parent=first.run_id,
     )
-    problem, has_parent = runs.execute(ingested, wanted, Outcome())
+    problem, has_parent = runs.execute(ingested, wanted, RunOutcome())
     assert has_parent and problem.startswith("step a3_nli_gate failed: ")
     assert problem.endswith("(next: re-execute all steps of the run)")
     failed = dg.DagsterEventType.STEP_FAILURE

@@ -5,9 +5,8 @@ import json
 import dagster as dg
 
 from ragstream_assets import sensors
-from ragstream_assets import sensors as ragstream_assets_sensors
 from ragstream_assets.definitions import defs
-from ragstream_assets.sensors import Attempts
+from ragstream_assets.sensors import FinishedRuns
 
 
 def _run(home, request, status):
@@ -30,7 +29,7 @@ def _tick(space, home, cursor=None):
 def test_a_new_folder_is_a_partition_and_a_request(space, home):
     result = _tick(space, home)
     (request,) = result.run_requests
-    digest = ragstream_assets_sensors.folder_digest(space, "demo")
+    digest = sensors.folder_digest(space, "demo")
     assert request.partition_key == "demo"
     assert request.run_key == f"demo:{digest}:1"
     assert request.tags["ragstream/project"] == "demo"
@@ -95,10 +94,10 @@ def test_five_requests_a_tick_and_the_rest_later(space, home, make_project):
 
 
 def test_pauses_double_up_to_an_hour():
-    assert not Attempts(0, 0, 0.0).due(1e9)
-    assert Attempts(1, 1, 100.0).due(130.0) and not Attempts(1, 1, 100.0).due(129.0)
-    assert Attempts(9, 9, 0.0).due(3600.0) and not Attempts(9, 9, 0.0).due(3599.0)
-    assert not Attempts(3, 0, 0.0).due(1e9)  # the newest one succeeded
+    assert not FinishedRuns(0, 0, 0.0).due(1e9)
+    assert FinishedRuns(1, 1, 100.0).due(130.0) and not FinishedRuns(1, 1, 100.0).due(129.0)
+    assert FinishedRuns(9, 9, 0.0).due(3600.0) and not FinishedRuns(9, 9, 0.0).due(3599.0)
+    assert not FinishedRuns(3, 0, 0.0).due(1e9)  # the newest one succeeded
 
 
 def test_it_runs_by_default_and_evaluates_with_its_resource(space, home):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from ragstream_core.conversations.facts.candidate import Candidate, Limits, Said, objection
+from ragstream_core.conversations.facts.candidate import Candidate, Limits, TurnText, objection
 from ragstream_core.conversations.facts.rules import candidates
 from ragstream_core.text.sentences import sentence_spans
 from ragstream_core.wiring.facts import is_secret
@@ -51,7 +51,7 @@ def _through(turn: Labelled) -> bool:
     for a, b in [(0, len(turn.user)), *sentence_spans(turn.user)]:
         quote = turn.user[a:b]
         fact = Candidate("user", " ".join(quote.split()), quote, 1.0, "llm")
-        passed = not objection(fact, Said(turn.user, (turn.answer,)), Limits(), is_secret)
+        passed = not objection(fact, TurnText(turn.user, (turn.answer,)), Limits(), is_secret)
         if passed and (turn.kind == "transcript" or any(map(str.isdigit, quote))):
             return True
     return False

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from ragstream_core.maps.chunk_map import ChunkMap, Place
+from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk
 from ragstream_core.maps.drawing import draw
 from ragstream_core.maps.projection import project_vectors
 from tests.benchmarks.measure import table
@@ -47,7 +47,7 @@ def measured(rows: np.ndarray, method: str) -> tuple[object, ...]:
     )
     laid, spent, count = time.monotonic(), cpu() - before, len(rows)
     places = tuple(
-        Place("demo", f"f{n % FILES}.md", f"f::{'a' * 64}::{n}", x, y)
+        PlacedChunk("demo", f"f{n % FILES}.md", f"f::{'a' * 64}::{n}", x, y)
         for n, (x, y) in enumerate(points.tolist())
     )
     png = draw(ChunkMap(places, count, method, 0, 30.0, {"demo": 1}))

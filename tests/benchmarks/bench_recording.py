@@ -38,7 +38,7 @@ def press(space, desk, button: str, question: str) -> Row:
 def ways(data: Path) -> list[list[object]]:
     """Press single buttons and "Run all" with recording on and off, in turn."""
     from ragstream_app.page.jobs.presses import RUN_ALL
-    from ragstream_app.page.prompt_session import Desk
+    from ragstream_app.page.prompt_session import PromptSession
     from ragstream_core.config import quiet_environment
     from ragstream_core.prompts.chain import BUTTONS
     from ragstream_core.wiring.workspace import open_workspace
@@ -52,7 +52,7 @@ def ways(data: Path) -> list[list[object]]:
     found: dict[tuple[str, str], list[Row]] = {}
     for number, question in enumerate([QUESTIONS[0], *QUESTIONS]):
         for side, space in sides.items():
-            desk = Desk()
+            desk = PromptSession()
             for button in [RUN_ALL, *BUTTONS[1:]]:
                 row = press(space, desk, button, question)
                 if number:  # the first round loads models and Dagster

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ragstream_core.conversations.facts.candidate import (
     Candidate,
     Limits,
-    Said,
+    TurnText,
     objection,
     repetition,
 )
@@ -70,7 +70,7 @@ def _fact(text: str) -> tuple[str, frozenset[str]]:
 def written(turn: Labelled) -> list[Candidate]:
     """Return the facts that would be written of a turn, by the rules."""
     limits = Limits()
-    said = Said(turn.user, (turn.answer, turn.remembered))
+    said = TurnText(turn.user, (turn.answer, turn.remembered))
     there = [turn.remembered] if turn.remembered else []
     kept = []
     for fact in candidates(turn.user):

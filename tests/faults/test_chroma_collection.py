@@ -271,7 +271,7 @@ def test_rows_that_a_graph_hides_are_a_figure_and_no_fault(collection, bench, mo
     """Near-equal rows may not find themselves; ids, texts and vectors are all there."""
     newest = bench.view()
     with copy_of(sealed(collection)) as copy:
-        job = publisher.Making(collection, collection._newest())._job(copy, "standard")
+        job = publisher.CollectionPublisher(collection, collection._newest())._job(copy, "standard")
         assert child.verify(job) == {"faults": [], "vectors": 6, "self_recall": 1.0}
 
         def blind(store, queries, n):
@@ -294,14 +294,14 @@ def test_too_sparse_a_graph_is_built_once_more_denser_and_then_sealed(
     collection, bench, monkeypatch
 ):
     builds = []
-    build = publisher.Making._build
+    build = publisher.CollectionPublisher._build
     monkeypatch.setattr(publisher, "ENOUGH", 1.01)  # whatever is found is not enough
 
     def counted(making, staging, graph):
         builds.append(graph)
         return build(making, staging, graph)
 
-    monkeypatch.setattr(publisher.Making, "_build", counted)
+    monkeypatch.setattr(publisher.CollectionPublisher, "_build", counted)
     bench.write("new.md", "# New\n\nFresh words.\n")
     bench.run()
     report = collection.sync()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.conversations.digest import Told, extract, fitted, rendered, turns_of
+from ragstream_core.conversations.digest import DigestLine, extract, fitted, rendered, turns_of
 from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.conversations.question_index import Asked, QuestionIndex, from_bytes, to_bytes
 from ragstream_core.conversations.question_match import same_words, stands_alone
@@ -183,13 +183,13 @@ texts = st.text(max_size=400)
 
 @given(texts, texts)
 def test_a_line_of_the_digest_is_one_line_of_bounded_length(question, answer):
-    line = Told(7, "2026-10-05", extract(question, answer)).line
+    line = DigestLine(7, "2026-10-05", extract(question, answer)).line
     assert "\n" not in line and len(line) <= 500 and turns_of(line) == [7]
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), texts), max_size=12), st.integers(0, 300))
 def test_a_digest_keeps_its_budget_and_its_newest_lines(rows, budget):
-    told = [Told(seq, "2026-10-05", extract(text, text)) for seq, text in rows]
+    told = [DigestLine(seq, "2026-10-05", extract(text, text)) for seq, text in rows]
     text = rendered(told, count=count, budget_tokens=budget)
     assert count(text) <= budget
     kept = turns_of(text)

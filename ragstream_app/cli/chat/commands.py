@@ -14,20 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_app.cli.chat.screens import Told
+from ragstream_app.cli.chat.screens import CommandOutput
 from ragstream_app.output.chat_entries import cited_line, transcript
 from ragstream_app.output.explain import print_explained, print_why_not
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.platform.files import create_bytes
 
 if TYPE_CHECKING:
-    from ragstream_app.cli.chat.repl import Talk
+    from ragstream_app.cli.chat.repl import ChatRepl
     from ragstream_core.answers.citations import Citation
     from ragstream_core.services.chat import ChatTurn
     from ragstream_core.wiring.workspace import Workspace
 
 
-def sources(talk: Talk, rest: str) -> Told:
+def sources(talk: ChatRepl, rest: str) -> CommandOutput:
     """Return the passages that the last answer cites, with their text.
 
     Args:
@@ -48,7 +48,7 @@ def sources(talk: Talk, rest: str) -> Told:
     rows = [_row(talk.workspace, turn, number, citation) for number, citation in cited]
     lines = [line for row in rows for line in (row["line"], row["text"].rstrip(), "")]
     nothing = ["the last answer cites nothing; /why shows what its prompt held"]
-    return Told(lines[:-1] or nothing, {"sources": rows})
+    return CommandOutput(lines[:-1] or nothing, {"sources": rows})
 
 
 def _row(workspace: Workspace, turn: ChatTurn, number: int, citation: Citation) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def words_of(workspace: Workspace, turn: ChatTurn, citation: Citation) -> str:
     return issued[citation.id].text if citation.id in issued else citation.snippet
 
 
-def why(talk: Talk, rest: str) -> Told:
+def why(talk: ChatRepl, rest: str) -> CommandOutput:
     """Return the way of all candidates of the last prompt, or of what is named.
 
     Args:
@@ -98,7 +98,7 @@ def why(talk: Talk, rest: str) -> Told:
         found = ways(talk.workspace.decisions(key))
         locked = bool(talk.workspace.store.record(key).inputs["lock"])
         show = partial(print_explained, key, found, locked=locked, detailed=False, most_out=10)
-        return Told(data={"prompt_key": key, "candidates": found}, show=show)
+        return CommandOutput(data={"prompt_key": key, "candidates": found}, show=show)
     verdict = why_not(talk.workspace, rest, key)
     kept = {row["chunk_id"] for row in verdict["verdicts"] if row["kept"]}
     steps = [way for way in ways(talk.workspace.decisions(key)) if way["chunk_id"] in kept]
@@ -108,10 +108,10 @@ def why(talk: Talk, rest: str) -> Told:
         if steps:
             print_explained(key, steps, locked=False, detailed=True)
 
-    return Told(data={**verdict, "candidates": steps}, show=show_one)
+    return CommandOutput(data={**verdict, "candidates": steps}, show=show_one)
 
 
-def _last_key(talk: Talk) -> str:
+def _last_key(talk: ChatRepl) -> str:
     """Return the key of the last prompt.
 
     Raises:
@@ -140,10 +140,10 @@ class Verb:
 
     usage: str
     help: str
-    act: Callable[[Talk, str], Told]
+    act: Callable[[ChatRepl, str], CommandOutput]
 
 
-def carried_out(talk: Talk, line: str) -> Told:
+def carried_out(talk: ChatRepl, line: str) -> CommandOutput:
     """Carry a command out.
 
     Args:
@@ -164,7 +164,7 @@ def carried_out(talk: Talk, line: str) -> Told:
     return verb.act(talk, rest.strip())
 
 
-def _files(talk: Talk, rest: str) -> Told:
+def _files(talk: ChatRepl, rest: str) -> CommandOutput:
     verb, _, path = rest.partition(" ")
     path, options = path.strip(), talk.options
     if not verb:
@@ -182,16 +182,16 @@ def _files(talk: Talk, rest: str) -> Told:
     return _files_now(talk)
 
 
-def _files_now(talk: Talk) -> Told:
+def _files_now(talk: ChatRepl) -> CommandOutput:
     options = talk.options
     lines = [f"❖ {name}" for name in options.files] or ["no file is injected"]
     lines += [f"off: {name}" for name in options.off]
     lines += ["lock on: only the injected files are used"] if options.lock else []
     data = {"files": list(options.files), "off": list(options.off), "lock": options.lock}
-    return Told(lines, data)
+    return CommandOutput(lines, data)
 
 
-def _named(talk: Talk, path: str) -> list[str]:
+def _named(talk: ChatRepl, path: str) -> list[str]:
     """Return the files that a name means, as A1 reads it.
 
     Raises:
@@ -215,7 +215,7 @@ def _named_among(path: str, options: object) -> list[str]:
     return [name for name in names if name.endswith(f"/{path}")]
 
 
-def _lock(talk: Talk, rest: str) -> Told:
+def _lock(talk: ChatRepl, rest: str) -> CommandOutput:
     if rest not in ("on", "off", ""):
         raise UsageError(f"/lock {rest}: unknown argument", hint=VERBS["/lock"].usage)
     if rest:
@@ -224,10 +224,10 @@ def _lock(talk: Talk, rest: str) -> Told:
     lines = [f"lock {now}"]
     if talk.options.lock and not talk.options.files:
         lines.append("no file is injected yet: /files add PATH")
-    return Told(lines, {"lock": talk.options.lock})
+    return CommandOutput(lines, {"lock": talk.options.lock})
 
 
-def _save(talk: Talk, rest: str) -> Told:
+def _save(talk: ChatRepl, rest: str) -> CommandOutput:
     if not rest:
         raise UsageError("/save needs the name of a file", hint=VERBS["/save"].usage)
     if not talk.said:
@@ -243,10 +243,12 @@ def _save(talk: Talk, rest: str) -> Told:
             f"{path} cannot be written: {reason}", hint="/save to a folder that exists"
         ) from None
     count = len(talk.said)
-    return Told([f"{count} turn{'s' * (count > 1)} written to {path}"], {"path": str(path)})
+    return CommandOutput(
+        [f"{count} turn{'s' * (count > 1)} written to {path}"], {"path": str(path)}
+    )
 
 
-def _task(talk: Talk, rest: str) -> Told:
+def _task(talk: ChatRepl, rest: str) -> CommandOutput:
     config = talk.workspace.config
     if rest:
         chosen = "" if rest == "none" else rest
@@ -254,10 +256,10 @@ def _task(talk: Talk, rest: str) -> Told:
         talk.options = replace(talk.options, task=chosen)
     known = ", ".join(sorted(config.tasks)) or "none"
     lines = [f"task {talk.options.task or 'none'}; known: {known}"]
-    return Told(lines, {"task": talk.options.task, "tasks": sorted(config.tasks)})
+    return CommandOutput(lines, {"task": talk.options.task, "tasks": sorted(config.tasks)})
 
 
-def _model(talk: Talk, rest: str) -> Told:
+def _model(talk: ChatRepl, rest: str) -> CommandOutput:
     from ragstream_app.cli.chat.model_choice import listed
 
     names = listed(talk.workspace.config)
@@ -272,13 +274,15 @@ def _model(talk: Talk, rest: str) -> Told:
     lines = [f"model {now or 'none'}"]
     lines += [f"{n:>3} {'*' if name == now else ' '} {name}" for n, name in enumerate(names, 1)]
     lines += [] if names else ["the endpoint does not respond: answers are extracts"]
-    return Told(lines, {"model": now, "models": names})
+    return CommandOutput(lines, {"model": now, "models": names})
 
 
-def _help(talk: Talk, rest: str) -> Told:
+def _help(talk: ChatRepl, rest: str) -> CommandOutput:
     width = max(len(verb.usage) for verb in VERBS.values())
     lines = [f"{verb.usage:<{width}}  {verb.help}" for verb in VERBS.values()]
-    return Told([*lines, "Everything else is a question. Ctrl-C ends an answer, Ctrl-D the chat."])
+    return CommandOutput(
+        [*lines, "Everything else is a question. Ctrl-C ends an answer, Ctrl-D the chat."]
+    )
 
 
 VERBS = {

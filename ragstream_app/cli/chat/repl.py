@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ragstream_app import prompt_runner
 from ragstream_app.answer_stream import StoppableChat
 from ragstream_app.cli.chat import commands
-from ragstream_app.output.chat_entries import Said
+from ragstream_app.output.chat_entries import ChatEntry
 from ragstream_core.errors import ChatFailed
 from ragstream_core.prompts.chain import OPS
 
@@ -26,7 +26,7 @@ QUIT = "/quit"
 
 
 @dataclass(slots=True)
-class Talk:
+class ChatRepl:
     """One chat.
 
     Attributes:
@@ -44,9 +44,9 @@ class Talk:
     screen: Screen
     record: bool = True
     allow_secrets: bool = False
-    said: list[Said] = field(default_factory=list)
+    said: list[ChatEntry] = field(default_factory=list)
     failures: int = 0
-    _made: list[prompt_runner.Outcome] = field(default_factory=list)
+    _made: list[prompt_runner.PromptOutcome] = field(default_factory=list)
 
     def run(self, lines: Iterable[str]) -> None:
         """Take lines until the last one or ``/quit``; then see the runs of all prompts written.
@@ -63,7 +63,7 @@ class Talk:
                     self.take(text)
         finally:
             for made in self._made:
-                prompt_runner.settle(made, self.screen.aside)
+                prompt_runner.wait_for_recording(made, self.screen.aside)
 
     def take(self, text: str) -> None:
         """Answer a question or carry a command out; whatever goes wrong is shown."""
@@ -105,7 +105,7 @@ class Talk:
             raise
         finally:  # a question that failed has begun the conversation all the same
             self.options = replace(self.options, session=session.options.session)
-        self.said.append(Said(text, turn))
+        self.said.append(ChatEntry(text, turn))
         self.failures += turn.answer.status == "partial"
         self._observe(turn)
         self.screen.answered(self.said[-1])
@@ -124,7 +124,7 @@ class Talk:
         named = {"provider.model": self.options.model} if self.options.model else {}
         return StoppableChat(chat_model(self.workspace.config.with_task("", explicit=named)), stop)
 
-    def _build(self, workspace: Workspace, request: PromptRequest) -> prompt_runner.Outcome:
+    def _build(self, workspace: Workspace, request: PromptRequest) -> prompt_runner.PromptOutcome:
         """Make a prompt, recorded where that is asked for; its run is written behind."""
         made = prompt_runner.ask(workspace, request, OPS[-1], record=self.record)
         self._made.append(made)

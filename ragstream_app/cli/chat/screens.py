@@ -31,11 +31,11 @@ from ragstream_app.session import describe, note, show
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from ragstream_app.output.chat_entries import Said
+    from ragstream_app.output.chat_entries import ChatEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CommandOutput:
     """What a command of the chat has to say.
 
     Attributes:
@@ -69,7 +69,7 @@ class Screen(Protocol):
         """Show an answer while it comes."""
         ...
 
-    def answered(self, said: Said) -> None:
+    def answered(self, said: ChatEntry) -> None:
         """Show what is known about an answer that is here."""
         ...
 
@@ -77,7 +77,7 @@ class Screen(Protocol):
         """Show why there is no answer."""
         ...
 
-    def told(self, command: str, told: Told) -> None:
+    def told(self, command: str, told: CommandOutput) -> None:
         """Show what a command says."""
         ...
 
@@ -101,7 +101,7 @@ class PlainScreen:
         """Write each piece at once, where answers are shown clean."""
         yield Hearing(_nothing if self.markers else _write, _nothing)
 
-    def answered(self, said: Said) -> None:
+    def answered(self, said: ChatEntry) -> None:
         """Print the citations, and on stderr what else is known."""
         if self.markers:
             typer.echo(printable(said.text(markers=True)), nl=False)
@@ -117,7 +117,7 @@ class PlainScreen:
         """Print the error and its next step on stderr."""
         show(error)
 
-    def told(self, command: str, told: Told) -> None:
+    def told(self, command: str, told: CommandOutput) -> None:
         """Print what a command says on stdout."""
         told.show() if told.show else typer.echo("\n".join(map(printable, told.lines)))
         sys.stdout.flush()
@@ -142,7 +142,7 @@ class JsonScreen:
         """Show nothing before the answer is whole."""
         yield Hearing(_nothing, _nothing)
 
-    def answered(self, said: Said) -> None:
+    def answered(self, said: ChatEntry) -> None:
         """Print the answer as `Said.to_json`."""
         _line(said.to_json(markers=self.markers))
 
@@ -150,7 +150,7 @@ class JsonScreen:
         """Print ``question`` and ``error``."""
         _line({"question": question, "error": describe(error)})
 
-    def told(self, command: str, told: Told) -> None:
+    def told(self, command: str, told: CommandOutput) -> None:
         """Print ``command``, ``said`` and what the command adds."""
         _line({"command": command, "said": list(told.lines), **told.data})
 
@@ -232,7 +232,7 @@ class TerminalScreen:
         with Live(coming, console=self.console, transient=True, refresh_per_second=PER_SECOND):
             yield Hearing(coming.words, coming.origin)
 
-    def answered(self, said: Said) -> None:
+    def answered(self, said: ChatEntry) -> None:
         """Draw the panel, its citations under it, and what else is known."""
         answer, origin = said.turn.answer, origin_line(said.turn)
         title = printable(answer.model) if answer.model else said.turn.origin
@@ -266,7 +266,7 @@ class TerminalScreen:
         if found["hint"]:
             self.console.print(Text(f"  next: {printable(found['hint'])}", style="dim"))
 
-    def told(self, command: str, told: Told) -> None:
+    def told(self, command: str, told: CommandOutput) -> None:
         """Print what a command says."""
         told.show() if told.show else typer.echo("\n".join(map(printable, told.lines)))
 

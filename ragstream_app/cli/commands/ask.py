@@ -11,7 +11,7 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.output.stages import changed_files, read_text, setting_values
 from ragstream_app.prompt_runner import ask as build
-from ragstream_app.prompt_runner import settle
+from ragstream_app.prompt_runner import wait_for_recording
 from ragstream_app.session import FAILED, emit_json, is_recorded, note, session_of
 from ragstream_core.answers.extract import EXTRACT
 from ragstream_core.errors import ChatFailed, Refused
@@ -116,7 +116,7 @@ def ask(
             note(f"the question is kept without an answer in session {prepared.session}")
         raise
     finally:
-        settle(made, _note)
+        wait_for_recording(made, _note)
 
 
 def _with_model(workspace: Workspace) -> Workspace:

@@ -21,7 +21,7 @@ from ragstream_core.settings.layers import CHAT_TASK
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ragstream_app.cli.chat.repl import Talk
+    from ragstream_app.cli.chat.repl import ChatRepl
     from ragstream_app.cli.chat.screens import Screen
     from ragstream_core.services.chat import ChatOptions
     from ragstream_core.wiring.workspace import Workspace
@@ -106,9 +106,9 @@ def chat(
         Exit: With 1, where a question of a pipe got no whole answer.
     """
     from ragstream_app.cli.chat.model_choice import ensure_model, picked
-    from ragstream_app.cli.chat.repl import Talk
+    from ragstream_app.cli.chat.repl import ChatRepl
     from ragstream_app.session import console
-    from ragstream_core.services.chat import ChatOptions, begun
+    from ragstream_core.services.chat import ChatOptions, with_session
 
     space = session_of(ctx).workspace()
     wanted = space.config.with_task("", explicit={"provider.model": model} if model else None)
@@ -136,8 +136,8 @@ def chat(
         screen.aside(f"warning: {warning}")
     asks = ensure_model(wanted, partial(picked, console()) if watched else None)
     recorded = is_recorded(space, wanted=not no_record)
-    chosen = begun(space, replace(chosen, model=asks))
-    talk = Talk(space, chosen, screen, recorded, allow_secrets)
+    chosen = with_session(space, replace(chosen, model=asks))
+    talk = ChatRepl(space, chosen, screen, recorded, allow_secrets)
     if not watched:
         talk.run(_piped())
         raise typer.Exit(FAILED if talk.failures else 0)
@@ -170,7 +170,7 @@ def _screen(terminal: Console, *, watched: bool, as_json: bool, markers: bool) -
     return TerminalScreen(terminal, markers)
 
 
-def _greeting(talk: Talk) -> str:
+def _greeting(talk: ChatRepl) -> str:
     """Return who answers, from what, and where to learn more."""
     model = talk.model(threading.Event())
     here = "on this machine" if model.is_local else "another machine: what prompts show goes there"

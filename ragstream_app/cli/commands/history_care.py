@@ -88,12 +88,12 @@ def check(
     """
     from ragstream_core.index.verify import parse_part
     from ragstream_core.services.history_embedding import history_status
-    from ragstream_core.services.history_verify import heal
+    from ragstream_core.services.history_verify import repair
     from ragstream_core.wiring.history_check import check_history
 
     part = parse_part(read_data) if read_data else None
     workspace = session_of(ctx).workspace()
-    healed, findings = heal(workspace)
+    healed, findings = repair(workspace)
     findings += check_history(workspace, part)
     status = history_status(workspace)
     if as_json:

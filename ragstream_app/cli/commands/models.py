@@ -17,7 +17,7 @@ from ragstream_core.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
-    from ragstream_core.models.hub import Told
+    from ragstream_core.models.hub import BytesProgress
 
 
 def _embedder(config: AppConfig) -> str:
@@ -91,7 +91,7 @@ def _ask(what: str, yes: bool) -> None:
         raise Refused("nothing was fetched")
 
 
-def _shown(name: str) -> Told:
+def _shown(name: str) -> BytesProgress:
     """Return what shows on a terminal how far a transfer is, at each tenth."""
     seen = [-1]
 

@@ -16,7 +16,7 @@ from ragstream_app.cli.commands.explain import Key
 from ragstream_app.output.delivery import Target, deliver
 from ragstream_app.output.stages import changed_files, read_text, setting_values
 from ragstream_app.output.tables import KEY_DIGITS
-from ragstream_app.prompt_runner import announced, ask, outcome_of, settle
+from ragstream_app.prompt_runner import announced, ask, outcome_of, wait_for_recording
 from ragstream_app.session import emit_json, is_recorded, note, session_of
 from ragstream_core.errors import Refused, UsageError
 
@@ -97,7 +97,7 @@ def prompt(
         compared = compared_with(workspace, outcome.prompt, tuple(without))
         outcome = replace(outcome, compared=compared)
     deliver(outcome, target)
-    settle(outcome, note)
+    wait_for_recording(outcome, note)
 
 
 def search(
@@ -182,7 +182,7 @@ def rerun(
     if settings and done.record and done.record.output_sha256 == then.output_sha256:
         outcome.warnings.append(_same(then.prompt_key, first_op(stage), settings))
     deliver(outcome, target)
-    settle(outcome, note)
+    wait_for_recording(outcome, note)
 
 
 def _same(key: str, op: str, settings: Mapping[str, str]) -> str:

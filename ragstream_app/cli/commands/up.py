@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from ragstream_app.server.access import Door
+    from ragstream_app.server.access import PageAccess
     from ragstream_app.server.processes import Server
     from ragstream_app.server.supervisor import Supervisor
     from ragstream_core.config import AppConfig
@@ -103,13 +103,13 @@ def up(
         OperationFailed: One of them did not start, or does not stay.
         UnknownSetting: The page's address is none.
     """
-    from ragstream_app.server.access import door_of
+    from ragstream_app.server.access import page_access
 
     session = session_of(ctx)
     given = {"dagster.port": port, "page.port": page_port}
     explicit: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     config = session.workspace(explicit=explicit).config
-    door = None if no_page else door_of(config)
+    door = None if no_page else page_access(config)
     _require_free(config, door)
     servers = [*([_page(door)] if door else []), *_dagster(config, read_only=read_only)]
     environment = _environment(config, session.config)
@@ -118,7 +118,7 @@ def up(
         supervisor.watch()
 
 
-def _require_free(config: AppConfig, door: Door | None) -> None:
+def _require_free(config: AppConfig, door: PageAccess | None) -> None:
     wanted = [("--port", HOST, config.settings.dagster.port)]
     if door is not None:
         wanted.append(("--page-port", door.address, door.port))
@@ -146,7 +146,7 @@ def _dagster(config: AppConfig, *, read_only: bool) -> list[Server]:
     return [Server("Dagster", web, url, f"{url}/server_info"), Server("Dagster daemon", daemon)]
 
 
-def _page(door: Door) -> Server:
+def _page(door: PageAccess) -> Server:
     from ragstream_app.server.processes import Server
 
     command = [sys.executable, "-m", "ragstream_app.server.page"]

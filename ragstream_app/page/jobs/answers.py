@@ -12,7 +12,7 @@ from ragstream_app.answer_stream import StoppableChat, StreamJob
 from ragstream_app.prompt_runner import outcome_of
 
 if TYPE_CHECKING:
-    from ragstream_app.prompt_runner import Outcome
+    from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.ports import ChatModel
     from ragstream_core.prompts.inputs import PromptRequest
@@ -125,7 +125,7 @@ class ChatJob(StreamJob):
     def _begins(self, origin: str) -> None:
         self.origin = origin
 
-    def _build(self, workspace: Workspace, request: PromptRequest) -> Outcome:
+    def _build(self, workspace: Workspace, request: PromptRequest) -> PromptOutcome:
         """Make the prompt, recorded as the page's settings say; its run is written behind."""
         from ragstream_assets.recorder.recorder import record_prompt
 

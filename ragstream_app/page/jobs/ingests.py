@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ragstream_app.output.progress import AFTER_COMMIT, Pace
+from ragstream_app.output.progress import AFTER_COMMIT, ReportRate
 from ragstream_app.output.tables import after_text
 from ragstream_app.session import describe
 from ragstream_core.errors import Stopped
@@ -44,7 +44,7 @@ class IngestJob:
     problem: dict[str, str] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
-    _pace: Pace = field(default_factory=Pace)
+    _pace: ReportRate = field(default_factory=ReportRate)
 
     def report(self, phase: str, done: int, total: int) -> None:
         """Take a report of the ingest: an `IngestProgress`.

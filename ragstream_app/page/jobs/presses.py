@@ -16,7 +16,7 @@ from ragstream_core.errors import Stopped
 from ragstream_core.prompts.chain import OPS, ops_of
 
 if TYPE_CHECKING:
-    from ragstream_app.page.prompt_session import Desk
+    from ragstream_app.page.prompt_session import PromptSession
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import Workspace
 
@@ -100,7 +100,7 @@ class Job:
         if self.stopping and op != self._ops[-1]:
             raise Stopped(f"you stopped {self.button}", hint="press it again to continue")
 
-    def _run(self, desk: Desk, request: PromptRequest, workspace: Workspace) -> None:
+    def _run(self, desk: PromptSession, request: PromptRequest, workspace: Workspace) -> None:
         try:
             with _session(desk, workspace):
                 if self.button == RUN_ALL:
@@ -114,7 +114,7 @@ class Job:
             self._ended.set()
 
 
-def _session(desk: Desk, workspace: Workspace) -> AbstractContextManager[None]:
+def _session(desk: PromptSession, workspace: Workspace) -> AbstractContextManager[None]:
     """Have the Debug Logger, where it is on, write to the files of this desk."""
     if not workspace.config.settings.debug.enabled:
         return nullcontext()
@@ -124,7 +124,7 @@ def _session(desk: Desk, workspace: Workspace) -> AbstractContextManager[None]:
 
 
 def start(
-    desk: Desk,
+    desk: PromptSession,
     button: str,
     request: PromptRequest,
     workspace: Workspace,

@@ -18,7 +18,7 @@ from ragstream_app.session import describe
 
 if TYPE_CHECKING:
     from ragstream_app.page.jobs.background import BackgroundJob, DrawnMap
-    from ragstream_core.maps.chunk_map import ChunkMap, Place
+    from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk
     from ragstream_core.services.chunk_maps import MapRequest
 
 JOB_KEY = "map_job"
@@ -205,7 +205,7 @@ def chart(result: ChunkMap, snippets: list[str], by: str) -> Any:
     )
 
 
-def chosen(event: Any, result: ChunkMap) -> Place | None:
+def chosen(event: Any, result: ChunkMap) -> PlacedChunk | None:
     """Return the place that was clicked, None where there is none.
 
     Args:
@@ -219,7 +219,7 @@ def chosen(event: Any, result: ChunkMap) -> Place | None:
     return result.places[int(number)]
 
 
-def passage(result: ChunkMap, place: Place) -> None:
+def passage(result: ChunkMap, place: PlacedChunk) -> None:
     """Draw the text of a place."""
     from ragstream_core.services import chunk_maps
 
@@ -231,7 +231,7 @@ def passage(result: ChunkMap, place: Place) -> None:
     st.code(text, language=None, wrap_lines=True)
 
 
-def _named(place: Place | None) -> str:
+def _named(place: PlacedChunk | None) -> str:
     if place is None:
         return "Point at a dot to see what it is; click it to read the whole passage."
     return f"{place.home}/{place.path} · chunk {place.number}"

@@ -132,7 +132,7 @@ def on_edit() -> None:
         report(error)
         if not typed.strip():
             on_discard()
-    prompt.settle()
+    prompt.take_in_press()
 
 
 def on_discard() -> None:
@@ -149,7 +149,7 @@ def on_revert() -> None:
         revert(desk(), BUILDER)
     except Exception as error:  # the page's error boundary
         report(error)
-    prompt.settle()
+    prompt.take_in_press()
 
 
 def difference(before: str, after: str) -> str:

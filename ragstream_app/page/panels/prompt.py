@@ -128,10 +128,10 @@ def on_press(button: str, fresh: bool = False) -> None:
         presses.start(*given, fresh=fresh).wait(presses.PATIENCE_S)
     except Exception as error:  # the page's error boundary
         report(error)
-    settle()
+    take_in_press()
 
 
-def settle() -> None:
+def take_in_press() -> None:
     """Take in what a press has left: its error as a message, its newest step as the text."""
     job, last, state = desk().job, desk().last, st.session_state
     if job is not None and job.done and state.get("settled") is not job:

@@ -8,7 +8,6 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import prompt
-from ragstream_app.page.panels import prompt as panels_prompt
 from ragstream_app.page.panels.shared import desk, report, workspace
 from ragstream_app.page.prompt_session import button_of, edit, revert, values_of
 from ragstream_core.prompts.chain import BUTTONS
@@ -63,22 +62,22 @@ def on_apply(mark: str) -> None:
                 for target, value in shown.items()
                 if value is not None and value != value_of(step.prompt, target)
             }
-            panels_prompt.remember(AFTER)
+            prompt.remember(AFTER)
             edit(desk(), BUTTON, values, workspace())
     except Exception as error:  # the page's error boundary
         report(error)
-    prompt.settle()
+    prompt.take_in_press()
 
 
 def on_revert() -> None:
     """Bring back what A2 made."""
     report(None)
-    panels_prompt.remember(AFTER)
+    prompt.remember(AFTER)
     try:
         revert(desk(), BUTTON)
     except Exception as error:  # the page's error boundary
         report(error)
-    prompt.settle()
+    prompt.take_in_press()
 
 
 def origin(step: Step, target: str) -> str:

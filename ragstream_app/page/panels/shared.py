@@ -14,7 +14,7 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs import presses
-from ragstream_app.page.prompt_session import Desk
+from ragstream_app.page.prompt_session import PromptSession
 from ragstream_app.server.processes import HOST
 from ragstream_app.session import describe
 from ragstream_core.config import quiet_environment
@@ -86,9 +86,9 @@ def workspace() -> Workspace:
     return found
 
 
-def desk() -> Desk:
+def desk() -> PromptSession:
     """Return the prompt of this tab on its way."""
-    found: Desk = st.session_state.setdefault("desk", Desk())
+    found: PromptSession = st.session_state.setdefault("desk", PromptSession())
     return found
 
 

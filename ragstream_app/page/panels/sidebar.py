@@ -5,7 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 from ragstream_app.page.panels import files, projects, retrieval, weather
-from ragstream_app.page.panels import retrieval as panels_retrieval
 from ragstream_app.page.panels.conversation import choice
 
 
@@ -16,6 +15,6 @@ def show() -> None:
         choice.show()
         files.show()
         retrieval.show()
-        panels_retrieval.show_agents()
+        retrieval.show_agents()
         ended = weather.show()
     weather.result(ended)

@@ -51,7 +51,7 @@ class Condensed(Answer):
 
 
 @dataclass(frozen=True)
-class Found:
+class ContextParts:
     """What goes into S_ctx, by either form.
 
     Attributes:
@@ -69,7 +69,7 @@ class Found:
     missed: str = ""
 
 
-def extracted(reader: Reading, limit: int, *, missed: str = "") -> Found:
+def extracted(reader: Reading, limit: int, *, missed: str = "") -> ContextParts:
     """Choose sentences by their words: the deterministic form.
 
     Args:
@@ -81,7 +81,7 @@ def extracted(reader: Reading, limit: int, *, missed: str = "") -> Found:
     limits = frozenset(
         quote for quote, _, _ in chosen if quote.is_said and is_constraint(quote.text)
     )
-    return Found(chosen, limits, missed=missed)
+    return ContextParts(chosen, limits, missed=missed)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Passages:
     reader: Reading
     terms: Terms
 
-    def found(self, ask: Ask, limit: int) -> Found:
+    def found(self, ask: Ask, limit: int) -> ContextParts:
         """Let a language model choose; where its answer is no good, choose without it.
 
         Args:
@@ -117,7 +117,7 @@ class Passages:
         chosen = self.sentences([*said.facts, *said.constraints])[:limit]
         limits = {quote for quote, _, _ in self.sentences(said.constraints)}
         limits -= {quote for quote, _, _ in self.sentences(said.facts)}
-        return Found(reading_order(chosen), frozenset(limits), frozenset(said.open_pieces))
+        return ContextParts(reading_order(chosen), frozenset(limits), frozenset(said.open_pieces))
 
     def fault(self, said: Condensed, limit: int) -> str:
         """Say what is wrong with an answer, repeating nothing of it; empty: nothing."""

@@ -137,7 +137,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TurnText:
     """A turn as the checks see it.
 
     Attributes:
@@ -163,7 +163,7 @@ class Limits:
 
 
 def objection(
-    candidate: Candidate, said: Said, limits: Limits, is_secret: Callable[[str], bool]
+    candidate: Candidate, said: TurnText, limits: Limits, is_secret: Callable[[str], bool]
 ) -> str:
     """Say why a candidate is not to be remembered, whatever was remembered before; empty: it is.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Cleared, Entry, Fact
 from ragstream_core.errors import UsageError
@@ -115,7 +115,7 @@ def fold_facts(entries: Iterable[Entry], *, upto: int | None = None) -> dict[str
         upto: Last number that counts, notices of clearing included; default: all.
     """
     known = [entry for entry in entries if upto is None or entry.seq <= upto]
-    hidden = fold(known)
+    hidden = apply_edits(known)
     past: dict[str, list[FactState]] = {}
     for entry in known:
         record = entry.record

@@ -15,7 +15,7 @@ from ragstream_core.conversations.journal.purge import purge_segments
 from ragstream_core.conversations.journal.records import Entry, Position, Record, record_json
 from ragstream_core.conversations.journal.segments import (
     CURRENT,
-    Wanted,
+    LineFilter,
     backwards,
     chain_of,
     entry_of,
@@ -180,7 +180,7 @@ class Journal:
                     yield entry, piece.raw
 
     def backwards(
-        self, *, wanted: Wanted | None = None, max_bytes: int | None = None
+        self, *, wanted: LineFilter | None = None, max_bytes: int | None = None
     ) -> Iterator[Entry]:
         """Yield verified records, newest first, reading blocks from the end.
 

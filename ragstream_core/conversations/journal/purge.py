@@ -11,10 +11,10 @@ from ragstream_core.conversations.edits import merged
 from ragstream_core.conversations.journal.segments import (
     CURRENT,
     Piece,
+    claimed_seq,
     closed_segments,
     read_backward,
     read_forward,
-    told_number,
 )
 from ragstream_core.platform.files import replace_bytes, sync_dir
 
@@ -112,7 +112,7 @@ def _bounds(pieces: Sequence[Piece], before: int, after: int) -> Iterator[tuple[
         parsed = pieces[index].parsed
         after = parsed.seq if parsed is not None else after
     for piece, until in zip(pieces, behind, strict=True):
-        number = piece.parsed.seq if piece.parsed is not None else told_number(piece.raw)
+        number = piece.parsed.seq if piece.parsed is not None else claimed_seq(piece.raw)
         known = piece.parsed is not None or before < number < until
         before = number if known else before
         yield piece, before, before if known else until

@@ -34,7 +34,7 @@ _HEAD = re.compile(
     rb'"crc":"([0-9a-f]{16})","prev":"([0-9a-f]{32})","rec":'
 )
 _RESYNC_TRIES = 16
-Wanted = Callable[[bytes], bool]
+LineFilter = Callable[[bytes], bool]
 
 
 class Parsed(NamedTuple):
@@ -131,7 +131,7 @@ def pieces(raw: bytes, offset: int) -> list[Piece]:
     return [Piece(offset, len(raw), parsed, raw)]
 
 
-def split_lines(data: bytes, offset: int, wanted: Wanted | None = None) -> Iterator[Piece]:
+def split_lines(data: bytes, offset: int, wanted: LineFilter | None = None) -> Iterator[Piece]:
     """Yield the pieces of whole lines, last first; a last one may lack its newline.
 
     Args:
@@ -148,14 +148,14 @@ def split_lines(data: bytes, offset: int, wanted: Wanted | None = None) -> Itera
         end = begin
 
 
-def told_number(raw: bytes) -> int:
+def claimed_seq(raw: bytes) -> int:
     """Return the number in the head of a damaged line that has its full length, else 0."""
     head = _HEAD.match(raw)
     whole = head is not None and len(raw) == head.end() + int(head[3]) + 2
     return int(head[2]) if head is not None and whole else 0
 
 
-def may_have_been_kept(damage: Iterable[bytes]) -> int:
+def count_possibly_acknowledged(damage: Iterable[bytes]) -> int:
     """Count the lines of damaged bytes that were complete once, so may have been acknowledged.
 
     What a crash leaves of a write is shorter than it says and lacks the newline; such a line was
@@ -215,7 +215,7 @@ def read_forward(fd: int, offset: int = 0) -> Iterator[Piece]:
 
 
 def read_backward(
-    fd: int, end: int | None = None, *, begin: int = 0, wanted: Wanted | None = None
+    fd: int, end: int | None = None, *, begin: int = 0, wanted: LineFilter | None = None
 ) -> Iterator[Piece]:
     """Yield the pieces of an open segment, last first, reading blocks from its end.
 
@@ -268,7 +268,7 @@ def forwards(folder: Path, start: int) -> Iterator[tuple[int, str, int]]:
 
 
 def backwards(
-    folder: Path, *, wanted: Wanted | None = None, max_bytes: int | None = None
+    folder: Path, *, wanted: LineFilter | None = None, max_bytes: int | None = None
 ) -> Iterator[tuple[str, Piece]]:
     """Yield (segment, piece) newest first; of numbers given twice the last line counts."""
     last, left = 0, max_bytes

@@ -17,7 +17,7 @@ from ragstream_core.conversations.journal.segments import (
     Piece,
     closed_name,
     closed_segments,
-    may_have_been_kept,
+    count_possibly_acknowledged,
     read_backward,
     read_forward,
     torn_files,
@@ -89,12 +89,12 @@ def closed_tail(folder: Path) -> Tail:
         try:
             for piece in read_backward(fd):
                 if piece.parsed is not None:
-                    lost = may_have_been_kept(p.raw for p in damage)
+                    lost = count_possibly_acknowledged(p.raw for p in damage)
                     return Tail(piece.parsed.seq + lost, piece.parsed.chain)
                 damage.append(piece)
         finally:
             os.close(fd)
-        lost = may_have_been_kept(p.raw for p in damage)
+        lost = count_possibly_acknowledged(p.raw for p in damage)
         if lost:  # nothing of it verifies; its name says what it began with
             return Tail(segment.first - 1 + lost, NO_CHAIN)
     return Tail()
@@ -129,7 +129,7 @@ def _examined(
             tail = Tail(seq, parsed.chain, tail.first or parsed.seq, end, state)
     finally:
         os.close(fd)
-    if inside is None and damage and may_have_been_kept(p.raw for p in damage):
+    if inside is None and damage and count_possibly_acknowledged(p.raw for p in damage):
         inside = damage[0]
     if inside is not None:
         return _begin_anew(folder, f"damaged at byte {inside.offset}", warnings)
@@ -149,7 +149,7 @@ def _begin_anew(folder: Path, why: str, warnings: list[str]) -> Tail:
     try:
         numbers = (p.parsed.seq for p in read_forward(fd) if p.parsed is not None)
         first = next(numbers, 0)
-        lost = may_have_been_kept(p.raw for p in read_forward(fd)) if not first else 0
+        lost = count_possibly_acknowledged(p.raw for p in read_forward(fd)) if not first else 0
     finally:
         os.close(fd)
     if first or lost:

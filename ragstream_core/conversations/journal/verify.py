@@ -13,8 +13,8 @@ from ragstream_core.conversations.journal.segments import (
     Parsed,
     Piece,
     closed_segments,
+    count_possibly_acknowledged,
     entry_of,
-    may_have_been_kept,
     read_forward,
     torn_files,
 )
@@ -104,7 +104,7 @@ def _misplaced(last: Parsed | None, parsed: Parsed) -> str:
 def _is_torn(piece: Piece, path: Path) -> bool:
     """Whether damage is what a crash leaves: at the very end, and never a complete line."""
     at_end = piece.offset + piece.size >= path.stat().st_size
-    return path.name == CURRENT and at_end and not may_have_been_kept([piece.raw])
+    return path.name == CURRENT and at_end and not count_possibly_acknowledged([piece.raw])
 
 
 def _gaps(seqs: Iterable[int], cleared: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

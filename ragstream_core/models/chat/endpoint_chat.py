@@ -23,7 +23,7 @@ from ragstream_core.models.chat.responses import (
     validated,
 )
 from ragstream_core.platform.endpoint import Endpoint
-from ragstream_core.platform.http import Fault
+from ragstream_core.platform.http import RequestError
 from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply, ChatUsage
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class EndpointChat:
         body = self._calls.completion(self._request(messages), schema=schema)
         try:
             text = text_of(body)
-        except Fault as fault:
+        except RequestError as fault:
             failed = self._calls.failed(fault)
             told = usage_of(body)
             failed.took = self._priced(told) if told else None
@@ -141,7 +141,7 @@ class EndpointChat:
                 if text:
                     yield ChatDelta(text)
             answer.require_text()
-        except Fault as fault:
+        except RequestError as fault:
             if not answer.text.strip():
                 raise self._calls.failed(fault) from None
             reason = fault.what

@@ -19,7 +19,15 @@ from ragstream_core.errors import (
     ChatUnreachable,
 )
 from ragstream_core.platform.endpoint import Endpoint
-from ragstream_core.platform.http import Attempts, Fault, Kind, Pace, Send, Wire, whole
+from ragstream_core.platform.http import (
+    Kind,
+    RequestError,
+    RetryClock,
+    RetryPolicy,
+    Send,
+    StreamingRequest,
+    whole,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -60,14 +68,14 @@ class ChatCalls:
         pace: Time and chance.
     """
 
-    def __init__(self, endpoint: Endpoint, *, pace: Pace | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, *, pace: RetryClock | None = None) -> None:
         self.endpoint = endpoint
         # A model that needs longer than it may take will need longer again, and be paid twice; one
         # on this machine that does not run will not run in a second.
         hopeless: tuple[Kind, ...] = (
             ("timeout", "unreachable") if endpoint.is_local else ("timeout",)
         )
-        self._attempts = Attempts(endpoint, pace=pace, hopeless=hopeless)
+        self._attempts = RetryPolicy(endpoint, pace=pace, hopeless=hopeless)
 
     def models(self) -> list[str]:
         """Return the names of the endpoint's models, sorted.
@@ -78,8 +86,8 @@ class ChatCalls:
         body = self._whole(lambda client: client.models.with_streaming_response.list())
         try:
             return sorted({str(row["id"]) for row in _object(body)["data"]})
-        except (Fault, KeyError, TypeError):
-            fault = Fault("an answer that is not a list of models", kind="broken")
+        except (RequestError, KeyError, TypeError):
+            fault = RequestError("an answer that is not a list of models", kind="broken")
             raise self.failed(fault) from None
 
     def completion(
@@ -104,7 +112,7 @@ class ChatCalls:
         body = self._whole(send, most=MAX_TEXT_BYTES if schema is None else MAX_STRUCTURED_BYTES)
         try:
             return _object(body)
-        except Fault as fault:
+        except RequestError as fault:
             raise self.failed(fault) from None
 
     def events(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -128,11 +136,11 @@ class ChatCalls:
                 if data == b"[DONE]":
                     return
                 yield _object(data)
-            raise Fault("the stream broke off without the mark of its end", kind="broken")
+            raise RequestError("the stream broke off without the mark of its end", kind="broken")
         finally:
             wire.close()
 
-    def failed(self, fault: Fault) -> ChatFailed:
+    def failed(self, fault: RequestError) -> ChatFailed:
         """Return the error that a fault is for people."""
         host = self.endpoint.host
         hint = HINTS.get(fault.status) or HINT_OF_KIND[fault.kind]
@@ -140,13 +148,13 @@ class ChatCalls:
             hint = "start it, e.g. `ollama serve`, or set provider.base_url to where one runs"
         return ERRORS[fault.kind](f"the language model at {host}: {fault.what}", hint=hint)
 
-    def _open(self, request: Mapping[str, Any], limit_s: float) -> tuple[Wire, bytes]:
+    def _open(self, request: Mapping[str, Any], limit_s: float) -> tuple[StreamingRequest, bytes]:
         def send(client: Any) -> Any:
             return client.chat.completions.with_streaming_response.create(
                 **request, stream=True, stream_options={"include_usage": True}
             )
 
-        wire = Wire(self.endpoint, send, limit_s=limit_s)
+        wire = StreamingRequest(self.endpoint, send, limit_s=limit_s)
         try:
             return wire, wire.block(limit_s)
         except BaseException:
@@ -159,7 +167,7 @@ class ChatCalls:
             return self._attempts.run(
                 lambda limit_s: whole(self.endpoint, send, limit_s=limit_s, most=most, now=now)
             )
-        except Fault as fault:
+        except RequestError as fault:
             raise self.failed(fault) from None
 
 
@@ -174,7 +182,7 @@ def _event_texts(blocks: Iterator[bytes]) -> Iterator[bytes]:
         *lines, rest = bytes(held).split(b"\n")
         held = bytearray(rest)
         if len(held) > MAX_EVENT_BYTES:
-            raise Fault(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB", kind="broken")
+            raise RequestError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB", kind="broken")
         for line in lines:
             if line.startswith(mark):
                 yield line.removeprefix(mark).strip()
@@ -186,7 +194,7 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise Fault("an answer that is not JSON", kind="broken") from None
+        raise RequestError("an answer that is not JSON", kind="broken") from None
     if not isinstance(value, dict):
-        raise Fault("an answer that is not a JSON object", kind="broken")
+        raise RequestError("an answer that is not a JSON object", kind="broken")
     return value

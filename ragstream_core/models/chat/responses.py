@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragstream_core.errors import ChatBroken
-from ragstream_core.platform.http import Fault
+from ragstream_core.platform.http import RequestError
 from ragstream_core.records.chat import ChatUsage
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def text_of(body: Mapping[str, Any]) -> str:
     """
     message = _choice(body).get("message")
     if not isinstance(message, Mapping):
-        raise Fault("an answer without a message", kind="broken")
+        raise RequestError("an answer without a message", kind="broken")
     if message.get("refusal"):
-        raise Fault("the model declined to answer", kind="refused")
+        raise RequestError("the model declined to answer", kind="refused")
     text = message.get("content")
     if not isinstance(text, str) or not text.strip():
         raise _empty(finish_of(body))
@@ -86,7 +86,7 @@ class StreamedText:
             Fault: The event says that the stream failed, or the text is too long.
         """
         if event.get("error"):
-            raise Fault("the endpoint broke the answer off", kind="broken")
+            raise RequestError("the endpoint broke the answer off", kind="broken")
         self._note(event)
         delta = _choice(event).get("delta")
         content = delta.get("content") if isinstance(delta, Mapping) else None
@@ -131,7 +131,7 @@ class StreamedText:
     def _keep(self, text: str) -> str:
         self._length += len(text)
         if self._length > MAX_TEXT_CHARS:
-            raise Fault(f"an answer of more than {MAX_TEXT_CHARS >> 20} MiB", kind="broken")
+            raise RequestError(f"an answer of more than {MAX_TEXT_CHARS >> 20} MiB", kind="broken")
         mended = _whole_characters(text)
         if mended:
             self._parts.append(mended)
@@ -144,12 +144,12 @@ def _choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return first if isinstance(first, Mapping) else {}
 
 
-def _empty(finish: str) -> Fault:
+def _empty(finish: str) -> RequestError:
     if finish == "content_filter":
-        return Fault("the answer was filtered", kind="refused")
+        return RequestError("the answer was filtered", kind="refused")
     if finish == "length":
-        return Fault("the model's limit of tokens was reached before a word", kind="broken")
-    return Fault("an empty answer", kind="broken")
+        return RequestError("the model's limit of tokens was reached before a word", kind="broken")
+    return RequestError("an empty answer", kind="broken")
 
 
 def _count(value: Any) -> int | None:

@@ -34,7 +34,7 @@ from ragstream_core.models.embedders.endpoints import (
 )
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.platform.endpoint import Endpoint
-from ragstream_core.platform.http import Attempts, Fault, Pace, whole
+from ragstream_core.platform.http import RequestError, RetryClock, RetryPolicy, whole
 from ragstream_core.text.tokenizer import even_windows
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class EndpointCalls:
         pace: Time and chance.
     """
 
-    def __init__(self, endpoint: Endpoint, model: str, *, pace: Pace | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, model: str, *, pace: RetryClock | None = None) -> None:
         self._endpoint = endpoint
         self._model = model
-        self._attempts = Attempts(endpoint, pace=pace)
+        self._attempts = RetryPolicy(endpoint, pace=pace)
 
     def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         """Return one list of finite numbers a text, aligned.
@@ -71,7 +71,7 @@ class EndpointCalls:
         """
         try:
             return self._attempts.run(lambda limit_s: self._once(texts, limit_s))
-        except Fault as fault:
+        except RequestError as fault:
             raise EmbeddingFailed(
                 f"the embedding endpoint {self._endpoint.host}: {fault.what}",
                 hint=HINTS.get(fault.status)
@@ -98,11 +98,11 @@ def _parsed(body: bytes, count: int) -> list[list[float]]:
         vectors = [[float(x) for x in numbered[i]] for i in range(count)]
     except (ValueError, KeyError, TypeError, RecursionError):
         what = "an answer that is not a list of vectors"
-        raise Fault(what, kind="broken", again=True) from None
+        raise RequestError(what, kind="broken", again=True) from None
     if len(rows) != count or not all(vectors):
-        raise Fault(f"{len(rows)} vectors for {count} texts", kind="broken")
+        raise RequestError(f"{len(rows)} vectors for {count} texts", kind="broken")
     if not all(math.isfinite(x) for vector in vectors for x in vector):
-        raise Fault("a vector that is not finite", kind="broken")
+        raise RequestError("a vector that is not finite", kind="broken")
     return vectors
 
 

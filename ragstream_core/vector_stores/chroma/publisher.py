@@ -177,7 +177,7 @@ def _manifest(collection: Collection) -> bytes:
         return b""
 
 
-class Making:
+class CollectionPublisher:
     """One call of `Collection.sync`, under its lock."""
 
     def __init__(self, collection: Collection, newest: Generation) -> None:

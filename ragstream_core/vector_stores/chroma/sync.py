@@ -21,9 +21,9 @@ from ragstream_core.platform.files import make_private_dir
 from ragstream_core.records.identity import digest_of
 from ragstream_core.vector_stores.chroma import publisher, seal
 from ragstream_core.vector_stores.chroma.publisher import (
+    CollectionPublisher,
     CollectionReport,
     FailedAttempt,
-    Making,
     chromadb_version,
     sealed,
     why,
@@ -71,7 +71,9 @@ class Collection:
         with project_lock(make_private_dir(self.chroma_dir)):
             newest = self._newest()
             with self._noting(newest), on_disk(self.chroma_dir):
-                report = Making(self, newest).run(rebuild=rebuild, verify_all=verify_all)
+                report = CollectionPublisher(self, newest).run(
+                    rebuild=rebuild, verify_all=verify_all
+                )
                 sweep(self.chroma_dir, report.folder)
         return replace(report, seconds=time.perf_counter() - began)
 
@@ -148,7 +150,7 @@ class Collection:
             failed = self.failed(newest)
             return [f"{behind or 'there is none'}{f': {failed.message}' if failed else ''}"]
         try:
-            Making(self, newest).look(folder, vectors=vectors)
+            CollectionPublisher(self, newest).look(folder, vectors=vectors)
         except (IntegrityError, StoreFailed) as error:
             return [error.message]
         return []

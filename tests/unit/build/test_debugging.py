@@ -116,11 +116,11 @@ def test_each_session_has_files_of_its_own(root):
 
 def test_each_tab_of_the_page_has_files_of_its_own(root):
     from ragstream_app.page.jobs import presses
-    from ragstream_app.page.prompt_session import Desk
+    from ragstream_app.page.prompt_session import PromptSession
 
     space = logging(root, dagster__record="none")
     space.ingest("demo")
-    desks, request = [Desk(), Desk()], PromptRequest(QUESTION, ("demo",))
+    desks, request = [PromptSession(), PromptSession()], PromptRequest(QUESTION, ("demo",))
     for desk in desks:
         presses.start(desk, presses.RUN_ALL, request, space).result(60)
     presses.start(desks[0], "ReRanker", request, space).result(60)

@@ -19,7 +19,7 @@ from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import forget as services_forget
 from ragstream_core.services import verify
 from ragstream_core.services.forget import forget
-from ragstream_core.services.text_copies import LEAST, RUN, Traces, common, reduce
+from ragstream_core.services.text_copies import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.orchestration.conftest import write_docs
@@ -253,7 +253,7 @@ def test_a_busy_database_is_no_completion(space, monkeypatch):
 
 
 def test_copies_are_found_in_every_form():
-    traces = Traces([SECRET])
+    traces = TextFingerprints([SECRET])
     plain = SECRET.encode()
     forms = [
         plain,
@@ -273,15 +273,15 @@ def test_copies_are_found_in_every_form():
 
 def test_other_scripts_are_found_as_well():
     text = "Пароль хранилища — «зонтик, марципан, собор», его произносят дважды."
-    traces = Traces([text])
+    traces = TextFingerprints([text])
     assert traces.found_in(text.encode()) and traces.found_in(json.dumps(text).encode())
     emoji = "🦓" * 12
-    assert Traces([emoji]).found_in(json.dumps(emoji).encode())
+    assert TextFingerprints([emoji]).found_in(json.dumps(emoji).encode())
 
 
 def test_what_stands_elsewhere_too_is_nobodys_secret():
     boiler = "This document is the property of the company and must not be copied."
-    found = Traces([boiler]).found_in(boiler.encode())
+    found = TextFingerprints([boiler]).found_in(boiler.encode())
     assert found and common(found, [f"x {boiler} y"]) == found
     assert common(found, ["other words"]) == set()
     assert reduce(b'"A\\nb\\u00e9 C"') == "abéc".encode()
@@ -294,9 +294,9 @@ def test_what_stands_elsewhere_too_is_nobodys_secret():
     st.text("abcde12", max_size=60),
 )
 def test_a_short_text_is_found_wherever_it_begins(text, before, after):
-    found = Traces([text]).found_in((before + text + after).encode())
+    found = TextFingerprints([text]).found_in((before + text + after).encode())
     assert text.encode() in found
     assert all(run in (before + text + after).encode() for run in found)
-    assert (text.encode() in Traces([text]).found_in((before + after).encode())) == (
+    assert (text.encode() in TextFingerprints([text]).found_in((before + after).encode())) == (
         text in before + after
     )

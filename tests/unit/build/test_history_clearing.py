@@ -27,7 +27,7 @@ from ragstream_core.services.clear_history import clear, finish, is_due
 from ragstream_core.services.erase_turns import Erasing
 from ragstream_core.services.history_embedding import embed
 from ragstream_core.services.history_transfer import export_jsonl, import_jsonl, read_lines
-from ragstream_core.services.turn_copies import Copies
+from ragstream_core.services.turn_copies import CopyEraser
 from ragstream_core.wiring import models
 from ragstream_core.wiring.history_check import check_history
 from ragstream_core.wiring.journal import (
@@ -431,8 +431,8 @@ def test_whoever_comes_next_finishes_a_killed_clearing(space, monkeypatch, step,
     embed(space)
     ask(space, "What does the treasury hold?", "secret")
     home = {
-        "purge_copies": (Copies, "purge"),
-        "left": (Copies, "left"),
+        "purge_copies": (CopyEraser, "purge"),
+        "left": (CopyEraser, "left"),
         "purge_journal": (Journal, "purge"),
     }
     target, name = home.get(step, (Erasing, step))

@@ -17,7 +17,7 @@ from ragstream_core.errors import EmbeddingFailed, UnknownSetting
 from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.openai_compatible import BATCH, EndpointCalls, EndpointEmbedder
 from ragstream_core.platform.endpoint import endpoint_at
-from ragstream_core.platform.http import Pace
+from ragstream_core.platform.http import RetryClock
 
 KEY = "sk-canary-0123456789"
 DIMENSION = 8
@@ -149,7 +149,7 @@ def make(server, tmp_path, waits):
             waits.append(seconds)
             clock[0] += seconds
 
-        pace = Pace(lambda: time.monotonic() + clock[0], sleep, lambda: 0.5)
+        pace = RetryClock(lambda: time.monotonic() + clock[0], sleep, lambda: 0.5)
         calls = EndpointCalls(endpoint, model, pace=pace)
         embedder = EndpointEmbedder(tmp_path, model=model, endpoint=endpoint, calls=calls)
         server.seen.clear()
@@ -277,7 +277,7 @@ def test_nobody_listens(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     endpoint = endpoint_at(f"http://127.0.0.1:{port}/v1", key=KEY, key_url="https://a.example")
-    calls = EndpointCalls(endpoint, "toy", pace=Pace(sleep=lambda _: None))
+    calls = EndpointCalls(endpoint, "toy", pace=RetryClock(sleep=lambda _: None))
     with pytest.raises(EmbeddingFailed, match=f"127.0.0.1:{port}: no answer") as caught:
         EndpointEmbedder(tmp_path, model="toy", endpoint=endpoint, calls=calls)
     assert caught.value.hint

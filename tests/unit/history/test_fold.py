@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.conversations.edits import Edit, fold, merged, visible_turns
+from ragstream_core.conversations.edits import Edit, apply_edits, merged, visible_turns
 from ragstream_core.conversations.journal.records import Cleared, Entry, TagEdit, Turn
 
 TAGS = ("GOLD", "SILVER", "BLUE", "mine")
@@ -26,7 +26,7 @@ def turn(name, tags=()):
 @settings(max_examples=100, deadline=None)
 @given(labels, st.lists(edits, max_size=8))
 def test_folding_is_applying_one_after_the_other(tags, records):
-    folded = fold(numbered(records))
+    folded = apply_edits(numbered(records))
     for name in TURNS:
         now = set(tags)
         for edit in records:
@@ -43,8 +43,8 @@ def test_folding_is_applying_one_after_the_other(tags, records):
 @settings(max_examples=100, deadline=None)
 @given(labels, st.lists(edits, max_size=8), st.integers(0, 8))
 def test_folding_in_two_parts_is_folding_at_once(tags, records, cut):
-    first, second = fold(numbered(records[:cut])), fold(numbered(records[cut:]))
-    whole = fold(numbered(records))
+    first, second = apply_edits(numbered(records[:cut])), apply_edits(numbered(records[cut:]))
+    whole = apply_edits(numbered(records))
     for name in TURNS:
         assert set(second.tags(name, first.tags(name, tags))) == set(whole.tags(name, tags))
 
@@ -53,7 +53,7 @@ def test_folding_in_two_parts_is_folding_at_once(tags, records, cut):
 @given(ranges)
 def test_hidden_is_what_any_range_holds(found):
     notices = [Cleared(str(n), "t", (pair,), "range") for n, pair in enumerate(found)]
-    folded = fold(numbered(notices))
+    folded = apply_edits(numbered(notices))
     for seq in range(40):
         assert folded.is_hidden(seq) == any(first <= seq <= last for first, last in found)
 
@@ -75,5 +75,5 @@ def test_visible_turns_carry_their_tags_of_now():
             Cleared("c", "t", ((2, 2),), "range"),
         ]
     )
-    found = [(e.seq, t.id, tags) for e, t, tags in visible_turns(entries, fold(entries))]
+    found = [(e.seq, t.id, tags) for e, t, tags in visible_turns(entries, apply_edits(entries))]
     assert found == [(1, "a", ("mine",))]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ragstream_core.conversations.journal.segments import (
     NO_CHAIN,
     chain_of,
+    count_possibly_acknowledged,
     frame_line,
-    may_have_been_kept,
     parse_line,
     pieces,
     split_lines,
@@ -125,7 +125,7 @@ def test_backwards_is_forwards_reversed(recs, torn):
 @given(records)
 def test_what_a_crash_leaves_of_a_line_was_never_kept(rec):
     line = frame_line(5, NO_CHAIN, rec)
-    assert all(may_have_been_kept([line[:end]]) == 0 for end in range(len(line)))
+    assert all(count_possibly_acknowledged([line[:end]]) == 0 for end in range(len(line)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -137,8 +137,8 @@ def test_a_whole_line_with_one_changed_bit_may_have_been_kept(rec, data):
     changed[bit // 8] ^= 1 << bit % 8
     runs = bytes(changed).split(b"\n")
     raws = [run + b"\n" for run in runs[:-1]] + ([runs[-1]] if runs[-1] else [])
-    assert may_have_been_kept(raws) >= 1
+    assert count_possibly_acknowledged(raws) >= 1
 
 
 def test_a_tail_of_zeros_was_never_kept():
-    assert may_have_been_kept([b"\0" * 4096]) == 0
+    assert count_possibly_acknowledged([b"\0" * 4096]) == 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.conversations import recent_history
-from ragstream_core.conversations.edits import fold
+from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, Entry, TagEdit, Turn
 from ragstream_core.conversations.recent_history import (
@@ -59,7 +59,7 @@ def records_of(found):
 def expected(entries, scope, upto):
     """The rule of C-40, said plainly."""
     gone = [r for e in entries if isinstance(e.record, Cleared) for r in e.record.seqs]
-    folded = fold(e for e in entries if e.seq <= upto)
+    folded = apply_edits(e for e in entries if e.seq <= upto)
     own, others = [], []
     for e in entries:
         if not isinstance(e.record, Turn) or e.record.status != "complete" or e.seq > upto:

@@ -19,7 +19,7 @@ from ragstream_core.errors import OperationFailed
 from ragstream_core.maps import projection
 from ragstream_core.maps.chunk_map import (
     ChunkMap,
-    Place,
+    PlacedChunk,
     as_csv,
     labels,
     largest,
@@ -189,7 +189,7 @@ def a_map(places, **given):
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=12))
 def test_csv_gives_every_text_back(rows):
     places = [
-        Place("demo", path, f"{path}::{'a' * 64}::{n}", n / 7, -n)
+        PlacedChunk("demo", path, f"{path}::{'a' * 64}::{n}", n / 7, -n)
         for n, (path, _) in enumerate(rows)
     ]
     texts = [text for _, text in rows]
@@ -201,8 +201,8 @@ def test_csv_gives_every_text_back(rows):
 
 
 def test_turns_are_grouped_by_conversation_and_named_so():
-    turn = Place(HISTORY, "talks/17", "history::talks::17-17::0", 0.0, 0.0)
-    chunk = Place("demo", "a.md", f"a.md::{'a' * 64}::3", 1.0, 1.0)
+    turn = PlacedChunk(HISTORY, "talks/17", "history::talks::17-17::0", 0.0, 0.0)
+    chunk = PlacedChunk("demo", "a.md", f"a.md::{'a' * 64}::3", 1.0, 1.0)
     assert labels([turn], "file") == ["talks"] and labels([chunk], "file") == ["a.md"]
     assert labels([turn, chunk], "file") == ["conversation/talks", "demo/a.md"]
     assert labels([turn, chunk], "project") == ["conversation", "demo"]
@@ -232,7 +232,7 @@ def pixels(png):
 def test_any_map_gives_a_picture_of_the_size_asked_for(count, files, seed):
     rng = np.random.default_rng(seed)
     places = [
-        Place("demo", f"f{n % files}.md", f"f::{'a' * 64}::{n}", float(x), float(y))
+        PlacedChunk("demo", f"f{n % files}.md", f"f::{'a' * 64}::{n}", float(x), float(y))
         for n, (x, y) in enumerate(rng.normal(size=(count, 2)))
     ]
     assert pixels(draw(a_map(places), size=(700, 500))).size == (700, 500)
@@ -240,7 +240,7 @@ def test_any_map_gives_a_picture_of_the_size_asked_for(count, files, seed):
 
 def test_each_large_file_has_its_colour_and_the_picture_repeats():
     places = [
-        Place("demo", f"f{n % 12:02}.md", f"f::{'a' * 64}::{n}", n % 7 * 3.0, n // 7 * 3.0)
+        PlacedChunk("demo", f"f{n % 12:02}.md", f"f::{'a' * 64}::{n}", n % 7 * 3.0, n // 7 * 3.0)
         for n in range(120)
     ]
     found = a_map(places)
@@ -254,7 +254,7 @@ def test_each_large_file_has_its_colour_and_the_picture_repeats():
 
 @pytest.mark.parametrize("path", ["\x1b[31m\n.md", "文書.md", "x" * 500, "‮.md"])
 def test_any_file_name_can_be_drawn(path):
-    place = Place("demo", path, f"{path}::{'a' * 64}::0", 0.0, 0.0)
+    place = PlacedChunk("demo", path, f"{path}::{'a' * 64}::0", 0.0, 0.0)
     assert pixels(draw(a_map([place], notes=("a note " * 60,)))).size == (1200, 820)
 
 

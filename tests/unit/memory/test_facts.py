@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragstream_core.conversations.facts.candidate import (
     Candidate,
     Limits,
-    Said,
+    TurnText,
     keywords,
     objection,
     overlap,
@@ -72,7 +72,7 @@ def test_a_model_that_proposes_everything_gets_no_secret_and_no_transcript_throu
         for a, b in spans:
             quote = turn.user[a:b]
             fact = said(" ".join(quote.split()), quote, 1.0)
-            why = objection(fact, Said(turn.user, (turn.answer,)), Limits(), is_secret)
+            why = objection(fact, TurnText(turn.user, (turn.answer,)), Limits(), is_secret)
             assert why or not re.search(r"\d", quote), quote
 
 
@@ -81,7 +81,7 @@ def test_a_model_that_proposes_everything_gets_no_secret_and_no_transcript_throu
 )
 def test_seven_tenths_are_sure_enough(confidence, sure):
     fact = said("The user works as a dentist.", "I work as a dentist", confidence)
-    why = objection(fact, Said("I work as a dentist."), Limits(), is_secret)
+    why = objection(fact, TurnText("I work as a dentist."), Limits(), is_secret)
     assert (why == "") is sure and (sure or "not sure enough" in why)
 
 
@@ -122,17 +122,17 @@ def test_the_overlap_is_a_share_that_only_grows_with_what_is_there(new, old, mor
     ],
 )
 def test_a_model_is_believed_nothing_that_the_user_did_not_say(user, fact, why):
-    assert why in objection(fact, Said(user), Limits(), is_secret)
+    assert why in objection(fact, TurnText(user), Limits(), is_secret)
 
 
 def test_a_secret_in_the_sentence_before_the_quote_counts():
     fact = said("The user works as a diver.", "I work as a diver")
-    whole = Said("The door code is 4711 and I work as a diver.")
+    whole = TurnText("The door code is 4711 and I work as a diver.")
     assert "secret" in objection(fact, whole, Limits(), is_secret)
 
 
 def test_three_of_five_words_must_be_the_users():
-    own = Said("I dive with friends in Bergen.")
+    own = TurnText("I dive with friends in Bergen.")
     for text, why in (
         ("The user dives with friends in Bergen for pearls and gold.", ""),
         ("The user dives with friends for pearls, gold and coral.", "the user did not say so"),
@@ -144,9 +144,9 @@ def test_three_of_five_words_must_be_the_users():
 def test_what_was_recalled_is_not_said():
     fact = said("The user works as a harbour pilot.", "I work as a harbour pilot")
     turn = "I work as a harbour pilot."
-    assert objection(fact, Said(turn), Limits(), is_secret) == ""
+    assert objection(fact, TurnText(turn), Limits(), is_secret) == ""
     for recalled in ("You: i work as a Harbour-Pilot!", "> I work as a harbour\npilot"):
-        assert "recalled" in objection(fact, Said(turn, (recalled,)), Limits(), is_secret)
+        assert "recalled" in objection(fact, TurnText(turn, (recalled,)), Limits(), is_secret)
 
 
 DECISION = {

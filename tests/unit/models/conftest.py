@@ -14,7 +14,7 @@ from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat
 from ragstream_core.models.chat.prices import Prices
 from ragstream_core.models.chat.requests import ChatCalls
 from ragstream_core.platform.endpoint import endpoint_at
-from ragstream_core.platform.http import Pace
+from ragstream_core.platform.http import RetryClock
 from ragstream_core.records.chat import ChatMessage
 
 KEY = "sk-canary-0123456789"
@@ -144,7 +144,7 @@ def chat(server, waits):
             waits.append(seconds)
             clock[0] += seconds
 
-        pace = Pace(lambda: time.monotonic() + clock[0], sleep, lambda: 0.5)
+        pace = RetryClock(lambda: time.monotonic() + clock[0], sleep, lambda: 0.5)
         given = ChatOptions(**{"model": "toy", "prices": Prices(endpoint), **options},
                             endpoint=endpoint)  # fmt: skip
         return EndpointChat(given, ChatCalls(endpoint, pace=pace))

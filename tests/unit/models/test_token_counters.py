@@ -13,7 +13,6 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from ragstream_core.errors import InputUnavailable, WeightsMismatch, WeightsMissing
 from ragstream_core.models import token_counters
-from ragstream_core.models import token_counters as models_token_counters
 from ragstream_core.models.token_counters import (
     counter_for,
     counter_named,
@@ -36,11 +35,11 @@ def ranks():
 @pytest.fixture
 def models(tmp_path, ranks, monkeypatch):
     """`<data>/models` with the tiny encoding under the name of a real one."""
-    real = models_token_counters.TOKEN_FILES["o200k_base"]
+    real = token_counters.TOKEN_FILES["o200k_base"]
     tiny = replace(real, sha256=hashlib.sha256(ranks).hexdigest(), size=len(ranks))
-    monkeypatch.setitem(models_token_counters.TOKEN_FILES, "o200k_base", tiny)
+    monkeypatch.setitem(token_counters.TOKEN_FILES, "o200k_base", tiny)
     token_counters._open_encoding.cache_clear()
-    folder = models_token_counters.token_folder(tmp_path)
+    folder = token_counters.token_folder(tmp_path)
     folder.mkdir()
     (folder / "o200k_base.tiktoken").write_bytes(ranks)
     return tmp_path
@@ -99,7 +98,7 @@ def test_a_setting_chooses_the_counter(models):
 
 @pytest.mark.parametrize("damage", [b"", b"<html>not here</html>", None])
 def test_a_damaged_file_is_named_and_auto_estimates_with_a_note(models, ranks, damage):
-    path = models_token_counters.token_folder(models) / "o200k_base.tiktoken"
+    path = token_counters.token_folder(models) / "o200k_base.tiktoken"
     path.write_bytes(ranks[:-9] if damage is None else damage)
     with pytest.raises(WeightsMismatch, match=r"o200k_base\.tiktoken is damaged") as caught:
         resolved_counter(PromptConfig(token_counter="o200k_base"), models)
@@ -111,13 +110,13 @@ def test_a_damaged_file_is_named_and_auto_estimates_with_a_note(models, ranks, d
 
 
 def test_a_file_that_is_no_token_file_is_an_error_even_under_its_sha256(models, monkeypatch):
-    path = models_token_counters.token_folder(models) / "o200k_base.tiktoken"
+    path = token_counters.token_folder(models) / "o200k_base.tiktoken"
     path.write_bytes(b"not ranks\n")
     wrong = replace(
-        models_token_counters.TOKEN_FILES["o200k_base"],
+        token_counters.TOKEN_FILES["o200k_base"],
         sha256=hashlib.sha256(b"not ranks\n").hexdigest(),
     )
-    monkeypatch.setitem(models_token_counters.TOKEN_FILES, "o200k_base", wrong)
+    monkeypatch.setitem(token_counters.TOKEN_FILES, "o200k_base", wrong)
     with pytest.raises(WeightsMismatch, match="not a token file"):
         counter_for(PromptConfig(token_counter="o200k_base"), models).count("a")
 
@@ -128,7 +127,7 @@ def test_a_pinned_counter_is_had_again_or_refused(models):
     assert counter_named("estimate (4 characters a token)", models).count("x" * 9) == 3
     older = "estimate (cl100k_base, table 2)"
     assert counter_named(older, models).name == older
-    (models_token_counters.token_folder(models) / "o200k_base.tiktoken").unlink()
+    (token_counters.token_folder(models) / "o200k_base.tiktoken").unlink()
     with pytest.raises(InputUnavailable, match="counted with tiktoken o200k_base") as caught:
         counter_named(name, models)
     assert "models pull" in caught.value.hint

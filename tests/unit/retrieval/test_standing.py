@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.models.embedders.hashed import HashedEmbedder
-from ragstream_core.retrieval.list_ranks import standings
+from ragstream_core.retrieval.list_ranks import list_ranks
 from ragstream_core.retrieval.retriever import Fusion, Retriever
 
 WORDS = ("lock", "writer", "cosine", "budget", "token", "journal")
@@ -25,7 +25,7 @@ def placed(view, depth, pieces, **more):
     retriever = Retriever(HashedEmbedder(), Fusion(depth=depth, **more))
     whole = " ".join(pieces)
     hits = retriever.search([view], whole, pieces=pieces)
-    found = standings(retriever, [view], whole, pieces=pieces, wanted=set(view.chunk_ids))
+    found = list_ranks(retriever, [view], whole, pieces=pieces, wanted=set(view.chunk_ids))
     return hits, found
 
 
@@ -68,7 +68,7 @@ def test_what_is_off_has_no_place_and_does_not_count(view):
     first = view.chunk_ids[0]
     off = {f"{view.project}/{view.paths[0]}"}
     wanted = set(view.chunk_ids)
-    found = standings(retriever, [view], "lock", pieces=["lock"], wanted=wanted, off=off)
+    found = list_ranks(retriever, [view], "lock", pieces=["lock"], wanted=wanted, off=off)
     assert first not in found
     counted = {p.of for places in found.values() for p in places if p.signal == "dense"}
     assert counted == {len(view.chunk_ids) - view.paths.count(view.paths[0])}

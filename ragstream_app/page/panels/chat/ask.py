@@ -216,12 +216,12 @@ def options_now(question: str) -> ChatOptions:
         session=choice.chosen(),
         as_of=request.as_of,
     )
-    from ragstream_core.services.chat import begun
+    from ragstream_core.services.chat import with_session
 
-    return begun(choice.home(), options)
+    return with_session(choice.home(), options)
 
 
-def settle() -> None:
+def take_in_answer() -> None:
     """Take in what a question has left: what the journal does not keep of its answer."""
     found = job()
     if found is None or found.running or st.session_state.get(_SETTLED_KEY) is found:

@@ -212,7 +212,7 @@ WAITING = {"": "searching …", "model": "answering …", "extract": "quoting �
 
 def show() -> None:
     """Draw the view."""
-    ask.settle()
+    ask.take_in_answer()
     show_controls()
     is_open = st.session_state.get(ask.VIEW_KEY) == NAME  # else drawn for nobody, and twice
     entries = ask.shown() if is_open else []

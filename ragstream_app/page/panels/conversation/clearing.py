@@ -11,7 +11,6 @@ from ragstream_app.output.history_ways import Way
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.background import ClearingJob, start
 from ragstream_app.page.panels import notices, prompt
-from ragstream_app.page.panels import prompt as panels_prompt
 from ragstream_app.page.panels.answer import JOB_KEY as ANSWER_KEY
 from ragstream_app.page.panels.conversation.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
@@ -170,7 +169,7 @@ def _let_go() -> bool:
     from ragstream_core.errors import InputUnavailable, UnknownPrompt
     from ragstream_core.prompts.inputs import inputs_of
 
-    st.session_state.pop(panels_prompt.KEY, None)  # applied again, it would be written again
+    st.session_state.pop(prompt.KEY, None)  # applied again, it would be written again
     step = desk().last
     if step is None:
         return False

@@ -18,10 +18,10 @@ from collections.abc import Collection
 GRACE_S = 10.0
 LOOK_S = 1.0
 POLL_S = 0.1
-COMMAND = (sys.executable, "-m", "ragstream_app.server.watchman")
+COMMAND = (sys.executable, "-m", "ragstream_app.server.orphan_reaper")
 
 
-class Watchman:
+class OrphanReaper:
     """The watchman of one `ragstream up`, started with the first group."""
 
     def __init__(self) -> None:
