@@ -12,9 +12,9 @@ import pytest
 
 from ragstream_core.models.embedders import weights
 from tests.hub_server import HubServer
-from tests.unit.embedders.test_fastembed import SOURCE, tiny_export
-from tests.unit.embedders.test_prefixes import BGE
-from tests.unit.models.test_cross_encoder import build
+from tests.unit.models.embedders.test_fastembed import SOURCE, tiny_export
+from tests.unit.models.embedders.test_prefixes import BGE
+from tests.unit.models.rerankers.test_cross_encoder import build
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -12,8 +12,8 @@ from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.journal import journal
+from tests.unit.models.chat.test_keys import CANARIES, PATHS
 from tests.unit.models.conftest import Server
-from tests.unit.models.test_keys import CANARIES, PATHS
 
 IMAGE = "![](http://127.0.0.1:3000/graphql?query=mutation)"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ragstream_core.prompts.exchanges import EXCHANGES
 from ragstream_core.wiring import models
 from tests.recorded import record_prompt, record_stage
-from tests.unit.build.test_llm_forms import ALL, Thinking
+from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.UTC)
 

@@ -12,7 +12,7 @@ from ragstream_core.prompts.edits import edited
 from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.wiring import models
 from tests.recorded import record_prompt, record_stage
-from tests.unit.build.test_llm_forms import ALL, Thinking
+from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.UTC)
 ASKING = {"a2_prompt_shaper", "a3_nli_gate", "a4_condenser", "a2_audit"}

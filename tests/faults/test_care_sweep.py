@@ -25,7 +25,7 @@ from ragstream_core.services.restore import restore
 from ragstream_core.wiring.workspace import open_workspace
 from tests.faults.harness import CRASH, DONE, EFFECTS, Child, need_strace
 from tests.lengths import by_length, spread
-from tests.unit.stores.test_migrations import make_old, version
+from tests.unit.index.test_migrations import make_old, version
 
 CALLS = (
     "pwrite64", "write", "fsync", "fdatasync", "rename", "renameat2", "unlink", "unlinkat",

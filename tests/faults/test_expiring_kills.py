@@ -9,7 +9,7 @@ import pytest
 from ragstream_core.services import prompt_retention
 from tests.faults.harness import Child, Killer
 from tests.lengths import by_length
-from tests.unit.build.test_expiring import NOW, fill, space_of
+from tests.unit.services.test_prompt_retention import NOW, fill, space_of
 
 KILLS = by_length(5, 15, 100)
 ROWS = [(age, age % 7 == 0, "abc"[age % 3], age % 3) for age in range(2, 60)]

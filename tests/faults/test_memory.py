@@ -19,7 +19,7 @@ from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.wiring import after_turn, memory_files
 from ragstream_core.wiring.journal import show
 from ragstream_core.wiring.memory_files import memory_dir
-from tests.unit.build.memory.conftest import (
+from tests.unit.services.memory.conftest import (
     MEMORY,
     QUESTION,
     SAID,
@@ -34,7 +34,7 @@ from tests.unit.build.memory.conftest import (
 REPOSITORY = Path(__file__).parents[2]
 CHILD = """
 import sys
-from tests.unit.build.memory.conftest import MEMORY, Spy, chat, opened
+from tests.unit.services.memory.conftest import MEMORY, Spy, chat, opened
 talk = chat(opened(sys.argv[1]), Spy(), session=sys.argv[2])
 n = 0
 while True:

@@ -14,7 +14,7 @@ from ragstream_core.services.history_embedding import embed
 from ragstream_core.wiring import models
 from ragstream_core.wiring.journal import append_records, tag
 from ragstream_core.wiring.workspace import Workspace, open_workspace
-from tests.unit.build.test_llm_forms import ALL, Thinking
+from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
 NOW = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 DOCS = {

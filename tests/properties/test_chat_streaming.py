@@ -13,7 +13,7 @@ from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
 from ragstream_core.services.chat import ChatOptions, ChatSession, Made, build_here
 from ragstream_core.wiring.workspace import open_workspace
 from tests.properties.test_answering import FRAME, GAPS, LEAK, WORDS
-from tests.unit.orchestration.conftest import write_docs
+from tests.unit.prompts.conftest import write_docs
 
 SPLITS = 10_000
 QUESTION = "Who holds the project lock of the catalog?"

@@ -22,7 +22,7 @@ from ragstream_core.text.tokens import HeuristicTokenCounter
 from ragstream_core.wiring import answer_cache
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.orchestration.conftest import write_docs
+from tests.unit.prompts.conftest import write_docs
 
 count = HeuristicTokenCounter().count
 QUESTION = "Who holds the project lock of the catalog, and which gate is open?"

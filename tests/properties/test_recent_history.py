@@ -17,7 +17,7 @@ from ragstream_core.wiring import search
 from ragstream_core.wiring.conversation_memory import G_OP, ConversationMemory
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.orchestration.conftest import write_docs
+from tests.unit.prompts.conftest import write_docs
 
 SESSIONS = [f"talk-{n}" for n in range(10)]
 TURNS = 60

@@ -36,7 +36,7 @@ def test_it_makes_a_difference():
 def test_the_chain_hands_the_setting_on(tmp_path):
     from ragstream_core.prompts.inputs import PromptRequest, begin
     from ragstream_core.wiring.workspace import open_workspace
-    from tests.unit.orchestration.conftest import write_docs
+    from tests.unit.prompts.conftest import write_docs
 
     write_docs(tmp_path)
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})

@@ -19,7 +19,7 @@ from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.rerankers.cross_encoder import NliModel
 from ragstream_core.prompts.exchanges import Exchanges
-from tests.unit.models.test_nli import build_nli
+from tests.unit.models.rerankers.test_nli import build_nli
 
 EMBED = HashedEmbedder().embed_documents
 TEXT = (

@@ -28,7 +28,7 @@ from ragstream_core.models.rerankers.cross_encoder import (
     weights_digest,
 )
 from tests.hub_server import COMMIT, HubServer
-from tests.unit.models.test_nli import build_nli
+from tests.unit.models.rerankers.test_nli import build_nli
 
 MOST = 10**9
 

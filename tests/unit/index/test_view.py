@@ -1,0 +1,88 @@
+"""Opening a generation again asks the catalog nothing until it has changed, and then at once."""
+
+import os
+import sqlite3
+
+import pytest
+
+from ragstream_core.errors import GenerationGone, IntegrityError
+from ragstream_core.index import view
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.ingestion import scan
+from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.prompts.conftest import write_docs
+
+
+@pytest.fixture
+def space(tmp_path, monkeypatch):
+    monkeypatch.setattr(scan, "RACY_NS", 0)
+    write_docs(tmp_path)
+    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace.ingest("demo")
+    view.forget_views()
+    return workspace
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """How often the catalog is opened."""
+    found, connect = [], view.connect_reader
+    monkeypatch.setattr(view, "connect_reader", lambda d: found.append(d) or connect(d))
+    return found
+
+
+def catalog(space):
+    return space.index_dir("demo") / CATALOG_NAME
+
+
+def test_an_unchanged_catalog_is_asked_once(space, asked):
+    first = space.view("demo")
+    texts = first.chunks(first.chunk_ids)
+    times = len(asked)
+    for _ in range(3):
+        again = space.view("demo")
+        assert again is first and again.chunks(again.chunk_ids) == texts
+    assert len(asked) == times
+    assert space.view("demo", 1) is first and len(asked) == times + 1
+
+
+def test_a_commit_is_seen_at_once_and_texts_are_read_again(space, asked, tmp_path):
+    first = space.view("demo")
+    first.chunks(first.chunk_ids)
+    (tmp_path / "doc_raw" / "demo" / "fresh.md").write_text("# Fresh\n\nThis came in later.\n")
+    space.ingest("demo")
+    second = space.view("demo")
+    assert (first.generation, second.generation) == (1, 2)
+    assert "fresh.md" in second.paths
+    assert space.view("demo", 1) is first
+    times = len(asked)
+    first.chunks(first.chunk_ids[:1])
+    assert len(asked) == times + 1
+
+
+def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(space):
+    first, path = space.view("demo"), catalog(space)
+    before = path.stat()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE generations SET digest = ?", ("0" * 64,))
+    db.close()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    with pytest.raises(IntegrityError):
+        space.view("demo")
+    assert first.generation == 1
+
+
+def test_beside_a_journal_the_catalog_is_asked(space, asked):
+    space.view("demo")
+    times = len(asked)
+    catalog(space).with_name(f"{CATALOG_NAME}-journal").touch()
+    space.view("demo")
+    assert len(asked) > times
+
+
+def test_a_catalog_that_is_gone_is_gone(space):
+    space.view("demo")
+    catalog(space).unlink()
+    with pytest.raises(GenerationGone):
+        space.view("demo")

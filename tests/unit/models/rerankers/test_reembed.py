@@ -1,0 +1,55 @@
+"""Re-embedding: the head sorted anew by the query's vectors (R-136)."""
+
+import numpy as np
+import pytest
+
+from ragstream_core.errors import UsageError
+from ragstream_core.models.embedders.hashed import HashedEmbedder
+from ragstream_core.models.rerankers.reembed import ReembedReranker
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.retrieval.scoring import log_avg_exp
+from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.prompts.conftest import write_docs
+
+PASSAGES = ["The catalog is a database.", "Cosines are scaled.", "A lock is held by one writer."]
+
+
+def test_scores_are_the_cosines_of_fresh_vectors_joined_over_the_pieces():
+    embedder = HashedEmbedder()
+    fresh = ReembedReranker(embedder, tau=9.0)
+    pieces = ["Which database is the catalog?", "Who holds the lock?"]
+    cosines = embedder.embed_documents(PASSAGES) @ embedder.embed_queries(pieces).T
+    expected = log_avg_exp(cosines.astype(np.float64), 9.0)
+    assert fresh.score(pieces, PASSAGES) == pytest.approx(expected.tolist(), abs=2e-6)
+    one = fresh.score(pieces[:1], PASSAGES)
+    assert one == pytest.approx(cosines[:, 0].tolist(), abs=2e-6)
+    assert fresh.score(pieces, PASSAGES[::-1]) == fresh.score(pieces, PASSAGES)[::-1]
+    assert [fresh.score(pieces, [p])[0] for p in PASSAGES] == fresh.score(pieces, PASSAGES)
+    assert (fresh.score([], PASSAGES), fresh.score(pieces, [])) == ([0.0] * 3, [])
+
+
+def test_an_endpoint_is_not_asked_again():
+    class Endpoint(HashedEmbedder):
+        reproducible = False
+
+    with pytest.raises(UsageError, match="differently tomorrow"):
+        ReembedReranker(Endpoint()).score(["q"], ["p"])
+
+
+def test_through_the_chain_the_order_changes_and_replays(tmp_path):
+    write_docs(tmp_path)
+    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    space.ingest("demo")
+    question = "How are long questions cut, and what is the catalog?"
+    request = PromptRequest(question, ("demo",), task="reembed", settings={"rerank.top_k": 3})
+    prompt = space.run(space.pin(request))
+    before, after = (prompt.views_by_stage[s] for s in ("retrieval", "reranked"))
+    assert set(before[:3]) == set(after[:3]) and before[3:] == after[3:]
+    assert before != after
+    rows = [r for r in prompt.extras["decisions"] if r["stage"] == "reranked"]
+    assert [r["rule"] for r in rows[:4]] == ["reembed"] * 3 + ["below_head"]
+    scores = [r["score"] for r in rows[:3]]
+    assert scores == sorted(scores, reverse=True)
+    record = space.finish(prompt)
+    assert record.inputs["models"]["reranker"] == "reembed"
+    assert space.replay(record.prompt_key).verdict == "identical"

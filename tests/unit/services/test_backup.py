@@ -1,0 +1,221 @@
+"""A backup brings back the same digests and the same prompts; a damaged one brings nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.errors import IntegrityError, ProjectLocked, Refused, UnknownProject, UsageError
+from ragstream_core.index.lock import project_lock
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import verify
+from ragstream_core.services.backup import backup
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.restore import restore
+from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import append_turn, show, snapshot_path
+from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.prompts.conftest import write_docs
+
+
+def open_root(root):
+    return open_workspace(root, explicit={"embeddings.backend": "hashed"})
+
+
+@pytest.fixture
+def space(tmp_path):
+    root = tmp_path / "data"
+    write_docs(root)
+    write_docs(root, "other")
+    workspace = open_root(root)
+    for name in ("demo", "other"):
+        workspace.ingest(name)
+    (root / "projects" / "demo").mkdir(parents=True)
+    (root / "projects" / "demo" / "hard_rules.md").write_text("Cite everything.\n")
+    return workspace
+
+
+def ask(space, project="demo", **more):
+    text = "Who may write to the catalog?"
+    prompt = space.run(space.pin(PromptRequest(text=text, projects=(project,), **more)))
+    return space.finish(prompt).prompt_key
+
+
+def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
+    key = ask(space, files=("notes/limits.txt",))
+    saved_prompts.keep(space, key)
+    digest = space.view("demo").digest
+    made = backup(space, tmp_path / "copy", documents=True)
+    assert made["projects"]["demo"] == {"generation": 1, "digest": digest}
+    assert made["prompts"] == 1
+    shutil.rmtree(space.data_dir)
+    forget_views()
+    new = open_root(tmp_path / "elsewhere")
+    restore(new, tmp_path / "copy")
+    assert new.view("demo").digest == digest
+    assert new.replay(key).verdict == "identical"
+    assert verify.generations(new, "demo")[0]["kept_by"] == ["newest", key]
+    for name in ("demo", "other"):
+        assert verify.check(new, name, part=Part(1, 1))["findings"] == []
+    assert not new.ingest("demo").committed
+
+
+def test_one_project_takes_only_what_is_its_own(space, tmp_path):
+    mine, others = ask(space), ask(space, "other")
+    made = backup(space, tmp_path / "copy", ["demo"])
+    assert sorted(made["projects"]) == ["demo"] and made["prompts"] == 1
+    assert (tmp_path / "copy" / "prompts" / mine).is_dir()
+    assert not (tmp_path / "copy" / "prompts" / others).exists()
+    assert not (tmp_path / "copy" / "doc_raw").exists()
+    assert (tmp_path / "copy" / "projects" / "demo" / "hard_rules.md").exists()
+    with pytest.raises(UnknownProject):
+        backup(space, tmp_path / "copy2", ["never"])
+
+
+def test_nothing_is_overwritten_unasked(space, tmp_path):
+    backup(space, tmp_path / "copy")
+    with pytest.raises(Refused):
+        backup(space, tmp_path / "copy")
+    backup(space, tmp_path / "copy", force=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(Refused, match="not a backup"):
+        backup(space, tmp_path / "mine", force=True)
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+    with pytest.raises(Refused):
+        restore(space, tmp_path / "copy")
+
+
+def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
+    digest = space.view("demo").digest
+    backup(space, tmp_path / "copy")
+    held = space.view("demo")
+    (space.doc_dir("demo") / "catalog.md").write_text("# Catalog\n\nquite another text\n")
+    (space.data_dir / "projects" / "demo" / "hard_rules.md").write_text("Cite nothing.\n")
+    space.ingest("demo")
+    with pytest.raises(Refused):
+        restore(space, tmp_path / "copy")
+    restore(space, tmp_path / "copy", force=True)
+    forget_views()
+    assert space.view("demo").digest == digest == held.digest
+    rules = space.data_dir / "projects" / "demo" / "hard_rules.md"
+    assert rules.read_text() == "Cite everything.\n"
+    assert space.ingest("demo").generation == 2
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert not [p for p in space.config.index_dir.iterdir() if p.name.startswith(".")]
+
+
+def test_every_flipped_byte_of_a_backup_is_found_before_anything_is_written(space, tmp_path):
+    backup(space, tmp_path / "copy")
+    listed = json.loads((tmp_path / "copy" / "backup.json").read_text())["files"]
+    new = open_root(tmp_path / "elsewhere")
+    for relative in listed:
+        path = tmp_path / "copy" / relative
+        intact = path.read_bytes()
+        raw = bytearray(intact)
+        raw[len(raw) // 2] ^= 8
+        path.write_bytes(raw)
+        with pytest.raises(IntegrityError, match="not what was backed up"):
+            restore(new, tmp_path / "copy")
+        path.write_bytes(intact)
+    assert not (tmp_path / "elsewhere").exists()
+    restore(new, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/etc/evil", "projects/../../evil"])
+def test_a_backup_cannot_write_outside_of_the_root(space, tmp_path, name):
+    backup(space, tmp_path / "copy")
+    path = tmp_path / "copy" / "backup.json"
+    listed = json.loads(path.read_text())
+    listed["files"][name] = "0" * 64
+    path.write_text(json.dumps(listed))
+    with pytest.raises(IntegrityError):
+        restore(open_root(tmp_path / "elsewhere"), tmp_path / "copy")
+
+
+def test_a_folder_that_is_no_backup_is_refused(space, tmp_path):
+    (tmp_path / "x").mkdir()
+    for text in ("", "{", "[]", '{"version": 9, "files": {}, "projects": {}}'):
+        (tmp_path / "x" / "backup.json").write_text(text)
+        with pytest.raises(UsageError):
+            restore(space, tmp_path / "x")
+
+
+def test_a_project_that_is_being_written_is_not_copied(space, tmp_path):
+    with project_lock(space.index_dir("other")), pytest.raises(ProjectLocked):
+        backup(space, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_damaged_index_is_not_passed_on_as_a_backup(space, tmp_path):
+    (vectors,) = space.index_dir("demo").glob("*.f32")
+    raw = bytearray(vectors.read_bytes())
+    raw[33] ^= 2
+    vectors.write_bytes(raw)
+    with pytest.raises(IntegrityError, match="not sound"):
+        backup(space, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def talk(space):
+    for n, session in enumerate(["one", "two", "one"]):
+        when = f"2026-10-0{n + 1}T10:00:00+02:00"
+        append_turn(space, Turn("", session, when, f"Question {n}?", f"Answer {n}."))
+
+
+def test_conversations_come_back_and_nothing_is_embedded_again(space, tmp_path):
+    talk(space)
+    embed(space)
+    clear(space, session="two", archive=True)
+    mark = embed(space)
+    made = backup(space, tmp_path / "copy")
+    assert made["history"] == {"records": 4, "generation": mark.generation, "digest": mark.digest}
+    names = {p.name for p in (tmp_path / "copy" / "history").rglob("*") if p.is_file()}
+    assert "conversation.log" in names and "catalog.sqlite" in names
+    assert not names & {"history_store.arrow", "session-one.log", ".lock", ".sessions.json"}
+    new = open_root(tmp_path / "elsewhere")
+    restore(new, tmp_path / "copy")
+    assert show(new) == show(space) and len(show(new)) == 2
+    assert check_history(new, Part(1, 1)) == []
+    assert embed(new).embedded == 0 and embed(new).generation == mark.generation
+    assert (new.data_dir / "history" / "logs" / "session-one.log").exists()
+    assert snapshot_path(new).exists()
+    assert len(list((new.data_dir / "history" / "archive").iterdir())) == 1
+    talk(new)
+    assert embed(new).turns == 3 and len(show(new)) == 5
+
+
+def test_other_conversations_are_replaced_only_by_force(space, tmp_path):
+    talk(space)
+    backup(space, tmp_path / "copy")
+    other = open_root(tmp_path / "elsewhere")
+    talk(other)
+    embed(other)
+    before = show(other)
+    with pytest.raises(Refused, match="other conversations"):
+        restore(other, tmp_path / "copy")
+    assert show(other) == before
+    restore(other, tmp_path / "copy", force=True)
+    assert show(other) == show(space) != before
+    append_turn(other, Turn("", "one", "2026-10-09T10:00:00+02:00", "And now?", "Goes on."))
+    embed(other, rebuild=True)
+    assert check_history(other, Part(1, 1)) == []
+    restore(other, tmp_path / "copy", force=True)
+    restore(other, tmp_path / "copy", force=True)
+    assert show(other) == show(space)
+
+
+def test_a_backup_of_one_project_or_of_none_has_no_conversations(space, tmp_path):
+    assert backup(space, tmp_path / "empty")["history"] == {}
+    talk(space)
+    assert backup(space, tmp_path / "copy", ["demo"])["history"] == {}
+    assert not (tmp_path / "copy" / "history").exists()
+    restore(open_root(tmp_path / "elsewhere"), tmp_path / "copy")
+    assert not (tmp_path / "elsewhere" / "history").exists()

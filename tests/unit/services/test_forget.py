@@ -1,0 +1,302 @@
+"""Forgetting: no byte of the text is left in any file, whatever was made from it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from ragstream_core.errors import OperationFailed, Refused, UsageError
+from ragstream_core.index import erase
+from ragstream_core.index.verify import Part
+from ragstream_core.index.view import forget_views
+from ragstream_core.index.view_cache import ROWS_FILE
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.prompts.recorded import packed
+from ragstream_core.services import forget as services_forget
+from ragstream_core.services import verify
+from ragstream_core.services.forget import forget
+from ragstream_core.services.text_copies import LEAST, RUN, TextFingerprints, common, reduce
+from ragstream_core.wiring.workspace import open_workspace
+from tests.copies import said
+from tests.unit.prompts.conftest import write_docs
+
+SECRET = (
+    "# Salaries\n\nThe quarterly canary of Zebulon Quatermain is worth 918273 doubloons, "
+    'naïvely "quoted" in the ledger of the treasury.\n\n## Vault\n\nThe vault opens with the '
+    "phrase umbrella-marzipan-cathedral, spoken twice by the keeper.\n"
+)
+CANARIES = ("Quatermain", "918273", "marzipan")
+
+
+@pytest.fixture
+def space(tmp_path):
+    write_docs(tmp_path)
+    (tmp_path / "doc_raw" / "demo" / "secret.md").write_text(SECRET)
+    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace.ingest("demo")
+    return workspace
+
+
+def ask(space, text, **more):
+    prompt = space.run(space.pin(PromptRequest(text=text, projects=("demo",), **more)))
+    return space.finish(prompt).prompt_key
+
+
+def kept(space):
+    return set(space.store.keys())
+
+
+def grep(root, *, but=()):
+    """Every file below a root that holds one of the canaries, in any simple encoding."""
+    found = []
+    for path in root.rglob("*"):
+        if path.is_file() and path not in but:
+            raw = said(path).lower()
+            if any(c.lower().encode() in raw for c in CANARIES):
+                found.append(path.relative_to(root).as_posix())
+    return found
+
+
+def vectors_of(space, path):
+    """The bytes of each vector that a file had in the first generation."""
+    view = space.view("demo", 1)
+    rows = [view.vectors[i].tobytes() for i, p in enumerate(view.paths) if p == path]
+    assert rows
+    return rows
+
+
+def holders(root, needle):
+    return [p for p in root.rglob("*") if p.is_file() and needle in p.read_bytes()]
+
+
+def scatter(space):
+    """Put copies where real use puts them: prompts, runs, Dagster's databases, caches."""
+    root = space.data_dir
+    key = ask(space, "What opens the vault, and what is the canary of Zebulon Quatermain worth?")
+    other = ask(space, "Which file may hold the lock of the project?", off=("secret.md",))
+    run = root / "prompts" / "runs" / "r1"
+    run.mkdir(parents=True)
+    (run / "retrieval.json.gz").write_bytes(packed({"chunks": [SECRET]}))
+    home = root / "dagster_home" / "storage"
+    home.mkdir(parents=True)
+    db = sqlite3.connect(home / "runs.db")
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("CREATE TABLE event_logs(id INTEGER PRIMARY KEY, event TEXT NOT NULL)")
+    db.execute("CREATE TABLE asset_keys(id INTEGER PRIMARY KEY, last TEXT)")
+    inner = json.dumps({"preview": SECRET})
+    db.execute("INSERT INTO event_logs(event) VALUES(?)", (json.dumps({"meta": inner}),))
+    db.execute("INSERT INTO event_logs(event) VALUES('harmless')")
+    db.execute("INSERT INTO asset_keys(last) VALUES(?)", (inner,))
+    db.commit()
+    db.close()
+    token = space.index_dir("demo") / "tokens-0123"
+    token.mkdir()
+    (space.index_dir("demo") / "catalog.sqlite.damaged-1").write_bytes(SECRET.encode())
+    return key, other
+
+
+def test_nothing_of_it_is_left_anywhere(space):
+    key, other = scatter(space)
+    assert key in kept(space)
+    assert len(grep(space.data_dir)) >= 6
+    rows = space.index_dir("demo") / ROWS_FILE
+    assert b"secret.md::" in rows.read_bytes()
+    (space.doc_dir("demo") / "secret.md").unlink()
+    space.ingest("demo")
+    forget_views()
+    vectors = vectors_of(space, "secret.md")
+    assert all(holders(space.data_dir, vector) for vector in vectors)
+    report = forget(space, "demo", "secret.md")
+    assert grep(space.data_dir) == []
+    assert not any(holders(space.data_dir, vector) for vector in vectors)
+    assert report["generations"] == 1 and report["texts"] > 0 and report["left"] == []
+    assert not rows.exists()
+    assert key not in kept(space)
+    assert other in kept(space)
+    assert not (space.data_dir / "prompts" / "runs" / "r1").exists()
+    db = sqlite3.connect(space.data_dir / "dagster_home" / "storage" / "runs.db")
+    assert db.execute("SELECT event FROM event_logs").fetchall() == [("harmless",)]
+    assert db.execute("SELECT id, last FROM asset_keys").fetchall() == [(1, None)]
+    db.close()
+    forget_views()
+    verdict = space.replay(other)  # its generation says something else now, and it says so
+    assert verdict.verdict != "identical" and "generation 1" in verdict.reason
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert all(path != "secret.md" for path in space.view("demo").paths)
+    assert space.unchanged("demo") is not None or not space.ingest("demo").committed
+
+
+def test_older_generations_lose_it_too_and_keep_the_rest(space):
+    for n in range(3):
+        (space.doc_dir("demo") / "catalog.md").write_text(f"# Catalog\n\nversion number {n}\n")
+        space.ingest("demo")
+    forget(space, "demo", "secret.md", delete=True)
+    assert not (space.doc_dir("demo") / "secret.md").exists()
+    forget_views()
+    for row in verify.generations(space, "demo"):
+        view = space.view("demo", row["n"])
+        assert "secret.md" not in view.paths
+        assert len(set(view.paths)) == row["files"] == 4
+        assert len(view.chunk_ids) == row["chunks"]
+    assert grep(space.data_dir) == []
+
+
+def test_the_newest_generation_is_what_a_fresh_index_would_be(space, tmp_path):
+    forget(space, "demo", "secret.md", delete=True)
+    forget_views()
+    fresh = open_workspace(
+        space.data_dir,
+        explicit={"embeddings.backend": "hashed", "paths.index_dir": str(tmp_path / "elsewhere")},
+    )
+    fresh.ingest("demo")
+    assert space.view("demo").digest == fresh.view("demo").digest
+
+
+def test_a_file_that_still_lies_there_is_refused(space):
+    before = grep(space.data_dir)
+    with pytest.raises(Refused) as caught:
+        forget(space, "demo", "secret.md")
+    assert "--delete" in caught.value.hint
+    assert grep(space.data_dir) == before
+    for path in ("never.md", "../demo/secret.md", ""):
+        with pytest.raises(UsageError):
+            forget(space, "demo", path)
+
+
+def test_texts_that_another_file_has_too_stay(space):
+    shared = "# Vault\n\nThe keeper has the key, and nobody else in this house has one.\n"
+    (space.doc_dir("demo") / "a.md").write_text(shared)
+    (space.doc_dir("demo") / "b.md").write_text(shared)
+    space.ingest("demo")
+    report = forget(space, "demo", "a.md", delete=True)
+    assert (report["texts"], report["shared"]) == (0, 1)
+    forget_views()
+    assert "b.md" in space.view("demo").paths
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+
+
+def test_your_own_copies_are_named_and_not_touched(space):
+    memory = space.data_dir / "projects" / "demo" / "project_memory.md"
+    memory.parent.mkdir(parents=True)
+    memory.write_text(SECRET)
+    report = forget(space, "demo", "secret.md", delete=True)
+    assert report["left"] == ["projects/demo/project_memory.md"]
+    assert memory.read_text() == SECRET
+
+
+STEPS = ("_derive", "_drop_derived", "_purge", "shred", "vacuum", "_left")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
+    scatter(space)
+    (space.doc_dir("demo") / "secret.md").unlink()
+    owner = erase if step in ("shred", "vacuum") else services_forget._Forgetting
+    real = getattr(owner, step)
+
+    def dies(*given, **more):
+        if after:
+            real(*given, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, dies)
+        with pytest.raises(KeyboardInterrupt):
+            forget(space, "demo", "secret.md")
+    forget_views()
+    assert "secret.md" not in space.view("demo").paths
+    finished = step == "_left" or (step == "shred" and after)
+    findings = verify.check(space, "demo")["findings"]
+    assert [f["run"] for f in findings] == (
+        [] if finished else ["ragstream forget secret.md -p demo"]
+    )
+    if not finished:
+        forget(space, "demo", "secret.md")
+    assert grep(space.data_dir) == []
+    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+
+
+def test_the_chroma_collection_is_made_again_without_it(tmp_path):
+    write_docs(tmp_path)
+    (tmp_path / "doc_raw" / "demo" / "secret.md").write_text(SECRET)
+    space = open_workspace(
+        tmp_path, explicit={"embeddings.backend": "hashed", "vector_store.collection": "true"}
+    )
+    space.ingest("demo")
+    assert any("chroma_db" in name for name in grep(tmp_path))
+    forget(space, "demo", "secret.md", delete=True)
+    assert grep(tmp_path) == []
+    (tmp_path / "doc_raw" / "demo" / "new.md").write_text("# New\n\nThe collection is back.\n")
+    assert not space.ingest("demo").warnings
+    assert any((tmp_path / "chroma_db" / "demo").rglob("*.sqlite3"))
+    assert grep(tmp_path) == []
+
+
+def test_a_busy_database_is_no_completion(space, monkeypatch):
+    from ragstream_core.services import text_copies
+
+    monkeypatch.setattr(text_copies, "_BUSY_S", 0.05)
+    scatter(space)
+    db = sqlite3.connect(space.data_dir / "dagster_home" / "storage" / "runs.db")
+    db.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(OperationFailed, match=r"runs\.db"):
+        forget(space, "demo", "secret.md", delete=True)
+    db.rollback()
+    db.close()
+    forget(space, "demo", "secret.md")
+    assert grep(space.data_dir) == []
+
+
+def test_copies_are_found_in_every_form():
+    traces = TextFingerprints([SECRET])
+    plain = SECRET.encode()
+    forms = [
+        plain,
+        json.dumps(SECRET).encode(),
+        json.dumps({"a": json.dumps(SECRET)}).encode(),
+        json.dumps(SECRET, ensure_ascii=False).encode(),
+        b"".join(b"| " + line + b"\n" for line in plain.splitlines()),
+        plain.upper(),
+        b"x" * 12_345 + plain[30:110],
+        b"quarterly canary of Zebulon Quatermain is worth 918273 doubloons",
+    ]
+    assert all(traces.found_in(form) for form in forms)
+    assert not traces.found_in(b"The vault of the treasury opens at nine o'clock every day.")
+    for start in range(60):
+        assert traces.found_in(plain[start : start + 70])
+
+
+def test_other_scripts_are_found_as_well():
+    text = "Пароль хранилища — «зонтик, марципан, собор», его произносят дважды."
+    traces = TextFingerprints([text])
+    assert traces.found_in(text.encode()) and traces.found_in(json.dumps(text).encode())
+    emoji = "🦓" * 12
+    assert TextFingerprints([emoji]).found_in(json.dumps(emoji).encode())
+
+
+def test_what_stands_elsewhere_too_is_nobodys_secret():
+    boiler = "This document is the property of the company and must not be copied."
+    found = TextFingerprints([boiler]).found_in(boiler.encode())
+    assert found and common(found, [f"x {boiler} y"]) == found
+    assert common(found, ["other words"]) == set()
+    assert reduce(b'"A\\nb\\u00e9 C"') == "abéc".encode()
+
+
+@settings(deadline=None)
+@given(
+    st.text("abcde12", min_size=LEAST, max_size=RUN - 1),
+    st.text("abcde12", max_size=60),
+    st.text("abcde12", max_size=60),
+)
+def test_a_short_text_is_found_wherever_it_begins(text, before, after):
+    found = TextFingerprints([text]).found_in((before + text + after).encode())
+    assert text.encode() in found
+    assert all(run in (before + text + after).encode() for run in found)
+    assert (text.encode() in TextFingerprints([text]).found_in((before + after).encode())) == (
+        text in before + after
+    )

@@ -1,0 +1,142 @@
+"""Clearing short of erasing: inactive turns, turns without vectors, anonymous copies (R-196)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragstream_core.conversations.clearing import choice_of
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
+from ragstream_core.index.verify import WHOLE
+from ragstream_core.index.view import forget_views
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.clear_history import anonymise, bring_back, put_aside
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.settings.prompts import MemoryConfig
+from ragstream_core.wiring.digest import digest_text
+from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.journal import append_turn, journal, show, snapshot_path
+from ragstream_core.wiring.workspace import open_workspace
+from tests.copies import said
+from tests.unit.prompts.conftest import write_docs
+
+SECRET = "The nightly robot of the catalog is named Pegasus."
+MINE = choice_of(session="mine")
+
+
+@pytest.fixture
+def space(tmp_path):
+    write_docs(tmp_path)
+    found = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    found.ingest("demo")
+    when = "2026-10-0{}T10:00:00+00:00"
+    append_turn(found, Turn("", "mine", when.format(1), "Which robot is it?", SECRET))
+    append_turn(found, Turn("", "other", when.format(2), "Lunch?", "Soup, as always."))
+    embed(found)
+    return found
+
+
+def ask(space, session="mine"):
+    request = PromptRequest("Which nightly robot is named?", ("demo",), session=session)
+    return space.run(space.pin(request))
+
+
+def is_used(space):
+    digest = digest_text(
+        space, MemoryConfig(enabled=True), upto=journal(space).newest().seq, count=len
+    )
+    return ["Pegasus" in text for text in (
+        ask(space).extras["super_prompt"], ask(space, "").extras["super_prompt"],
+        digest,
+    )]  # fmt: skip
+
+
+def tags(space):
+    return [row["tags"] for row in show(space, "mine")]
+
+
+def holders(space):
+    """Files of the index in which the words stand."""
+    index = space.data_dir / "history" / "index"
+    vectors = space.data_dir / "history" / "vectors"
+    files = [p for root in (index, vectors) for p in root.rglob("*") if p.is_file()]
+    return [path.name for path in files if b"pegasus" in said(path).lower()]
+
+
+def sound(space):
+    forget_views()
+    forget_snapshots()
+    return check_history(space, WHOLE) == []
+
+
+def test_an_inactive_turn_is_kept_listed_and_used_by_nothing_until_it_is_brought_back(space):
+    assert is_used(space) == [True, True, True]
+    key = space.finish(ask(space)).prompt_key
+    assert put_aside(space, MINE, dry_run=True)["turns"] == 1 and tags(space) == [[]]
+    done = put_aside(space, MINE)
+    assert (done["turns"], done["sessions"], done["rows"]) == (1, ["mine"], 0)
+    assert is_used(space) == [False, False, False]
+    embed(space)
+    assert is_used(space) == [False, False, False]
+    assert [row["assistant_text"] for row in show(space, tags=["INACTIVE"])] == [SECRET]
+    assert space.replay(key).verdict == "identical"
+    assert put_aside(space, MINE)["turns"] == 0
+    assert bring_back(space, MINE, dry_run=True)["turns"] == 1 and tags(space) == [["INACTIVE"]]
+    assert bring_back(space, MINE)["turns"] == 1 and tags(space) == [[]]
+    assert is_used(space) == [True, True, True] and sound(space)
+
+
+def test_no_setting_lets_an_inactive_turn_through(space):
+    put_aside(space, MINE)
+    settings = {"history.exclude_tags": "", "history.always_tags": "INACTIVE"}
+    request = PromptRequest("Which robot?", ("demo",), settings=settings, session="mine")
+    assert "Pegasus" not in space.run(space.pin(request)).extras["super_prompt"]
+
+
+def test_deleted_vectors_are_gone_from_the_index_and_come_back_with_the_turn(space):
+    assert holders(space)
+    done = put_aside(space, MINE, vectors=True)
+    assert (done["turns"], done["rows"]) == (1, 1)
+    assert holders(space) == [] and sound(space)
+    assert len(open_snapshot(snapshot_path(space)).chunk_ids) == 1
+    embed(space)
+    embed(space, months=["2026-10"])
+    assert holders(space) == [] and show(space, "mine")[0]["assistant_text"] == SECRET
+    assert put_aside(space, MINE, vectors=True)["rows"] == 0
+    bring_back(space, MINE)
+    assert tags(space) == [[]] and is_used(space) == [True, True, True] and sound(space)
+
+
+def test_a_turn_that_was_never_embedded_is_passed_over(space):
+    append_turn(space, Turn("", "mine", "", "And its key?", "Pegasus hides it."))
+    put_aside(space, MINE, vectors=True)
+    assert embed(space).embedded == 0 and holders(space) == [] and sound(space)
+    embed(space, rebuild=True)
+    assert holders(space) == [] and sound(space)
+
+
+def test_anonymous_copies_take_the_place_of_the_turns(space):
+    text = (
+        "Write to ada.king@example.org or +49 170 1234567, says Ada Lovelace; the pass of "
+        "/home/ada is at 10.2.3.4, IBAN DE89 3704 0044 0532 0130 00."
+    )
+    turn = Turn("", "mine", "2026-10-03T11:12:13+02:00", "Whom do I ask?", text,
+                speakers=("Babbage", "assistant"), tags=("GOLD",))  # fmt: skip
+    append_turn(space, turn)
+    space.finish(ask(space))
+    counted = anonymise(space, MINE, mask=["Ada Lovelace"], dry_run=True)
+    assert counted["masked"] == {
+        "account": 1, "address": 1, "email": 1, "home": 1, "name": 1, "phone": 1,
+    }  # fmt: skip
+    assert show(space, "mine")
+    done = anonymise(space, MINE, mask=["Ada Lovelace"])
+    assert (done["turns"], done["left"]) == (2, []) and show(space, "mine") == []
+    first, second = [r for r in show(space) if r["session_id"].startswith("anonymous-")]
+    assert first["assistant_text"] == SECRET and second["tags"] == ["GOLD"]
+    assert second["timestamp"].startswith("2026-10-03T00:00") and second["prompt_key"] == ""
+    assert second["speakers"] == ["user", "assistant"]
+    for word in ("ada.king", "1234567", "lovelace", "/home/ada", "10.2.3.4", "0532 0130"):
+        assert word not in second["assistant_text"].lower()
+        assert not any(word.encode() in said(p).lower() for p in space.data_dir.rglob("*.log"))
+    embed(space)
+    assert sound(space)

@@ -1,0 +1,72 @@
+"""All GOLD turns of the last month into this project: one command, undone by one."""
+
+import datetime as dt
+
+import pytest
+
+from ragstream_core.conversations.journal.records import Asked, Turn
+from ragstream_core.errors import UnknownProject, UsageError
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.history_transfer import adopt
+from ragstream_core.wiring.journal import append_records, show
+from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.prompts.conftest import write_docs
+
+NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
+
+
+def turn(n, *tags, month="11", **more):
+    text = f"The catalog is written by robot number {n} and by nobody else."
+    when = f"2026-{month}-10T10:00:00+00:00"
+    return Turn("", f"s{n % 2}", when, "Who writes the catalog?", text, tags=tags, **more)
+
+
+@pytest.fixture
+def space(tmp_path):
+    write_docs(tmp_path)
+    workspace = open_workspace(
+        tmp_path,
+        explicit={"embeddings.backend": "hashed", "history.projects": "current",
+                  "history.recency_k": 0},
+    )  # fmt: skip
+    workspace.ingest("demo")
+    append_records(
+        workspace,
+        [turn(1, "GOLD"), turn(2), turn(3, "GOLD", month="08"), turn(4, "GOLD", "note"),
+         turn(5, "GOLD", projects=("demo",)), Asked("", "s1", "", "Unanswered?")],
+    )  # fmt: skip
+    embed(workspace)
+    return workspace
+
+
+def found(space):
+    prompt = space.run(space.pin(PromptRequest("Who writes the catalog?", ("demo",)), NOW))
+    past = (i.split("::")[2] for i in prompt.views_by_stage["retrieval"] if i[:9] == "history::")
+    return sorted(int(numbers.partition("-")[0]) for numbers in past)
+
+
+def test_gold_of_the_last_month_and_nothing_else_is_found_at_once(space):
+    assert found(space) == [5]
+    rows = adopt(space, "demo", tags=["GOLD"], days=30, now=NOW)
+    assert [row["seq"] for row in rows] == [1, 4]
+    assert found(space) == [1, 4, 5]
+    assert adopt(space, "demo", tags=["GOLD"], days=30, now=NOW) == []
+    embed(space)
+    assert found(space) == [1, 4, 5]
+    undone = adopt(space, "demo", tags=["GOLD"], undo=True)
+    assert [row["seq"] for row in undone] == [1, 4]
+    assert found(space) == [5]
+
+
+def test_a_dry_run_writes_nothing(space):
+    before = show(space)
+    assert [row["seq"] for row in adopt(space, "demo", session="s1", dry_run=True)] == [1, 3]
+    assert show(space) == before
+
+
+def test_it_needs_a_project_and_a_choice(space):
+    with pytest.raises(UnknownProject):
+        adopt(space, "nowhere", tags=["GOLD"])
+    with pytest.raises(UsageError, match="no turns are selected"):
+        adopt(space, "demo")

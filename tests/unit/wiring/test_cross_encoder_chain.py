@@ -1,0 +1,126 @@
+"""The chain with a cross-encoder whose weights lie in the data root; a tiny random one."""
+
+import shutil
+
+import pytest
+
+from ragstream_core.errors import WeightsMissing
+from ragstream_core.models.rerankers import cross_encoder
+from ragstream_core.models.rerankers.cross_encoder import weights_digest
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.settings.prompts import MS_MARCO
+from ragstream_core.wiring import models
+from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.models.rerankers.test_cross_encoder import build
+from tests.unit.prompts.conftest import write_docs
+
+
+@pytest.fixture
+def space(tmp_path):
+    write_docs(tmp_path)
+    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace.ingest("demo")
+    return workspace
+
+
+def ask(space, **settings):
+    request = PromptRequest("Who may write to the catalog?", ("demo",), settings=settings)
+    return space.run(space.pin(request))
+
+
+def test_without_weights_maxsim_stands_in_and_is_named(space):
+    inputs = space.pin(PromptRequest("Who may write?", ("demo",)))
+    assert inputs.models["reranker"] == "maxsim"
+    rules = {r["rule"] for r in ask(space).extras["decisions"] if r["stage"] == "reranked"}
+    assert rules == {"maxsim"}
+    with pytest.raises(WeightsMissing, match="maxsim"):
+        ask(space, **{"rerank.backend": "cross_encoder"})
+
+
+def test_with_weights_one_pass_orders_by_the_whole_query(space, tmp_path):
+    build(models.models_dir(space.config) / MS_MARCO)
+    prompt = ask(space)
+    rows = [r for r in prompt.extras["decisions"] if r["stage"] == "reranked"]
+    assert {r["rule"] for r in rows} == {"cross_encoder"}
+    assert [r["score"] for r in rows] == sorted((r["score"] for r in rows), reverse=True)
+    assert prompt.views_by_stage["reranked"] == [r["chunk_id"] for r in rows]
+    assert set(prompt.views_by_stage["reranked"]) == set(prompt.views_by_stage["retrieval"])
+    inputs = space.pin(PromptRequest("Who may write?", ("demo",)))
+    assert inputs.models["reranker"] == MS_MARCO
+    record = space.finish(prompt)
+    assert space.replay(record.prompt_key).verdict == "identical"
+
+
+def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
+    folder = models.models_dir(space.config) / MS_MARCO
+    before = space.finish(ask(space, **{"gate.theta": -1}))
+    build(folder)
+    with_weights = ask(space, **{"gate.theta": -1})
+    after = space.finish(with_weights)
+    trail = [r["rule"] for r in space.run(_inputs(before)).extras["decisions"]]
+    assert "maxsim" in trail and "cross_encoder" not in trail
+    assert space.replay(before.prompt_key).verdict == "identical"
+    shutil.rmtree(folder)
+    verdict = space.replay(after.prompt_key)
+    assert verdict.verdict == "environment differs" and MS_MARCO in verdict.reason
+
+
+@pytest.mark.parametrize("changed", ["model.safetensors", "tokenizer.json"])
+def test_other_weights_are_another_key_and_an_environment_that_differs(space, changed):
+    folder = models.models_dir(space.config) / MS_MARCO
+    build(folder)
+    record = space.finish(ask(space))
+    assert record.inputs["models"]["reranker_weights"] == weights_digest(folder)
+    raw = (folder / changed).read_bytes()
+    (folder / changed).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+    verdict = space.replay(record.prompt_key)
+    assert verdict.verdict == "environment differs" and "have changed" in verdict.reason
+    request = PromptRequest("Who may write to the catalog?", ("demo",))
+    assert space.pin(request).models != record.inputs["models"]
+    (folder / changed).write_bytes(raw)
+    assert space.replay(record.prompt_key).verdict == "identical"
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path, monkeypatch):
+    build(tmp_path)
+    first = weights_digest(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(cross_encoder.hashlib, "file_digest", None)  # whoever reads fails
+        assert weights_digest(tmp_path) == first
+    (tmp_path / "README.md").write_text("no weight")
+    assert weights_digest(tmp_path) == first
+    (tmp_path / "model.safetensors").touch()
+    assert weights_digest(tmp_path) == first
+
+
+def test_another_embedding_model_is_an_environment_that_differs(space, tmp_path):
+    record = space.finish(ask(space))
+    other = open_workspace(tmp_path, explicit={"embeddings.backend": "onnx"})
+    verdict = other.replay(record.prompt_key)
+    assert (verdict.verdict, "embedded by model" in verdict.reason) == ("environment differs", True)
+
+
+def _inputs(record):
+    from ragstream_core.prompts.inputs import inputs_from
+
+    return inputs_from(record.inputs)
+
+
+def test_the_cross_encoder_reads_prompt_md_and_never_the_pieces(space, monkeypatch):
+    from ragstream_core.prompts.render import render_prompt_md
+
+    asked = []
+
+    class Spy:
+        def score(self, query, passages):
+            asked.append((query, len(passages)))
+            return [0.0] * len(passages)
+
+    monkeypatch.setattr(models, "cross_encoder", lambda name, folder, weights: Spy())
+    request = PromptRequest(
+        "# Task\nWho may write?\n# Format\nA table.", ("demo",),
+        settings={"rerank.backend": "cross_encoder"},
+    )  # fmt: skip
+    prompt = space.run(space.pin(request))
+    whole = render_prompt_md(prompt.body)
+    assert asked == [(whole, len(prompt.views_by_stage["retrieval"]))] and "A table." in whole
