@@ -1,4 +1,6 @@
-"""What is sent for a finished prompt, and the answer to it, as plain values.
+"""What is sent for a finished prompt, what may leave this machine, and the answer to it.
+
+What is sent for a finished prompt, and the answer to it, as plain values.
 
 Secrets in what would leave this machine: which kind, in which source, on which line.
 

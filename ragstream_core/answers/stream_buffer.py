@@ -1,4 +1,6 @@
-"""The stream of an answer as people read it: without citation markers, however they are split.
+"""The stream of an answer as people read it, without citation markers.
+
+The stream of an answer as people read it: without citation markers, however they are split.
 
 Text is given out as soon as no later token can change it: what may become a marker is held until
 it is decided, and so are the last `grammar.LEFT` characters, since a marker behind them may mend

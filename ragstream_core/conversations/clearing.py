@@ -1,4 +1,6 @@
-"""Which records a clearing takes, and which cleared ones are still in the journal (R-236).
+"""Which records a clearing takes (R-236), and turns made anonymous (R-196).
+
+Which records a clearing takes, and which cleared ones are still in the journal (R-236).
 
 Turns without what names a person: masks in the place of addresses, numbers, names (R-196).
 

@@ -1,4 +1,6 @@
-"""What the publisher of the snapshot is given: every live chunk of the history, and the cap's rule.
+"""The selected history as the snapshot holds it: rows that are written, columns that are read.
+
+What the publisher of the snapshot is given: every live chunk of the history, and the cap's rule.
 
 `ragstream_core.index.history_catalog` reads them, `ragstream_core.index.snapshot` writes
 the file that prompts search.

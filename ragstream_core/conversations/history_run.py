@@ -1,4 +1,6 @@
-"""Texts into the catalog, batch by batch: each batch is durable before the next one begins.
+"""One run of the history worker: records become rows, rows become durable, figures are kept.
+
+Texts into the catalog, batch by batch: each batch is durable before the next one begins.
 
 `HistoryStats`: what one run of the history worker did.
 

@@ -1,4 +1,6 @@
-"""Whether a passage says what a sentence says, by a rule that no model has to be trained for.
+"""The claims of an answer, and whether a passage says what a claim says.
+
+Whether a passage says what a sentence says, by a rule that no model has to be trained for.
 
 A sentence that stands in the passage word for word is supported. Any other one must hold no number
 and no name that the passage lacks, must not deny what the passage affirms, and must not be a

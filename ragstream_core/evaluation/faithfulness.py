@@ -1,4 +1,6 @@
-"""The report on judged answers: its figures, and the file that keeps them a generation.
+"""Faithfulness of answers (R-291): the measure, and the report that keeps it.
+
+The report on judged answers: its figures, and the file that keeps them a generation.
 
 What is kept holds figures alone. Points of one series (the same questions, judge and kind of
 answer) compare over generations.

@@ -1,4 +1,6 @@
-"""Answers beside right ones: exact match and token F1 as SQuAD defines them.
+"""Answers to be judged, and exact match and token F1 against right ones.
+
+Answers beside right ones: exact match and token F1 as SQuAD defines them.
 
 Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of Text", EMNLP 2016: lower
 case, punctuation and the articles a, an, the left out, white space collapsed; the best of several

@@ -1,4 +1,6 @@
-"""Judges of faithfulness: by quote and agreement, by an entailment model, by a language model.
+"""Judges of faithfulness, and whether an NLI model makes a better gate than the cosines.
+
+Judges of faithfulness: by quote and agreement, by an entailment model, by a language model.
 
 Is an entailment model a better gate than the cosines? Measured on gold questions, and kept.
 

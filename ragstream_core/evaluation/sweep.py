@@ -1,4 +1,6 @@
-"""A heat map as PNG: coloured cells with their numbers, names and legend, with NumPy alone.
+"""A sweep of the gate's thresholds over gold questions, and its heat map.
+
+A heat map as PNG: coloured cells with their numbers, names and legend, with NumPy alone.
 
 A sweep of the gate's thresholds: what it keeps of what gold questions need, and at what size.
 """

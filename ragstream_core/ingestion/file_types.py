@@ -1,4 +1,6 @@
-"""Which files are documents, of what kind each is, and which names are never read.
+"""Which files are documents, and how their names are written.
+
+Which files are documents, of what kind each is, and which names are never read.
 
 File names of any bytes as text and back: injective, and a valid name is its own text.
 

@@ -1,4 +1,6 @@
-"""`DocumentLoader`: reads each file once, hashes and decodes the bytes it read (R-044).
+"""From the bytes of a file to its text: read once, hashed, decoded or parsed (R-034, R-044).
+
+`DocumentLoader`: reads each file once, hashes and decodes the bytes it read (R-044).
 
 Spans refer to the text of a document: the decoded text as it stands, the pages of a PDF joined by
 form feeds, or the Markdown an Office file was converted to; with secrets redacted if so set.

@@ -1,4 +1,6 @@
-"""Pure classification of an ask: intent, domain, deliverable, artefacts; the rubric of R-164.
+"""What is asked: intent, domain, deliverable and artefacts, by rules (R-164).
+
+Pure classification of an ask: intent, domain, deliverable, artefacts; the rubric of R-164.
 
 Rules, not a model: the same words give the same shape everywhere. First rule that fits wins, so the
 order of the tables is part of the rule; `intents` has one of its own. A role is proposed only where

@@ -1,4 +1,6 @@
-"""What the agents' questions to a language model took, while a prompt was made.
+"""What stages asked a language model while a prompt was made, what it said and what it took.
+
+What the agents' questions to a language model took, while a prompt was made.
 
 What stages asked a language model while a prompt was made, and what it said.
 

@@ -1,4 +1,6 @@
-"""The time of one prompt, which counts for its key only where a stage has read it.
+"""What a key holds beside the inputs: the version of each stage, and the time if it was read.
+
+The time of one prompt, which counts for its key only where a stage has read it.
 
 Which version of each stage shapes a prompt's bytes: part of every prompt's key.
 

@@ -1,4 +1,6 @@
-"""What lies beside a prompt's record so that it can be given again without running the chain.
+"""What lies beside a prompt's record: its states, and when it was asked for.
+
+What lies beside a prompt's record so that it can be given again without running the chain.
 
 prompts/<prompt_key>/states.json.gz   the prompt after each step, as what the step changed (derived)
 prompts/<prompt_key>/asked.jsonl      when it was asked for, and whether the chain ran

@@ -1,4 +1,6 @@
-"""Pure renderers of the blocks; each line leaves here with its owner.
+"""Renderers of the blocks of a Super-Prompt: pure, and each line with its owner.
+
+Pure renderers of the blocks; each line leaves here with its owner.
 
 Our own lines and the user's words stand at column 0; every foreign line is quoted. System_MD comes
 from role, tone, depth and rules, Prompt_MD from task, purpose, context and format (R-175, R-176).

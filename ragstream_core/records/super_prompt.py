@@ -1,4 +1,6 @@
-"""`SuperPrompt`: the record that travels through the chain, and its JSON form (R-111…R-122).
+"""`SuperPrompt`, the record that travels through the chain, and the ledger of its decisions.
+
+`SuperPrompt`: the record that travels through the chain, and its JSON form (R-111…R-122).
 
 `Decision`: one row of the ledger, and how stages write it into a prompt.
 """

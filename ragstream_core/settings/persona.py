@@ -1,4 +1,6 @@
-"""Wording of ours that a person may replace: a text with one named place in it.
+"""Who answers, and wording that a person may replace in settings or a task profile.
+
+Wording of ours that a person may replace: a text with one named place in it.
 
 Who answers, and the text around a task: wording that a person gives in settings or a profile.
 """

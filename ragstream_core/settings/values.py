@@ -1,4 +1,6 @@
-"""What every section of the settings is made of.
+"""What a settings section is made of, and what a setting may be in words.
+
+What every section of the settings is made of.
 
 What a setting may be, in words: one text for the reference, the Launchpad and the errors.
 """

@@ -1,4 +1,6 @@
-"""Where requirements are defined, and where they are only mentioned.
+"""Where a project's documents define requirements, and where they only mention them.
+
+Where requirements are defined, and where they are only mentioned.
 
 A requirement is defined where a table row, a heading, a list item or a paragraph begins with its
 id. A heading defines the section below it; an item or paragraph that ends in a colon, the list

@@ -1,4 +1,6 @@
-"""The deterministic form: steps from what a requirement states, every expected result verbatim.
+"""Test cases without a model: steps from what a requirement states, results verbatim.
+
+The deterministic form: steps from what a requirement states, every expected result verbatim.
 
 What a sentence states that somebody could check: given, when, then, in its own words.
 

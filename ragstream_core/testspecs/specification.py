@@ -1,4 +1,6 @@
-"""A whole specification: its cases, and which requirement has which of them.
+"""A test specification: its cases, and which requirement has which of them.
+
+A whole specification: its cases, and which requirement has which of them.
 
 `TestCase`: one test case of a specification, and the strict schema that it is held to.
 """

@@ -1,4 +1,6 @@
-"""`OpenMeteo`: two questions to two fixed hosts, https, no key, nothing of this machine sent along.
+"""Forecasts from Open-Meteo: two questions to two fixed hosts, answers checked.
+
+`OpenMeteo`: two questions to two fixed hosts, https, no key, nothing of this machine sent along.
 
 A city is a parameter of the first question and coordinates of the second; no address is ever made
 of what a person or an answer says. Requests go through `endpoints.wire`: no redirect is followed,

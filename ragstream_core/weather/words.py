@@ -1,4 +1,6 @@
-"""The explanation of a forecast by a language model (R-272), asked only where a person wants it.
+"""The explanation of a forecast: by rules, or by a language model (R-272).
+
+The explanation of a forecast by a language model (R-272), asked only where a person wants it.
 
 The model sees the figures and the place's name as JSON, and nothing else of this machine. What it
 says is shown as plain text.

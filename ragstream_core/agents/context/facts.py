@@ -1,4 +1,6 @@
-"""Choose facts: idf-weighted term overlap with the query pieces, rank prior, diversity.
+"""The sentences of S_ctx: facts by score, constraints by words.
+
+Choose facts: idf-weighted term overlap with the query pieces, rank prior, diversity.
 
 score = coverage · (0.7 + 0.3/(1 + rank/5)) · form factor + small bonuses.
 

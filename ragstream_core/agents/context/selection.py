@@ -1,4 +1,6 @@
-"""The final selection: chunks in rank order within a token and a character budget.
+"""What A4 has to go by, and the final selection within a token and a character budget.
+
+The final selection: chunks in rank order within a token and a character budget.
 
 Smooth at the edge: the chunk that does not fit any more is cut at the end of a sentence (or of a
 code block), flagged, and the rest is left out.

@@ -1,4 +1,6 @@
-"""The records of the journal, their JSON form, and a verified line of it (R-219, C-50).
+"""The records of the journal, their ids and their JSON form (R-219, C-50).
+
+The records of the journal, their JSON form, and a verified line of it (R-219, C-50).
 
 A record is immutable and never rewritten: an edit of tags is a record of its own, and so is the
 notice that turns were cleared. Order is ``seq``, never a clock.

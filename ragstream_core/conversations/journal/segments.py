@@ -1,4 +1,6 @@
-r"""The journal's files and how they are read: from the front, and from the end.
+r"""The files of the journal, one framed and chained line a record.
+
+The journal's files and how they are read: from the front, and from the end.
 
 ``conversation.log`` is written, ``conversation-<first seq>.log`` are closed. Nobody needs the lock
 for reading: a line counts when it verifies, and a number that was given twice (its first line was

@@ -1,4 +1,6 @@
-"""Which engines read which types, whether they are installed, and in which version.
+"""The parsers: which engine reads which type, and what it gives.
+
+Which engines read which types, whether they are installed, and in which version.
 
 A file's manifest row ends in the tag of what read it. A tag that is no longer the present one
 makes the next ingest read that file again, and no other.

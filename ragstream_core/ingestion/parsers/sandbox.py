@@ -1,4 +1,6 @@
-"""`ParserServer`: one process that keeps the engines, for the time of an ingest.
+"""Parsing a file in a child process with limits on memory, CPU and time.
+
+`ParserServer`: one process that keeps the engines, for the time of an ingest.
 
 It is started at the first file and started again should it end; what it was reading then is the
 caller's to try another way.

@@ -1,4 +1,6 @@
-"""What an answer costs: 0 on this machine, from the settings, or from the price table.
+"""What an answer costs and how much a model can read, from the installed price table.
+
+What an answer costs: 0 on this machine, from the settings, or from the price table.
 
 The table is the data of `genai-prices` as installed; nothing is fetched, so a price may be out of
 date. Where a host or a model is not in it, the cost is unknown, never guessed.

@@ -1,4 +1,6 @@
-"""Language models by name: `create_chat` is how everything above gets one.
+"""Language models by name, and the key that goes to their endpoint.
+
+Language models by name: `create_chat` is how everything above gets one.
 
 A name is one of the built-in ones, one given to `register_provider`, or an import path
 (``package.module:factory``). Importing this module loads no engine and contacts nobody.

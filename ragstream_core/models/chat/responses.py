@@ -1,4 +1,6 @@
-"""The answer of a model as a value of a schema, or an error that repeats nothing of it.
+"""Reading the answer of a language model: completions, event streams and values of a schema.
+
+The answer of a model as a value of a schema, or an error that repeats nothing of it.
 
 What a completion or a stream of events holds, read with suspicion: text, end, usage.
 """

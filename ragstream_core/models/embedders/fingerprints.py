@@ -1,4 +1,6 @@
-"""What a vector space is made of, as one digest (``embed_fp``), known before anything is loaded.
+"""What a vector space is made of, known before anything is loaded.
+
+What a vector space is made of, as one digest (``embed_fp``), known before anything is loaded.
 
 Constants and file digests only: the path on which nothing changed asks for it and must import
 neither NumPy nor an engine.

@@ -1,4 +1,6 @@
-"""`EndpointEmbedder`: an OpenAI-compatible ``/embeddings`` endpoint (OpenAI, Ollama, vLLM, …).
+"""Embeddings from an OpenAI-compatible ``/embeddings`` endpoint (OpenAI, Ollama, vLLM, …).
+
+`EndpointEmbedder`: an OpenAI-compatible ``/embeddings`` endpoint (OpenAI, Ollama, vLLM, …).
 
 Texts leave this process: to the configured host and nowhere else, no redirect is followed and no
 proxy of the environment is used. The endpoint may change a model under its name and gives no two

@@ -1,4 +1,6 @@
-"""`NliModel`: does a passage entail what is asked? A cross-encoder with the verdicts of NLI.
+"""Models that read a query and a passage together: a reranker and an NLI model.
+
+`NliModel`: does a passage entail what is asked? A cross-encoder with the verdicts of NLI.
 
 The order of the verdicts differs from model to model, so it is read from the model's own
 ``id2label``. Windows, one pair a call, and never the network: as in `cross_encoder`.
