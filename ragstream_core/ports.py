@@ -1,4 +1,4 @@
-"""The protocols between the layers, on one page; adapters implement them, `build` connects them.
+"""The protocols between the layers, on one page; adapters implement them, `wiring` connects them.
 
 Scores are similarities: higher is better. Arrays are NumPy; the import is for type checkers only,
 so that looking at a port costs nothing.

@@ -6,7 +6,7 @@ Reads S_ctx, the shape, the pieces, ❖ FILES and the pool after A4. Writes ``ex
 support, nothing firm said the domain, and the kept evidence has one dominant topic, or the older
 turns that were selected have one: the domain settles to it and those pieces are asked again with
 it; (2) code, tests or configuration are wanted and a fact names an eligible project file that is
-not in scope. Refines the headers that A2 fills in (`refining`); that alone is no change of scope.
+not in scope. Refines the headers that A2 fills in (`refine`); that alone is no change of scope.
 Each refined header, the domain among them, is a row of the ledger with its reason. A language model
 may name the topic, among the titles' words, the files, and role and form, among ours, instead;
 where its answer is no good, the rules do. Never touches what the person wrote, Hard Rules, Project

@@ -3,12 +3,12 @@
 The stream of an answer as people read it: without citation markers, however they are split.
 
 Text is given out as soon as no later token can change it: what may become a marker is held until
-it is decided, and so are the last `grammar.LEFT` characters, since a marker behind them may mend
+it is decided, and so are the last `LEFT` characters, since a marker behind them may mend
 them. What is held is bounded, and what comes out does not depend on where the tokens were cut.
 
 What in an answer is a citation or an echo of the prompt's frames, and what only looks so.
 
-Three forms, more leniently than `prompting.citations` reads them, since a model writes them:
+Three forms, more leniently than `prompts.citations` reads them, since a model writes them:
 ``[source: …]`` closed on its line, a bracket that holds an issued id alone, ``<<DOC …>>``. Every
 pattern is bounded and holds no quantifier inside another, so deciding costs the same everywhere.
 

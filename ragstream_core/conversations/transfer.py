@@ -74,7 +74,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return turns as Markdown, a section a conversation; texts stay verbatim, quoted.
 
     Args:
-        rows: Of `listing.turn_rows`.
+        rows: Of `sessions.turn_rows`.
     """
     parts: list[str] = []
     session = None

@@ -91,7 +91,7 @@ TOKEN_FILES = {
         ),
     )
 }  # fmt: skip
-"""By name; the tables of `prompting.tokens` have the same names."""
+"""By name; the tables of `text.tokens` have the same names."""
 
 
 def token_folder(models_dir: Path) -> Path:

@@ -5,7 +5,7 @@ prompts/blobs/<sha256>          bytes of injected files; query vectors and excha
                                 model, which no one can make again
 prompts/runs/<run>/             stage JSON (derived); from-<run>: it read that run's
 prompts/<prompt_key>/           record.json (truth), super_prompt.md, decisions.parquet (derived);
-                                what `again` needs
+                                what `recorded` needs
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Candidates for a prompt: dense and lexical lists over one or several pinned generations.
 
 One query piece: plain hybrid. Several: A = BM25(whole) + LogAvgExp of the pieces' cosines, B =
-hybrid per piece, then LogAvgExp; final = w · A + (1 − w) · B, both min-max scaled, w by `mixing`.
+hybrid per piece, then LogAvgExp; final = w · A + (1 − w) · B, both min-max scaled, w by `scoring`.
 A dense weight of 0 or 1 switches the other signal off and ranks by A alone.
 """
 

@@ -304,7 +304,7 @@ class TokenVectors(Protocol):
 class MaxSimScorer:
     """Scores passages by late interaction with the query pieces, joined by LogAvgExp.
 
-    A piece that only tells counts less (`mixing.weights_of_pieces`).
+    A piece that only tells counts less (`weights_of_pieces`).
 
     Attributes:
         queries: Encodes the pieces.

@@ -72,7 +72,7 @@ def clear(
         everything: All conversations.
         archive: First put a copy aside that only its owner may read and nothing retrieves.
         dry_run: Only show what would be removed.
-        progress: Called with (phase, done, total); the phases are `erasing.PHASES`.
+        progress: Called with (phase, done, total); the phases are `erase_turns.PHASES`.
 
     Returns:
         ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an

@@ -61,7 +61,7 @@ def adopt(
         now: End of the ``days``; default: the present moment.
 
     Returns:
-        The rows of `listing.turn_rows` that changed, or would.
+        The rows of `sessions.turn_rows` that changed, or would.
 
     Raises:
         UnknownProject: There is no such folder.

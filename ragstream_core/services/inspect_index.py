@@ -37,7 +37,7 @@ def export(
         force: Replace a file that is there.
 
     Returns:
-        ``path, bytes``, and what the file says of itself; see `index_export.encode`.
+        ``path, bytes``, and what the file says of itself; see `export.encode`.
 
     Raises:
         GenerationGone: That generation is not kept, or holds no chunk.

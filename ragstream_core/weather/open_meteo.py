@@ -3,7 +3,7 @@
 `OpenMeteo`: two questions to two fixed hosts, https, no key, nothing of this machine sent along.
 
 A city is a parameter of the first question and coordinates of the second; no address is ever made
-of what a person or an answer says. Requests go through `endpoints.wire`: no redirect is followed,
+of what a person or an answer says. Requests go through `platform.http`: no redirect is followed,
 no proxy of the environment used, a slow answer ends with the clock, a large one with its size.
 
 Open-Meteo's answers as checked values: of what they say nothing is taken on trust.

@@ -11,8 +11,8 @@ Late interaction compares words: an endpoint gives no token vectors.
 
 `EndpointCalls`: asks one endpoint for the vectors of one model.
 
-What is repeated and how long anybody waits is the business of `ragstream_core.endpoints`. An error
-names the host and what happened; never a key, a text, or the server's own words.
+What is repeated, and for how long, `ragstream_core.platform.http` decides. An error names
+the host and what happened; never a key, a text, or the server's own words.
 """
 
 from __future__ import annotations
