@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ragstream_core.errors import ProjectLocked, RagstreamError
+from ragstream_core.errors import RagstreamError
 from ragstream_core.index import catalog_read, text_writer, vectors
-from ragstream_core.index.lock import project_lock
-from ragstream_core.index.migrations import is_due_on_disk
-from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
+from ragstream_core.index.schema import (
+    CATALOG_NAME,
+    JOURNAL_NAME,
+    connect_writer,
+    guard,
+    transaction,
+)
 from ragstream_core.platform.files import move_aside
 from ragstream_core.records.identity import sha256_hex
 
@@ -141,30 +145,6 @@ def _sound(block: list[Row], mapped: F32, epoch: int) -> list[Row]:
     crc = vectors.intact(rows, [r[1] for r in whole], [r[4] for r in whole])
     unit = vectors.unit_rows(rows)
     return [r for r, ok, u in zip(whole, crc, unit, strict=True) if ok and u]
-
-
-JOURNAL_NAME = f"{CATALOG_NAME}-journal"
-
-
-def recover(index_dir: Path) -> bool:
-    """Roll back what a killed writer left, and bring an older format up to date.
-
-    Readers cannot: they open read-only.
-
-    Returns:
-        Whether there was something to do and no living writer.
-
-    Raises:
-        RagstreamError: The catalog cannot be opened even so.
-    """
-    if not ((index_dir / JOURNAL_NAME).exists() or is_due_on_disk(index_dir)):
-        return False
-    try:
-        with project_lock(index_dir):
-            connect_writer(index_dir).close()
-    except ProjectLocked:
-        return False
-    return True
 
 
 def put_damaged_aside(index_dir: Path) -> Path | None:

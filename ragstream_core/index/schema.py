@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from ragstream_core.errors import GenerationGone, IntegrityError, OperationFailed
-from ragstream_core.index.lock import label, rebuild_hint, update_hint
+from ragstream_core.errors import GenerationGone, IntegrityError, OperationFailed, ProjectLocked
+from ragstream_core.index.lock import label, project_lock, rebuild_hint, update_hint
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir
 
 CATALOG_NAME = "catalog.sqlite"
+JOURNAL_NAME = f"{CATALOG_NAME}-journal"
 SCHEMA_VERSION = 1
 _READ_CACHE_KIB = -65_536  # rows by hash lie at random: SQLite's own 2 MB would be read again
 _WRITE_CACHE_KIB = -8_192  # more makes a first ingest no faster, only larger
@@ -138,7 +139,6 @@ def connect_writer(index_dir: Path) -> sqlite3.Connection:
                 db.executescript(
                     f"BEGIN IMMEDIATE;{DDL}PRAGMA user_version={SCHEMA_VERSION};COMMIT"
                 )
-            _bring_up_to_date(db, index_dir)
             _check_version(db, path)
             db.executescript(TEMP_DDL)
         except BaseException:
@@ -175,11 +175,23 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
     return db
 
 
-def _bring_up_to_date(db: sqlite3.Connection, index_dir: Path) -> None:
-    from ragstream_core.index import migrations  # it reads the tables, so it knows this module
+def recover(index_dir: Path) -> bool:
+    """Roll back what a killed writer left; readers cannot, since they open read-only.
 
-    if db.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
-        migrations.migrate(db, index_dir)
+    Returns:
+        Whether there was something to roll back and no living writer.
+
+    Raises:
+        RagstreamError: The catalog cannot be opened even so.
+    """
+    if not (index_dir / JOURNAL_NAME).exists():
+        return False
+    try:
+        with project_lock(index_dir):
+            connect_writer(index_dir).close()
+    except ProjectLocked:
+        return False
+    return True
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:
@@ -188,14 +200,6 @@ def _is_empty(db: sqlite3.Connection) -> bool:
 
 def _check_version(db: sqlite3.Connection, path: Path) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version < SCHEMA_VERSION:
-        from ragstream_core.index import migrations
-
-        if migrations.is_due(db):
-            raise OperationFailed(
-                f"{path} is of the older format {version}, this program reads {SCHEMA_VERSION}",
-                hint=f"{update_hint(path.parent)} brings it up to date",
-            )
     if version != SCHEMA_VERSION:
         what = "newer" if version > SCHEMA_VERSION else "not a catalog or"
         raise IntegrityError(

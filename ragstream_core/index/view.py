@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError
 from ragstream_core.index import catalog_read, derived, view_cache
-from ragstream_core.index.repair import recover
-from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard, recover
 from ragstream_core.index.view_cache import GenerationRows, load_chunks, load_rows
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Backup, restore and migration: every call that changes the disk is killed or fails once (strace).
+"""Backup and restore: every call that changes the disk is killed or fails once (strace).
 
 Afterwards the old state or the new one can be read, and the next run completes. The full form takes
 every call, the short form a sample of them.
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.platform import files
@@ -25,7 +24,6 @@ from ragstream_core.services.restore import restore
 from ragstream_core.wiring.workspace import open_workspace
 from tests.faults.harness import CRASH, DONE, EFFECTS, Child, need_strace
 from tests.lengths import by_length, spread
-from tests.unit.index.test_migrations import make_old, version
 
 CALLS = (
     "pwrite64", "write", "fsync", "fdatasync", "rename", "renameat2", "unlink", "unlinkat",
@@ -135,30 +133,7 @@ class RestoreIntoNothing(Restore):
         return old
 
 
-class Migration(Scene):
-    def __init__(self, origin, root):
-        super().__init__(origin, root)
-        self.index = self.space.index_dir("demo")
-        make_old(self.index)
-
-    def run(self):
-        with open_catalog(self.index):
-            pass
-
-    def require(self, old, new):
-        if not (self.index / "catalog.sqlite-journal").exists():
-            assert version(self) in (0, 1)
-        forget_views()
-        assert self.space.view("demo").digest == new  # a reader brings it up to date, or waits
-        return new
-
-    def finish(self, old, new):
-        self.run()
-        assert version(self) == 1 and digest(self.space) == new
-        assert self.space.ingest("demo").chunks["embedded"] == 0
-
-
-SCENES = {s.__name__: s for s in (Backup, Restore, RestoreIntoNothing, Migration)}
+SCENES = {s.__name__: s for s in (Backup, Restore, RestoreIntoNothing)}
 
 
 def traced(scene, said, *expressions):

@@ -39,6 +39,7 @@ def execute(bench, *statements):
         ("UPDATE texts SET terms = x'00'", 0),
         ("DROP TABLE texts", 40),
         ("DROP TABLE meta", 0),
+        ("PRAGMA user_version = 0", 0),
     ],
 )
 def test_a_rebuild_embeds_only_what_did_not_survive(filled, statement, lost):

@@ -267,7 +267,7 @@ def test_verify_reads_everything_and_remakes_damaged_vectors(bench):
     stats = bench.run(verify=True)
     assert stats.chunks["embedded"] == 1
     assert (stats.digest, stats.committed) == (first.digest, False)
-    assert "anew" in stats.warnings[0]
+    assert "made again" in stats.warnings[0]
     assert bench.health() == []
 
 
