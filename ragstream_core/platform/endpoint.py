@@ -1,20 +1,28 @@
-"""Where an OpenAI-compatible endpoint is, and which key may go there.
+"""Where an OpenAI-compatible endpoint is, and its key.
 
-https, or plain http on this machine only. A key belongs to one host and is sent to no other.
+https, or plain http on this machine only. A key belongs to one host and is sent to no other: no
+message, log, event or record holds it.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+import stat
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from ragstream_core.errors import UnknownSetting
+from pydantic import SecretStr
+
+from ragstream_core.errors import Refused, UnknownSetting, UsageError
 
 _URL = re.compile(r"[!-~]+")  # printable ASCII: an international name is written as xn--…
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 DEFAULT_PORTS = {"https": 443, "http": 80}
+MAX_KEY_BYTES = 8_192
+_KEY = re.compile(r"[!-~]+")  # printable ASCII: anything else could end a header
+_KEY_HINT = "export RAGSTREAM_PROVIDER__API_KEY, or name a file by provider.api_key_file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +124,43 @@ def _refused(why: str) -> UnknownSetting:
         f"the endpoint's address is refused: {why}",
         hint="set embeddings.base_url (or provider.base_url) to https://…/v1 or http://127.0.0.1:…",
     )
+
+
+def provider_key(key: SecretStr, key_file: str) -> SecretStr:
+    """Return the key; empty if none is set.
+
+    Args:
+        key: From the environment or ``.env``; it comes first.
+        key_file: A file whose only line is the key; empty for none.
+
+    Raises:
+        Refused: Others than its owner may read the file.
+        UsageError: The file cannot be read, or what it holds is no key.
+    """
+    given = key.get_secret_value().strip()
+    if given or not key_file:
+        return _checked_key(given, "provider.api_key") if given else SecretStr("")
+    return _checked_key(_key_in(Path(key_file).expanduser()), key_file)
+
+
+def _key_in(path: Path) -> str:
+    try:
+        with path.open("rb") as handle:
+            mode = path.stat().st_mode
+            if not stat.S_ISREG(mode):
+                raise UsageError(f"{path} is not a regular file", hint=_KEY_HINT)
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise Refused(
+                    f"{path} holds a key and is open to others (mode {stat.S_IMODE(mode):04o})",
+                    hint=f"chmod 600 {path}",
+                )
+            return handle.read(MAX_KEY_BYTES).decode("utf-8", "replace").strip()
+    except OSError as error:
+        what = error.strerror or type(error).__name__
+        raise UsageError(f"the key file {path} cannot be read: {what}", hint=_KEY_HINT) from None
+
+
+def _checked_key(text: str, where: str) -> SecretStr:
+    if _KEY.fullmatch(text) is None:
+        raise UsageError(f"{where} holds no key: one line of printable characters", hint=_KEY_HINT)
+    return SecretStr(text)

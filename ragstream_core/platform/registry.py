@@ -1,6 +1,6 @@
-"""Extension points: a factory is known by a name or an import path, and is given what it asks for.
+"""`Registry`: the extensions of one kind, by name or import path.
 
-Loading a factory runs its module, so a path comes from the settings of the person who runs this
+Loading an extension runs its module, so a path comes from the settings of the person who runs this
 program and from nowhere else. Importing this module loads nothing.
 """
 
@@ -8,65 +8,163 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ragstream_core.errors import UnknownSetting, UsageError
 
-Factory = Callable[..., Any]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
+Factory = Callable[..., object]
+"""A class or function, given those fields of the kind's options that it has parameters for."""
 
 
-def load_factory(path: str, what: str) -> Factory | None:
-    """Return what an import path (``package.module:name``) names, or None where it is no path.
+@dataclass(frozen=True, slots=True)
+class Port:
+    """What an extension must have.
+
+    Attributes:
+        name: Name of the protocol in `ragstream_core.ports`.
+        methods: Its methods.
+        values: Its attributes and their types; only an instance must have them.
+    """
+
+    name: str
+    methods: tuple[str, ...]
+    values: Mapping[str, type] = field(default_factory=dict)
+
+
+class Registry(Generic[T]):
+    """Makes extensions of one kind by a name or an import path ``package.module:factory``.
 
     Args:
-        path: The value of the setting.
-        what: What is looked for, for the message, e.g. ``vector store``.
-
-    Raises:
-        UnknownSetting: The module or the name in it cannot be imported.
-        UsageError: It is neither a class nor a function.
+        kind: What they are, for the messages, e.g. ``vector store``.
+        setting: The setting that selects one.
+        port: What they must have.
+        options: A dataclass; a factory may ask for its fields by name, or for ``options``.
+        built_in: Name → factory; these stay.
+        reserved: Names that select something else than an extension.
     """
-    module_name, _, attribute = path.replace(":", ".").rpartition(".")
-    if not module_name:
-        return None
-    try:
-        factory = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownSetting(f"cannot import {what} {path!r}: {error}") from error
-    if not callable(factory):
-        raise UsageError(f"{what} {path!r} is not a class or function")
-    return cast("Factory", factory)
 
+    def __init__(
+        self,
+        kind: str,
+        *,
+        setting: str,
+        port: Port,
+        options: type[DataclassInstance],
+        built_in: Mapping[str, Factory],
+        reserved: tuple[str, ...] = (),
+    ) -> None:
+        self._kind = kind
+        self._setting = setting
+        self._port = port
+        self._offered = [*(option.name for option in fields(options)), "options"]
+        self._built_in = dict(built_in)
+        self._registered: dict[str, Factory] = {}
+        self._reserved = reserved
 
-def wanted(factory: Factory, known: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return those values that a factory has parameters for.
+    def names(self) -> list[str]:
+        """Return the names that can be selected, sorted."""
+        return sorted({*self._built_in, *self._registered, *self._reserved})
 
-    Args:
-        factory: A class or function.
-        known: What it may be given, by parameter name.
-        what: Its name for the message.
+    def register(self, name: str, factory: Factory) -> None:
+        """Make an extension selectable by name.
 
-    Raises:
-        UsageError: It wants something else, or positional parameters.
-    """
-    parameters = inspect.signature(factory).parameters.values()
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    unknown = [p.name for p in named if p.name not in known and p.default is p.empty]
-    if unknown or any(p.kind is p.POSITIONAL_ONLY for p in named):
-        raise UsageError(
-            f"{what} {factory!r} wants {unknown or 'positional parameters'}; "
-            f"it can have {', '.join(known)}"
-        )
-    return {p.name: known[p.name] for p in named if p.name in known}
+        Args:
+            name: The value of the setting that selects it.
+            factory: A class or function whose parameters are named as the options.
 
+        Raises:
+            UsageError: The name is taken, the factory cannot be called, requires other parameters,
+                or is a class without the methods of the port.
+        """
+        if name in self.names():
+            raise UsageError(f"{self._called(name)} already exists")
+        self._check(name, factory)
+        self._registered[name] = factory
 
-def require_methods(owner: Any, methods: Sequence[str], *, what: str, port: str) -> None:
-    """Refuse an object or class that lacks methods of a port.
+    def unregister(self, name: str) -> None:
+        """Forget a registered extension; the built-in ones and unknown names are left alone."""
+        self._registered.pop(name, None)
 
-    Raises:
-        UsageError: At least one is missing; the message names them.
-    """
-    missing = [name for name in methods if not callable(getattr(owner, name, None))]
-    if missing:
-        raise UsageError(f"{what} does not satisfy the {port} port: {', '.join(missing)} missing")
+    def check(self, name: str) -> None:
+        """Refuse a setting that selects nothing; the built-in ones are known without an import.
+
+        Raises:
+            UnknownSetting: There is no such extension.
+            UsageError: What the path names does not satisfy the port.
+        """
+        if name not in self._built_in and name not in self._reserved:
+            self._check(name, self._factory(name))
+
+    def create(self, name: str, options: DataclassInstance) -> T:
+        """Make an extension.
+
+        Args:
+            name: One of `names`, or an import path.
+            options: What it may ask for.
+
+        Raises:
+            UnknownSetting: There is no such extension.
+            UsageError: What its factory requires or returns does not fit.
+            RagstreamError: What its factory raises.
+        """
+        factory = self._factory(name)
+        given = {
+            each: options if each == "options" else getattr(options, each)
+            for each in self._check(name, factory)
+        }
+        made = factory(**given)
+        self._require(name, made, instance=True)
+        return cast("T", made)
+
+    def _factory(self, name: str) -> Factory:
+        factory = self._built_in.get(name) or self._registered.get(name)
+        if factory is not None:
+            return factory
+        module_name, _, attribute = name.replace(":", ".").rpartition(".")
+        if not module_name:
+            raise UnknownSetting(
+                f"no {self._called(name)}",
+                hint=f"set {self._setting} to one of {', '.join(self.names())}",
+            )
+        try:
+            return cast("Factory", getattr(importlib.import_module(module_name), attribute))
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UnknownSetting(f"cannot import {self._called(name)}: {error}") from error
+
+    def _check(self, name: str, factory: Factory) -> list[str]:
+        """Return the parameters of a factory that the options can fill."""
+        if not callable(factory):
+            raise UsageError(f"{self._called(name)} is not a class or function: {factory!r}")
+        if isinstance(factory, type):
+            self._require(name, factory, instance=False)
+        parameters = inspect.signature(factory).parameters.values()
+        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        unknown = [p.name for p in named if p.name not in self._offered and p.default is p.empty]
+        if unknown or any(p.kind is p.POSITIONAL_ONLY for p in named):
+            raise UsageError(
+                f"{self._called(name)} requires {unknown or 'positional parameters'}; "
+                f"it can have {', '.join(self._offered)} by name"
+            )
+        return [p.name for p in named if p.name in self._offered]
+
+    def _require(self, name: str, made: object, *, instance: bool) -> None:
+        lacking = [m for m in self._port.methods if not callable(getattr(made, m, None))]
+        problem = f"{', '.join(lacking)} missing" if lacking else ""
+        if instance and not problem:
+            problem = "; ".join(
+                f"{value} must be {kind.__name__}"
+                for value, kind in self._port.values.items()
+                if not isinstance(getattr(made, value, None), kind)
+            )
+        if problem:
+            what = f"{self._called(name)} does not satisfy the {self._port.name} port"
+            raise UsageError(f"{what}: {problem}")
+
+    def _called(self, name: str) -> str:
+        return f"{self._kind} {name!r}"

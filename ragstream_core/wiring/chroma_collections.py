@@ -229,9 +229,9 @@ def require_store(settings: ChainSettings) -> None:
         UsageError: What the path names does not satisfy the port.
     """
     if settings.retrieval.store != CATALOG:
-        from ragstream_core.vector_stores.registry import check_vector_store
+        from ragstream_core.vector_stores.registry import VECTOR_STORES
 
-        check_vector_store(settings.retrieval.store)
+        VECTOR_STORES.check(settings.retrieval.store)
 
 
 def proposer(workspace: Workspace, settings: ChainSettings) -> Proposer | None:

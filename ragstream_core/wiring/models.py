@@ -148,7 +148,7 @@ def _require_settled(config: AppConfig) -> None:
 
 
 def _key(config: AppConfig) -> str:
-    from ragstream_core.models.chat.providers import provider_key
+    from ragstream_core.platform.endpoint import provider_key
 
     provider = config.settings.provider
     return provider_key(provider.api_key, provider.api_key_file).get_secret_value()

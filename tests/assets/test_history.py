@@ -9,8 +9,7 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.models.embedders.registry import (
-    register_embedding_backend,
-    unregister_embedding_backend,
+    EMBEDDERS,
 )
 from ragstream_core.services import history_update
 from ragstream_core.services.clear_history import clear
@@ -179,9 +178,9 @@ def test_nothing_to_do_is_said(root, open_root, home, settings, turns, reason, s
 def other_model(told, open_root, counting_embedder):
     """The same data root under the settings of another model."""
     embedder = counting_embedder(fingerprint="b" * 64)
-    register_embedding_backend("other", lambda: embedder)
+    EMBEDDERS.register("other", lambda: embedder)
     yield open_root(told.data_dir, **{"embeddings.backend": "other"}), embedder
-    unregister_embedding_backend("other")
+    EMBEDDERS.unregister("other")
 
 
 def test_another_model_is_refused_and_followed_where_asked(told, home, other_model, embed):

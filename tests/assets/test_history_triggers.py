@@ -11,8 +11,7 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
 from ragstream_core.conversations.journal.records import Asked, TagEdit
 from ragstream_core.models.embedders.registry import (
-    register_embedding_backend,
-    unregister_embedding_backend,
+    EMBEDDERS,
 )
 from ragstream_core.services import history_update
 from ragstream_core.services.history_embedding import history_status
@@ -24,9 +23,9 @@ NIGHT = dt.datetime(2026, 11, 20, 2, 15, tzinfo=dt.UTC)
 @pytest.fixture
 def other_backend(counting_embedder):
     """The name of a backend with another model."""
-    register_embedding_backend("other", lambda: counting_embedder(fingerprint="b" * 64))
+    EMBEDDERS.register("other", lambda: counting_embedder(fingerprint="b" * 64))
     yield "other"
-    unregister_embedding_backend("other")
+    EMBEDDERS.unregister("other")
 
 
 def tick(space, home, cursor=None):

@@ -38,9 +38,9 @@ def backend(request):
     if request.param != "own":
         yield request.param
         return
-    registry.register_embedding_backend("own", Vowels)
+    registry.EMBEDDERS.register("own", Vowels)
     yield "own"
-    registry.unregister_embedding_backend("own")
+    registry.EMBEDDERS.unregister("own")
 
 
 @pytest.fixture(scope="module")

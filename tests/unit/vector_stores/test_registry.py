@@ -4,9 +4,8 @@ import pytest
 
 from ragstream_core.errors import ModelMismatch, UnknownSetting, UsageError
 from ragstream_core.index.lock import Stamp
-from ragstream_core.vector_stores import registry
 from ragstream_core.vector_stores.exact import ExactStore
-from ragstream_core.vector_stores.registry import StoreOptions, create_vector_store
+from ragstream_core.vector_stores.registry import VECTOR_STORES, StoreOptions, create_vector_store
 
 
 @pytest.fixture
@@ -21,63 +20,28 @@ def toy():
             super().__init__(dimension)
             self.given = (dimension, model)
 
-    registry.register_vector_store("toy", Toy)
+    VECTOR_STORES.register("toy", Toy)
     yield Toy
-    registry.unregister_vector_store("toy")
+    VECTOR_STORES.unregister("toy")
 
 
 def test_a_registered_store_is_selected_by_name(toy, options):
     made = create_vector_store("toy", options)
     assert isinstance(made, toy)
     assert made.given == (4, "m")
-    assert "toy" in registry.vector_stores()
+    assert "toy" in VECTOR_STORES.names()
     for taken in ("toy", "exact", "catalog"):
         with pytest.raises(UsageError, match="exists"):
-            registry.register_vector_store(taken, toy)
+            VECTOR_STORES.register(taken, toy)
 
 
-def test_an_import_path_is_selected(options):
-    for path in (
-        "ragstream_core.vector_stores.exact:ExactStore",
-        "ragstream_core.vector_stores.exact.ExactStore",
-    ):
-        registry.check_vector_store(path)
-        assert isinstance(create_vector_store(path, options), ExactStore)
-
-
-@pytest.mark.parametrize(
-    "bad", [dict, "text", type("Half", (), {"add": len}), lambda depth: 0, lambda folder, /: 0]
-)
-def test_what_is_no_store_is_refused_at_registration(bad):
-    with pytest.raises(UsageError):
-        registry.register_vector_store("bad", bad)
-    assert "bad" not in registry.vector_stores()
-
-
-def test_what_a_function_returns_is_checked_at_creation(options):
-    registry.register_vector_store("bad", lambda: object())
-    try:
-        with pytest.raises(UsageError, match="VectorStore port: add"):
-            create_vector_store("bad", options)
-    finally:
-        registry.unregister_vector_store("bad")
-
-
-@pytest.mark.parametrize("path", ["no.such:thing", "ragstream_core.vector_stores.exact:Nothing"])
-def test_paths_that_lead_nowhere(path, options):
-    for use in (
-        lambda: registry.check_vector_store(path),
-        lambda: create_vector_store(path, options),
-    ):
-        with pytest.raises(UnknownSetting, match="import"):
-            use()
-
-
-def test_a_class_of_something_else_is_refused_at_start():
-    with pytest.raises(UsageError, match="does not satisfy"):
-        registry.check_vector_store("collections:Counter")
-    with pytest.raises(UnknownSetting, match="catalog, chroma, exact, faiss"):
-        registry.check_vector_store("nothing")
+def test_what_is_no_store_is_refused(options):
+    for use in (VECTOR_STORES.check, lambda name: create_vector_store(name, options)):
+        with pytest.raises(UsageError, match="VectorStore port: add, delete, search, ids missing"):
+            use("builtins:object")
+        with pytest.raises(UnknownSetting) as caught:
+            use("nothing")
+        assert caught.value.hint == "set retrieval.store to one of catalog, chroma, exact, faiss"
 
 
 def test_stamps():

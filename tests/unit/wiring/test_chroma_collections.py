@@ -11,10 +11,10 @@ from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import verify
-from ragstream_core.vector_stores import registry
 from ragstream_core.vector_stores.chroma import publisher
 from ragstream_core.vector_stores.chroma.reader import close_readers, reader_of
 from ragstream_core.vector_stores.exact import ExactStore
+from ragstream_core.vector_stores.registry import VECTOR_STORES
 from ragstream_core.wiring import chroma_collections
 from ragstream_core.wiring.workspace import open_workspace
 
@@ -62,10 +62,10 @@ class Counted(ExactStore):
 
 @pytest.fixture
 def counted():
-    registry.register_vector_store("counted", Counted)
+    VECTOR_STORES.register("counted", Counted)
     Counted.searches = 0
     yield
-    registry.unregister_vector_store("counted")
+    VECTOR_STORES.unregister("counted")
 
 
 @pytest.mark.parametrize("store", ["exact", "faiss", "chroma", "counted"])

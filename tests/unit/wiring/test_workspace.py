@@ -17,8 +17,7 @@ from ragstream_core.index.lock import project_lock
 from ragstream_core.index.view import forget_views
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.embedders.registry import (
-    register_embedding_backend,
-    unregister_embedding_backend,
+    EMBEDDERS,
 )
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring import prompt_inputs
@@ -213,8 +212,8 @@ def test_another_model_is_refused_and_rebuilt_on_request(space, tmp_path, reques
     class Other(HashedEmbedder):
         fingerprint = "f" * 64
 
-    register_embedding_backend("other", Other)
-    request.addfinalizer(lambda: unregister_embedding_backend("other"))
+    EMBEDDERS.register("other", Other)
+    request.addfinalizer(lambda: EMBEDDERS.unregister("other"))
     other = open_workspace(tmp_path, explicit={"embeddings.backend": "other"})
     with pytest.raises(ModelMismatch, match="--rebuild"):
         other.ingest("demo")

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import ChatFailed, Refused, UnknownSetting, UsageError
-from ragstream_core.models.chat.providers import provider_key
+from ragstream_core.platform.endpoint import provider_key
 from ragstream_core.wiring.models import chat_model, endpoint
 from tests.unit.models.conftest import ASKED, KEY, events, raw, said, status
 
@@ -59,7 +59,7 @@ PATHS = {
 @pytest.mark.parametrize("path", PATHS, ids=PATHS)
 @pytest.mark.parametrize("canary", CANARIES, ids=range(12))
 def test_a_key_is_in_no_message_traceback_log_or_repr(chat, server, caplog, capsys, canary, path):
-    from .test_chat import City
+    from .test_endpoint_chat import City
 
     caplog.set_level(logging.DEBUG)
     server.answers = [PATHS[path]]
