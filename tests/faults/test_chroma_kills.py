@@ -28,10 +28,10 @@ ALL = (
 SYNC = """
 import os, sys
 from pathlib import Path
-from ragstream_core.vector_stores.chroma import publisher as chroma_making, chroma_seal, chroma_sync
+from ragstream_core.vector_stores.chroma import publisher, seal, sync
 when, name = sys.argv[4].split()
-home = {"write_receipt": chroma_seal, "point_to": chroma_seal, "sweep": chroma_sync}
-owner = home.get(name, chroma_making)
+home = {"write_receipt": seal, "point_to": seal, "sweep": sync}
+owner = home.get(name, publisher)
 real = getattr(owner, name, None)
 
 def dying(*args, **given):
@@ -41,7 +41,7 @@ def dying(*args, **given):
 
 if name != "nothing":
     setattr(owner, name, dying)
-chroma_sync.Collection(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], "toy").sync()
+sync.Collection(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], "toy").sync()
 """
 
 

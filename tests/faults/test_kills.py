@@ -283,7 +283,7 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(view_cache.vector_file, "map_rows", pause)
+        patch.setattr(view_cache.index_vectors, "map_rows", pause)
         view = bench.fresh_view()
     assert len(view.chunk_ids) == 16
     held = view.vectors.copy()
@@ -311,7 +311,7 @@ def test_a_reader_whose_vector_file_is_gone_starts_again(bench, monkeypatch, sma
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(view_cache.vector_file, "map_rows", vanish)
+        patch.setattr(view_cache.index_vectors, "map_rows", vanish)
         patch.setattr(view_cache, "_epoch_now", lambda db, fp: 2)
         view = bench.fresh_view()
     assert done and len(view.chunk_ids) == 16

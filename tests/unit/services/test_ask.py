@@ -354,6 +354,6 @@ def test_a_question_that_is_cleared_while_its_answer_comes_stays_cleared(space, 
     append_turn(space, Turn("", "other", "", "Hello", "Hi"))
     found = asked(space, Slow(), session="mine")
     assert found.text == "The indexer holds it."
-    assert any("cleared meanwhile" in warning for warning in found.warnings) is not bool(kept)
+    assert any("cleared in the meantime" in warning for warning in found.warnings) is not bool(kept)
     mine = [one for one in records(space) if getattr(one, "session_id", "") == "mine"]
     assert [type(one).__name__ for one in mine] == kept

@@ -188,7 +188,7 @@ def test_your_own_copies_are_named_and_not_touched(space):
     assert memory.read_text() == SECRET
 
 
-STEPS = ("_derive", "_drop_derived", "_purge", "shred", "vacuum", "_left")
+STEPS = ("_derive", "_drop_derived", "_purge", "purge_texts", "vacuum", "_left")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -196,7 +196,7 @@ STEPS = ("_derive", "_drop_derived", "_purge", "shred", "vacuum", "_left")
 def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
     scatter(space)
     (space.doc_dir("demo") / "secret.md").unlink()
-    owner = erase if step in ("shred", "vacuum") else services_forget._Forgetting
+    owner = erase if step in ("purge_texts", "vacuum") else services_forget._Forgetting
     real = getattr(owner, step)
 
     def dies(*given, **more):
@@ -210,7 +210,7 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
             forget(space, "demo", "secret.md")
     forget_views()
     assert "secret.md" not in space.view("demo").paths
-    finished = step == "_left" or (step == "shred" and after)
+    finished = step == "_left" or (step == "purge_texts" and after)
     findings = verify.check(space, "demo")["findings"]
     assert [f["run"] for f in findings] == (
         [] if finished else ["ragstream forget secret.md -p demo"]
