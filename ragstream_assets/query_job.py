@@ -22,12 +22,12 @@ from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.prompts.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
-from ragstream_core.prompts.inputs import PromptInputs, begin, change_settings, inputs_of
+from ragstream_core.prompts.inputs import PromptInputs, begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
 from ragstream_core.services.edit_prompt import with_edits
+from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.models import ranking_device
 from ragstream_core.wiring.recall import recall
-from ragstream_core.wiring.saved_prompts import persists, require_uncleared
 from ragstream_core.wiring.workspace import Workspace
 
 JOB = "build_prompt"

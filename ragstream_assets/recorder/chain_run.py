@@ -21,8 +21,8 @@ from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.services.edit_prompt import put_edits
 from ragstream_core.settings import CHAIN_SECTIONS
+from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.recall import Recalled
-from ragstream_core.wiring.saved_prompts import require_uncleared
 from ragstream_core.wiring.workspace import Workspace
 
 AGAIN = "rerun"

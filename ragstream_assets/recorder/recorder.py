@@ -37,10 +37,9 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.prompts.chain import OPS, last_op
 from ragstream_core.prompts.edits import edits_of
-from ragstream_core.prompts.inputs import PromptRequest, begin, change_settings, inputs_of
+from ragstream_core.prompts.inputs import PromptRequest, begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
 from ragstream_core.wiring.recall import recall
-from ragstream_core.wiring.saved_prompts import persists
 from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
 WAIT_S = 60.0

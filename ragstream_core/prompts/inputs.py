@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragstream_core.config import typed
+from ragstream_core.config import overlay, typed
 from ragstream_core.conversations.journal.records import checked_session
 from ragstream_core.errors import EmptyPrompt, UsageError
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import digest_of
+from ragstream_core.settings import ChainSettings
 
 INPUTS_VERSION = 1
 QUERY_VECTORS = "query_vectors"
@@ -268,3 +269,14 @@ def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Any]) ->
         return prompt
     inputs = inputs_from(prompt.extras["inputs"]).with_changes(op, typed(changes))
     return evolve(prompt, extras={**prompt.extras, "inputs": inputs_json(inputs)})
+
+
+def persists(inputs: PromptInputs) -> bool:
+    """Say whether anything of a prompt may be written: once off, off for the whole of it.
+
+    Raises:
+        UnknownSetting: `history.persist` was changed to what is neither on nor off.
+    """
+    given = ChainSettings.model_validate(inputs.settings)
+    changes = [{key: value} for _, key, value in inputs.changes if key == "history.persist"]
+    return all(overlay(given, change).history.persist for change in ({}, *changes))

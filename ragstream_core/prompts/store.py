@@ -31,6 +31,8 @@ from ragstream_core.records.identity import canonical_json, digest_of, sha256_he
 
 RECORD_VERSION = 1
 RECORD_NAME = "record.json"
+KEPT_NAME = "kept"
+"""Marker beside a prompt's record: it and its generations are not dropped by age."""
 PARENT_PREFIX = "from-"
 """Empty file in a run's folder; the rest of its name is a run whose stage JSON was read."""
 LEDGER = {
@@ -311,3 +313,29 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
     sink = io.BytesIO()
     pq.write_table(table, sink)
     return sink.getvalue()
+
+
+def pinned(prompts: Path, project: str) -> dict[int, list[str]]:
+    """Return the generations of a project that kept prompts need, with those prompts' keys.
+
+    Args:
+        prompts: Folder of the prompt store.
+        project: Project name.
+
+    Raises:
+        IntegrityError: The record of a kept prompt cannot be read, so nobody can say what it needs.
+    """
+    found: dict[int, list[str]] = {}
+    for marker in sorted(prompts.glob(f"*/{KEPT_NAME}")):
+        path = marker.with_name("record.json")
+        try:
+            pins = json.loads(path.read_bytes())["inputs"]["pins"]
+            mine = [int(pin["generation"]) for pin in pins if pin["project"] == project]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise IntegrityError(
+                f"{path} is damaged, so the generations that it needs are not known",
+                hint=f"remove {marker} if the prompt is not needed any more",
+            ) from None
+        for n in mine:
+            found.setdefault(n, []).append(marker.parent.name)
+    return found

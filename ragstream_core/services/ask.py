@@ -33,14 +33,13 @@ from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.compose import history_texts
 from ragstream_core.prompts.exchanges import usage_of
-from ragstream_core.prompts.inputs import PromptInputs, inputs_of
+from ragstream_core.prompts.inputs import PromptInputs, inputs_of, persists
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.prompts.reparse import is_edited
 from ragstream_core.records.chat import ChatReply, ChatUsage
 from ragstream_core.wiring import journal
 from ragstream_core.wiring.after_turn import after_turn
 from ragstream_core.wiring.answer_scope import scope_of
-from ragstream_core.wiring.saved_prompts import persists
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:

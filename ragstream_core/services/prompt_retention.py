@@ -1,4 +1,4 @@
-"""Recorded prompts that nobody keeps: when they go, and what goes with them.
+"""Keep prompts, and drop those that are neither kept nor recent, with what only they need.
 
 A prompt that is not kept goes when it is older than `retention.prompt_days`, or when
 `retention.prompt_count` newer ones are there. A run that led to no finished prompt counts as one.
@@ -9,6 +9,7 @@ anything that stays names them. Every step is one rename: killed anywhere, the n
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import re
 import shutil
@@ -18,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.platform.files import move_aside
+from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError
+from ragstream_core.index.generations import kept_generations
+from ragstream_core.platform.files import move_aside, replace_text
 from ragstream_core.prompts.recorded import POINTERS, pointed
-from ragstream_core.prompts.store import PARENT_PREFIX, RECORD_NAME
+from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
 from ragstream_core.services.disk_usage import size_of
-from ragstream_core.wiring.saved_prompts import KEPT_NAME
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -55,6 +57,51 @@ class _Needs:
     run_id: str
     blobs: frozenset[str]
     text: str
+
+
+def keep(workspace: Workspace, key: str) -> dict[str, Any]:
+    """Mark a prompt as kept; from now on its generations stay.
+
+    Args:
+        workspace: The data root.
+        key: Its key or the first digits.
+
+    Returns:
+        ``prompt_key``, ``kept``, ``pins`` (project, generation).
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+        GenerationGone: A generation that it was made from is no longer there; not marked.
+    """
+    full_key = workspace.store.find(key)
+    record = workspace.store.record(full_key)
+    pins = [(pin["project"], pin["generation"]) for pin in record.inputs["pins"]]
+    marker = workspace.store.root / full_key / KEPT_NAME
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    replace_text(marker, f"{now}\n")  # first: from here on no ingest drops what is still there
+    try:
+        workspace.store.record(full_key)  # it may have expired at this very moment
+        for pin in record.inputs["pins"]:
+            _require(workspace, pin)
+    except RagstreamError:
+        marker.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            marker.parent.rmdir()  # where nothing but the marker was left
+        raise
+    return {"prompt_key": full_key, "kept": True, "pins": [list(pin) for pin in pins]}
+
+
+def unkeep(workspace: Workspace, key: str) -> dict[str, Any]:
+    """Take the mark away; the next retention may drop its generations.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        OSError: The marker cannot be removed.
+    """
+    full_key = workspace.store.find(key)
+    (workspace.store.root / full_key / KEPT_NAME).unlink(missing_ok=True)
+    return {"prompt_key": full_key, "kept": False, "pins": []}
 
 
 def gc(workspace: Workspace, *, now: float | None = None, dry_run: bool = False) -> dict[str, Any]:
@@ -244,3 +291,18 @@ def _text_of(request: Path) -> str:
         return str(json.loads(request.read_bytes())["text"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def _require(workspace: Workspace, pin: dict[str, Any]) -> None:
+    project, n = pin["project"], pin["generation"]
+    try:
+        digests = {g.n: g.digest for g in kept_generations(workspace.index_dir(project))}
+    except GenerationGone:
+        digests = {}
+    except RagstreamError as error:
+        raise IntegrityError(error.message, hint=error.hint) from error
+    if digests.get(n) != pin["digest"]:
+        raise GenerationGone(
+            f"generation {n} of {project}, which the prompt was made from, is no longer there",
+            hint="keep a prompt soon after it is made; `ragstream index generations` lists them",
+        )

@@ -20,7 +20,7 @@ from ragstream_core.services.verify_prompt import (
     state_now,
 )
 from ragstream_core.wiring.file_sources import diffs_in
-from ragstream_core.wiring.prompt_citations import issued_ids
+from ragstream_core.wiring.saved_prompts import issued_ids
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord

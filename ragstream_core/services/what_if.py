@@ -15,7 +15,14 @@ from ragstream_core.prompts.chain import OPS, StageFactory, run_chain
 from ragstream_core.prompts.compare import Output, compare_outputs
 from ragstream_core.prompts.compose import HISTORY_PREFIX
 from ragstream_core.prompts.edits import run_edited
-from ragstream_core.prompts.inputs import PromptInputs, begin, inputs_from, inputs_json, inputs_of
+from ragstream_core.prompts.inputs import (
+    PromptInputs,
+    begin,
+    inputs_from,
+    inputs_json,
+    inputs_of,
+    persists,
+)
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.trail import latest_view
 from ragstream_core.records import SuperPrompt, evolve
@@ -24,7 +31,6 @@ from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
 from ragstream_core.wiring.llm_stages import FORMS
 from ragstream_core.wiring.query_vectors import KeptQueries
-from ragstream_core.wiring.saved_prompts import persists
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, Embedder, FileSource

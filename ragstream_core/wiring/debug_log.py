@@ -18,8 +18,7 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.debug_log import VARS, DebugLog, DebugRules, Redactor
 from ragstream_core.platform.endpoint import provider_key
-from ragstream_core.prompts.inputs import inputs_of
-from ragstream_core.wiring.saved_prompts import persists
+from ragstream_core.prompts.inputs import inputs_of, persists
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats

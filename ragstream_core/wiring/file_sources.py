@@ -34,8 +34,8 @@ from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
 from ragstream_core.ingestion.file_types import decode_name
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.ingestion.scan import ScanRules, scan
+from ragstream_core.prompts.inputs import persists
 from ragstream_core.wiring import projects
-from ragstream_core.wiring.saved_prompts import persists
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.edits import Edit

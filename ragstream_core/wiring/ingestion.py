@@ -91,11 +91,11 @@ def ingest(
     """Ingest a project; see `Workspace.ingest`."""
     from ragstream_core.index.catalog import store_opener
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
+    from ragstream_core.prompts.store import pinned
     from ragstream_core.text.chunker import Chunker
     from ragstream_core.text.tokenizer import word_offsets
     from ragstream_core.wiring import models
     from ragstream_core.wiring.quality_gate import gate_of
-    from ragstream_core.wiring.saved_prompts import pinned
 
     folder = workspace.doc_dir(project)
     embedder = models.embedder(workspace.config)

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.conversations.clearing import cleared_since
 from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import (
@@ -31,9 +32,10 @@ from ragstream_core.conversations.journal.segments import CURRENT, closed_segmen
 from ragstream_core.conversations.recent_history import has_session
 from ragstream_core.conversations.sessions import session_rows, turn_rows
 from ragstream_core.conversations.units import is_summary
-from ragstream_core.errors import Refused, UsageError
+from ragstream_core.errors import InputUnavailable, Refused, UsageError
 
 if TYPE_CHECKING:
+    from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 Written = Turn | TagEdit | Asked | Fact
@@ -129,70 +131,6 @@ def completed(records: Sequence[Written]) -> list[Written]:
     return [_completed(record, now) for record in records]
 
 
-def append_external(
-    workspace: Workspace, turn: Turn, *, answers: str = ""
-) -> tuple[Entry, list[str]]:
-    """Append a reply from outside, its citations checked before it enters (R-191, R-215).
-
-    Args:
-        workspace: The data root.
-        turn: As for `external_turn`, which completes it.
-        answers: As there.
-
-    Returns:
-        The entry, and the markers that the prompt did not issue, as written.
-
-    Raises:
-        UsageError: No question, no reply, or a field that is not valid.
-        UnknownPrompt: No prompt under that key.
-        IntegrityError: The prompt's record is damaged.
-        Refused: `history.persist` is off: nothing is written.
-        OperationFailed: Disk full or failing; the turn is not kept.
-    """
-    require_persist(workspace)
-    whole, unknown = external_turn(workspace, turn, answers=answers)
-    return append_turn(workspace, whole), unknown
-
-
-def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tuple[Turn, list[str]]:
-    """Complete a reply from outside by what its prompt knows, and check it; nothing is written.
-
-    Args:
-        workspace: The data root.
-        turn: With the reply; without a question the text of the prompt is taken, without
-            versions those of the files that it injected.
-        answers: Key of the prompt that it answers, or its first 6 digits; "": none.
-
-    Returns:
-        The turn, and the markers that the prompt did not issue, as written.
-
-    Raises:
-        UsageError: No question, or no reply.
-        UnknownPrompt: No prompt under that key.
-        IntegrityError: The prompt's record is damaged.
-    """
-    from ragstream_core.wiring.prompt_citations import (
-        checked_citations,
-        prompt_text,
-        prompt_versions,
-    )
-
-    if not turn.assistant_text.strip():
-        raise UsageError("an external reply without its text", hint="--assistant-file FILE")
-    key = workspace.store.find(answers) if answers else ""
-    question = turn.user_text or (prompt_text(workspace, key) if key else "")
-    if not question:
-        raise UsageError(
-            "an external reply without its question",
-            hint="give --user TEXT, or --answers KEY of the prompt that it answers",
-        )
-    citations = checked_citations(workspace, key, turn.assistant_text)
-    versions = turn.versions or (prompt_versions(workspace, key) if key else ())
-    whole = replace(turn, user_text=question, source="external", versions=versions)
-    unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
-    return replace(whole, prompt_key=key, citations=citations), unknown
-
-
 def tag(
     workspace: Workspace, which: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
 ) -> tuple[Entry, tuple[str, ...]]:
@@ -249,6 +187,21 @@ def require_persist(workspace: Workspace) -> None:
         raise Refused(
             "history.persist is off: nothing was written",
             hint="switch history.persist on, then append again",
+        )
+
+
+def require_uncleared(workspace: Workspace, inputs: PromptInputs) -> None:
+    """Refuse to keep what may show turns that were cleared after the prompt was pinned.
+
+    Raises:
+        InputUnavailable: Some of the turns that the prompt could read were cleared.
+    """
+    if not inputs.history.seq:
+        return
+    if cleared_since(journal(workspace), inputs.history.seq):
+        raise InputUnavailable(
+            "turns were cleared while the prompt was made; it is not kept",
+            hint="build the prompt again",
         )
 
 

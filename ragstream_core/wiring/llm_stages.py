@@ -27,13 +27,12 @@ from ragstream_core.prompts.exchanges import (
     llm_usage,
     usage_row,
 )
-from ragstream_core.prompts.inputs import inputs_from
+from ragstream_core.prompts.inputs import inputs_from, persists
 from ragstream_core.prompts.trail import pass_number
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring import models
 from ragstream_core.wiring.file_sources import RecordedFiles
-from ragstream_core.wiring.saved_prompts import persists
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -68,7 +68,7 @@ def recall(workspace: Workspace, inputs: PromptInputs) -> tuple[Recalled | None,
         The prompt, or None where the chain has to run; and what is wrong with what was kept, for
         people, empty where nothing is.
     """
-    from ragstream_core.wiring.saved_prompts import persists
+    from ragstream_core.prompts.inputs import persists
 
     if not persists(inputs) or workspace.config.settings.debug.enabled:
         return None, ""

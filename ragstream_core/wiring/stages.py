@@ -18,7 +18,7 @@ from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.segments import default_alias_text, parse_aliases
 from ragstream_core.errors import UsageError
 from ragstream_core.prompts.compose import Layout, digest_tokens
-from ragstream_core.prompts.inputs import PromptInputs, inputs_from
+from ragstream_core.prompts.inputs import PromptInputs, inputs_from, persists
 from ragstream_core.prompts.keys import TimedStage
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.records import SuperPrompt
@@ -27,7 +27,6 @@ from ragstream_core.wiring import file_sources, llm_stages, models, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedFiles, diffs_in, ingested_hashes
 from ragstream_core.wiring.query_vectors import KeptQueries, NotingStage
-from ragstream_core.wiring.saved_prompts import persists
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from ragstream_assets.resources import adopt
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.services import prompt_retention
-from ragstream_core.wiring import saved_prompts
 from tests.recorded import record_prompt, record_stage
 
 YEAR = 365 * prompt_retention.DAY_S
@@ -26,7 +25,7 @@ def _stage_by_stage(space, request):
 def test_a_kept_prompt_keeps_every_run_it_was_made_from(ingested, home, request_):
     steps = _stage_by_stage(ingested, request_)
     runs = {step.run_id for step in steps}
-    saved_prompts.keep(ingested, steps[-1].record.prompt_key)
+    prompt_retention.keep(ingested, steps[-1].record.prompt_key)
     done = prompt_retention.gc(ingested, now=time.time() + YEAR)
     assert (done["prompts"], done["runs"]) == ([], 0)
     assert {path.name for path in (ingested.store.root / "runs").iterdir()} == runs

@@ -20,9 +20,9 @@ from ragstream_assets.resources import adopt
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services import prompt_retention
 from ragstream_core.services.disk_usage import size_of
 from ragstream_core.services.prompt_retention import DAY_S
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.workspace import open_workspace
 from tests.assets.retained import NOW, Archive, name, wanted
 
@@ -170,7 +170,7 @@ def test_real_runs_after_a_year(space, home, request_):
     assert stats.committed and ingest_run
     forgotten = _recorded(space, request_, 2)
     steps = _stage_by_stage(space, PromptRequest("Who holds the lock of a project?", ("demo",)))
-    saved_prompts.keep(space, steps[-1].record.prompt_key)
+    prompt_retention.keep(space, steps[-1].record.prompt_key)
     newest = _recorded(space, request_)[0]
     before = size_of(space.data_dir)
     done = run_retention.gc(space, instance=home, now=time.time() + YEAR)

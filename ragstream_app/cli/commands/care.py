@@ -162,10 +162,11 @@ def keep(
         UnknownPrompt: No such prompt.
         GenerationGone: A generation that it needs is no longer there.
     """
-    from ragstream_core.wiring import saved_prompts
+    from ragstream_core.services import prompt_retention
 
     workspace = session_of(ctx).workspace()
-    done = saved_prompts.unkeep(workspace, key) if undo else saved_prompts.keep(workspace, key)
+    change = prompt_retention.unkeep if undo else prompt_retention.keep
+    done = change(workspace, key)
     if as_json:
         emit_json(done)
         return

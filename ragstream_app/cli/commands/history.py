@@ -63,8 +63,8 @@ def append(
         OperationFailed: Disk full or failing; the turn is not kept.
     """
     from ragstream_core.conversations.journal.records import Turn
+    from ragstream_core.services import external_reply
     from ragstream_core.wiring import journal
-    from ragstream_core.wiring.prompt_citations import prompt_session
 
     if answers and not external:
         raise UsageError("--answers goes with --external", hint="give both")
@@ -72,7 +72,7 @@ def append(
     if "-" in (user, assistant) and user == assistant:
         raise UsageError("stdin cannot be both sides", hint="give one of them as a file")
     workspace = session_of(ctx).workspace()
-    session = session or (prompt_session(workspace, answers) if answers else "")
+    session = session or (external_reply.prompt_session(workspace, answers) if answers else "")
     turn = Turn(
         "",
         session or journal.new_session(workspace),
@@ -85,7 +85,7 @@ def append(
     )
     unknown: list[str] = []
     if external:
-        entry, unknown = journal.append_external(workspace, turn, answers=answers)
+        entry, unknown = external_reply.append_external(workspace, turn, answers=answers)
     else:
         entry = journal.append_turn(workspace, turn)
     for line in journal.journal(workspace).warnings:

@@ -13,12 +13,11 @@ from ragstream_core.index.lock import project_lock
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import verify
+from ragstream_core.services import prompt_retention, verify
 from ragstream_core.services.backup import backup
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_embedding import embed
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.history_check import check_history
 from ragstream_core.wiring.journal import append_turn, show, snapshot_path
 from ragstream_core.wiring.workspace import open_workspace
@@ -50,7 +49,7 @@ def ask(space, project="demo", **more):
 
 def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     key = ask(space, files=("notes/limits.txt",))
-    saved_prompts.keep(space, key)
+    prompt_retention.keep(space, key)
     digest = space.view("demo").digest
     made = backup(space, tmp_path / "copy", documents=True)
     assert made["projects"]["demo"] == {"generation": 1, "digest": digest}

@@ -15,7 +15,6 @@ from ragstream_core.errors import UnknownPrompt
 from ragstream_core.platform.files import move_aside
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import prompt_retention
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -185,10 +184,10 @@ def later(days):
 
 def test_a_kept_prompt_replays_after_a_year_and_another_does_not(asked):
     space, key = asked
-    saved_prompts.keep(space, key)
+    prompt_retention.keep(space, key)
     assert prompt_retention.gc(space, now=later(365))["files"] == 0
     assert space.replay(key).verdict == "identical"
-    saved_prompts.unkeep(space, key)
+    prompt_retention.unkeep(space, key)
     done = prompt_retention.gc(space, now=later(365))
     assert done["prompts"] == [key] and done["files"] == 2  # the injected file, the request
     with pytest.raises(UnknownPrompt):
@@ -201,7 +200,7 @@ def test_keeping_wins_over_an_expiry_that_is_under_way(asked, monkeypatch):
     real = prompt_retention.move_aside
 
     def keep_first(path, to):
-        saved_prompts.keep(space, key)
+        prompt_retention.keep(space, key)
         monkeypatch.setattr(prompt_retention, "move_aside", real)
         real(path, to)
 
@@ -212,15 +211,15 @@ def test_keeping_wins_over_an_expiry_that_is_under_way(asked, monkeypatch):
 
 def test_keeping_what_expires_at_that_moment_is_refused(asked, monkeypatch):
     space, key = asked
-    write = saved_prompts.replace_text
+    write = prompt_retention.replace_text
 
     def expire_first(path, text):
         prompt_retention.gc(space, now=later(99))
         write(path, text)
 
-    monkeypatch.setattr(saved_prompts, "replace_text", expire_first)
+    monkeypatch.setattr(prompt_retention, "replace_text", expire_first)
     with pytest.raises(UnknownPrompt):
-        saved_prompts.keep(space, key)
+        prompt_retention.keep(space, key)
     assert not (space.store.root / key).exists()
 
 

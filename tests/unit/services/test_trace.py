@@ -14,7 +14,7 @@ from ragstream_core.services.history_embedding import embed
 from ragstream_core.services.trace import injected_rows, trace
 from ragstream_core.services.verify_prompt import verify_key, verify_text
 from ragstream_core.wiring.journal import append_turn
-from ragstream_core.wiring.prompt_citations import issued_ids
+from ragstream_core.wiring.saved_prompts import issued_ids
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 

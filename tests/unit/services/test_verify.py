@@ -9,9 +9,8 @@ from ragstream_core.index.lock import project_lock
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import verify
+from ragstream_core.services import prompt_retention, verify
 from ragstream_core.services.disk_usage import disk_usage
-from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -46,28 +45,28 @@ def numbers(space):
 
 def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
     kept, lost = ask(space), ask(space, "How are long questions scored?")
-    assert saved_prompts.keep(space, kept[:12])["pins"] == [["demo", 1]]
+    assert prompt_retention.keep(space, kept[:12])["pins"] == [["demo", 1]]
     grow(space, 4)
     assert numbers(space) == [5, 4, 1]
     assert verify.generations(space, "demo")[-1]["kept_by"] == [kept]
     assert space.replay(kept).verdict == "identical"
-    saved_prompts.unkeep(space, kept)
+    prompt_retention.unkeep(space, kept)
     grow(space, 1)
     assert 1 not in numbers(space)
     forget_views()
     assert space.replay(lost).verdict != "identical"
     with pytest.raises(GenerationGone):
-        saved_prompts.keep(space, kept)
+        prompt_retention.keep(space, kept)
 
 
 def test_keeping_what_is_not_there_is_an_error(space):
     with pytest.raises(UnknownPrompt):
-        saved_prompts.keep(space, "abcdef")
+        prompt_retention.keep(space, "abcdef")
 
 
 def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space):
     key = ask(space)
-    saved_prompts.keep(space, key)
+    prompt_retention.keep(space, key)
     (space.store.root / key / "record.json").write_text("{")
     grow(space, 2)
     path = space.doc_dir("demo") / "catalog.md"
@@ -77,7 +76,7 @@ def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space)
     assert any("kept" in w or "needs" in w for w in stats.warnings)
     with pytest.raises(IntegrityError):
         verify.gc(space, "demo")
-    saved_prompts.unkeep(space, key)
+    prompt_retention.unkeep(space, key)
     assert numbers(space) == [4, 3, 2, 1]
     assert verify.gc(space, "demo")["generations"] == [1, 2]
 

@@ -9,8 +9,8 @@ import pytest
 from ragstream_core.conversations.journal.records import Turn, uuid7
 from ragstream_core.errors import RagstreamError
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.external_reply import append_external
 from ragstream_core.services.uploads import create_project, save_upload
-from ragstream_core.wiring.journal import append_external
 from ragstream_core.wiring.workspace import open_workspace
 
 PLACES = (

@@ -7,6 +7,7 @@ import pytest
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import Refused, UnknownPrompt, UsageError
+from ragstream_core.services import external_reply
 from ragstream_core.services.history_transfer import export_jsonl, export_markdown, import_jsonl
 from ragstream_core.wiring import journal
 from ragstream_core.wiring.workspace import open_workspace
@@ -67,7 +68,7 @@ def test_persist_off_refuses_every_write(workspace):
     shut = off(workspace)
     for write in (
         lambda: journal.append_turn(shut, TURN),
-        lambda: journal.append_external(shut, TURN),
+        lambda: external_reply.append_external(shut, TURN),
         lambda: import_jsonl(shut, ['{"user": "x"}']),
     ):
         with pytest.raises(Refused, match=r"history\.persist"):
@@ -132,12 +133,12 @@ def test_import_adds_what_is_not_there(workspace, tmp_path):
 def test_an_external_reply_needs_a_question(workspace):
     reply = replace(TURN, user_text="")
     with pytest.raises(UsageError, match="without its question"):
-        journal.append_external(workspace, reply)
+        external_reply.append_external(workspace, reply)
     with pytest.raises(UnknownPrompt):
-        journal.append_external(workspace, reply, answers="abcdef")
+        external_reply.append_external(workspace, reply, answers="abcdef")
     with pytest.raises(UsageError, match="without its text"):
-        journal.append_external(workspace, replace(TURN, assistant_text=" "))
-    entry, unknown = journal.append_external(
+        external_reply.append_external(workspace, replace(TURN, assistant_text=" "))
+    entry, unknown = external_reply.append_external(
         workspace, replace(TURN, assistant_text="So [source: a.md, chunk: 0badcafe].")
     )
     assert entry.record.source == "external"

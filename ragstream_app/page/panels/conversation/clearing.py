@@ -16,7 +16,7 @@ from ragstream_app.page.panels.conversation.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import desk, show_message, workspace
 from ragstream_core.conversations.journal.records import INACTIVE
-from ragstream_core.wiring.saved_prompts import require_uncleared
+from ragstream_core.wiring.journal import require_uncleared
 
 PLACE = "clear history"
 JOB_KEY = "clearing_job"

@@ -97,19 +97,19 @@ def _on_send() -> None:
 
 def _send() -> Notice:
     """Keep the reply, or hold it where nothing may be written; then empty the box."""
+    from ragstream_core.services import external_reply
     from ragstream_core.wiring import journal
-    from ragstream_core.wiring.prompt_citations import prompt_session
 
     state, space = st.session_state, workspace()
     answers = state[ANSWERS_KEY] or ""
-    name = chosen() or (prompt_session(space, answers) if answers else "")
+    name = chosen() or (external_reply.prompt_session(space, answers) if answers else "")
     turn = _turn(name or journal.new_session(space), state[TAGS_KEY])
     if persisting():
-        entry, unknown = journal.append_external(space, turn, answers=answers)
+        entry, unknown = external_reply.append_external(space, turn, answers=answers)
         done = f"turn {entry.seq} of {turn.session_id} is kept, id {entry.record.id}"
         lines = journal.journal(space).warnings
     else:
-        whole, unknown = journal.external_turn(space, turn, answers=answers)
+        whole, unknown = external_reply.external_turn(space, turn, answers=answers)
         held().extend(t for t in journal.completed([whole]) if isinstance(t, type(whole)))
         done, lines = f"held for {turn.session_id} in this tab; nothing was written", []
     state[REPLY_KEY] = state[QUESTION_KEY] = ""

@@ -1,0 +1,135 @@
+"""A reply from another program as a turn of the journal, its citations checked first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import UsageError
+from ragstream_core.prompts.citations import check_markers, parse_markers
+from ragstream_core.prompts.inputs import inputs_from
+from ragstream_core.wiring.journal import append_turn, require_persist
+from ragstream_core.wiring.saved_prompts import issued_ids
+
+if TYPE_CHECKING:
+    from ragstream_core.conversations.journal.records import Entry, Turn
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def append_external(
+    workspace: Workspace, turn: Turn, *, answers: str = ""
+) -> tuple[Entry, list[str]]:
+    """Append a reply from outside, its citations checked before it enters (R-191, R-215).
+
+    Args:
+        workspace: The data root.
+        turn: As for `external_turn`, which completes it.
+        answers: As there.
+
+    Returns:
+        The entry, and the markers that the prompt did not issue, as written.
+
+    Raises:
+        UsageError: No question, no reply, or a field that is not valid.
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: The prompt's record is damaged.
+        Refused: `history.persist` is off: nothing is written.
+        OperationFailed: Disk full or failing; the turn is not kept.
+    """
+    require_persist(workspace)
+    whole, unknown = external_turn(workspace, turn, answers=answers)
+    return append_turn(workspace, whole), unknown
+
+
+def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tuple[Turn, list[str]]:
+    """Complete a reply from outside by what its prompt knows, and check it; nothing is written.
+
+    Args:
+        workspace: The data root.
+        turn: With the reply; without a question the text of the prompt is taken, without
+            versions those of the files that it injected.
+        answers: Key of the prompt that it answers, or its first 6 digits; "": none.
+
+    Returns:
+        The turn, and the markers that the prompt did not issue, as written.
+
+    Raises:
+        UsageError: No question, or no reply.
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: The prompt's record is damaged.
+    """
+    if not turn.assistant_text.strip():
+        raise UsageError("an external reply without its text", hint="--assistant-file FILE")
+    key = workspace.store.find(answers) if answers else ""
+    question = turn.user_text or (prompt_text(workspace, key) if key else "")
+    if not question:
+        raise UsageError(
+            "an external reply without its question",
+            hint="give --user TEXT, or --answers KEY of the prompt that it answers",
+        )
+    citations = checked_citations(workspace, key, turn.assistant_text)
+    versions = turn.versions or (prompt_versions(workspace, key) if key else ())
+    whole = replace(turn, user_text=question, source="external", versions=versions)
+    unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
+    return replace(whole, prompt_key=key, citations=citations), unknown
+
+
+def prompt_text(workspace: Workspace, key: str) -> str:
+    """Return what was asked by a recorded prompt.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+    """
+    return str(workspace.store.record(key).inputs["text"])
+
+
+def prompt_session(workspace: Workspace, key: str) -> str:
+    """Return the conversation in which a recorded prompt was asked, "" for none.
+
+    Args:
+        workspace: The data root.
+        key: The prompt's key, or its first 6 digits.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+    """
+    return inputs_from(workspace.store.record(workspace.store.find(key)).inputs).history.session
+
+
+def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Any], ...]:
+    """Return the files that a recorded prompt injected, as they were: ``{"path", "sha256"}``.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+    """
+    receipts = inputs_from(workspace.store.record(key).inputs).receipts
+    rows = ((name.partition("/")[2], sha256) for name, sha256 in sorted(receipts.items()))
+    return tuple({"path": path, "sha256": sha256} for path, sha256 in rows)
+
+
+def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict[str, Any], ...]:
+    """Return the citations of an answer, each with whether the prompt issued it.
+
+    Args:
+        workspace: The data root.
+        key: The prompt's full key; "": none, so it issued nothing.
+        answer: The answer's text.
+
+    Returns:
+        ``{"id", "source", "known"}`` in order of appearance, each once.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        RagstreamError: Its rendering is lost and cannot be made again.
+    """
+    if not parse_markers(answer):
+        return ()
+    issued = issued_ids(workspace, key) if key else set()
+    known, unknown = check_markers(answer, issued)
+    ordered = sorted([*known, *unknown], key=lambda marker: marker.span)
+    rows = {(m.id, m.source): {"id": m.id, "source": m.source, "known": m.id in issued}
+            for m in ordered}  # fmt: skip
+    return tuple(rows.values())
