@@ -18,7 +18,7 @@ from ragstream_assets.history_assets import COLLECTION, HISTORY_EMBEDDINGS, JOUR
 from ragstream_assets.previews.metadata import table
 from ragstream_assets.recorder.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_core.index.verify_structure import Finding, check
+from ragstream_core.index.verify import Finding, verify_structure
 from ragstream_core.services import history_verify
 from ragstream_core.services.history_verify import Review, review
 from ragstream_core.wiring.quality_gate import KeptQuality, kept_quality
@@ -69,7 +69,7 @@ def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]
     Raises:
         UnknownProject: There is no such folder.
     """
-    findings = check(workspace.index_dir(project), read_texts=False)
+    findings = verify_structure(workspace.index_dir(project), read_texts=False)
     vectors = [f for f in findings if f.check == "vectors"]
     state = workspace.status(project)
     pending = state["pending"]

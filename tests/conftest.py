@@ -11,7 +11,7 @@ import pytest
 
 from ragstream_core.index.catalog import store_opener
 from ragstream_core.index.derived import pending
-from ragstream_core.index.verify_structure import check
+from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
@@ -128,7 +128,7 @@ class IngestBench:
 
     def health(self):
         forget_views()
-        return check(self.index)
+        return verify_structure(self.index)
 
     def vector_file(self) -> Path:
         (found,) = self.index.glob("vectors-*.f32")

@@ -91,7 +91,7 @@ class HistoryStore(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What opening it had to mend and what went wrong after a commit, a sentence each."""
+        """What opening it had to repair and what went wrong after a commit, a sentence each."""
         ...
 
     def mark(self) -> Mark:

@@ -15,10 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.index import catalog_read, commit, derived, retention, text_writer, verify
+from ragstream_core.index import catalog_read, commit, derived, repair, retention, text_writer
 from ragstream_core.index.commit import CandidateView, candidate_view
 from ragstream_core.index.lock import project_lock
-from ragstream_core.index.repair import put_damaged_aside, salvage
 from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
 from ragstream_core.index.vectors import broken_vectors
 from ragstream_core.ingestion.index_store import (
@@ -76,12 +75,12 @@ def open_catalog(
         OperationFailed: Disk full or the file is busy.
     """
     with project_lock(index_dir):
-        aside = put_damaged_aside(index_dir) if rebuild else None
+        aside = repair.put_damaged_aside(index_dir) if rebuild else None
         db = connect_writer(index_dir)
         try:
             with guard(index_dir / CATALOG_NAME):
                 if aside is not None:
-                    salvage(db, index_dir, aside)
+                    repair.take_over_texts(db, index_dir, aside)
                 notes = retention.renew(db, index_dir, lost_end=rebuild)
                 text_writer.take_over(db, index_dir / CATALOG_NAME)
                 derived.refresh_terms(db, index_dir / CATALOG_NAME)
@@ -97,7 +96,7 @@ class Catalog:
         index_dir: The project's folder below the index root.
         db: A writable connection.
         pinned: Returns the generations that retention must not drop.
-        notes: What opening it had to mend, a sentence each.
+        notes: What opening it had to repair, a sentence each.
 
     Attributes:
         notes: The same.
@@ -193,18 +192,18 @@ class Catalog:
         Raises:
             IntegrityError: A table cannot be read.
         """
-        found = verify.damaged_texts(self._db)
+        found = repair.damaged_texts(self._db)
         self._damaged = set(found.hashes)
         return found.paths
 
-    def mend_rest(self, embed_fp: str) -> list[str]:
+    def repair_rest(self, embed_fp: str) -> list[str]:
         """Drop damaged vectors of other models and what hangs on them; check everything again.
 
         Raises:
             IntegrityError: The vector file of another model lost its end.
             OperationFailed: The catalog could not be written.
         """
-        return verify.mend_rest(self._db, self.index_dir, embed_fp)
+        return repair.repair_rest(self._db, self.index_dir, embed_fp)
 
     def prepare(
         self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, str]

@@ -85,7 +85,7 @@ class HistoryCatalog:
         catalog: The catalog below.
 
     Attributes:
-        notes: What opening it had to mend and what went wrong after a commit, a sentence each.
+        notes: What opening it had to repair and what went wrong after a commit, a sentence each.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -133,18 +133,13 @@ class HistoryCatalog:
         rows = [
             r
             for r in found
-            if r is not None
-            and vectors.names_row(r[1], r[2], in_epoch=epoch, rows=count)
-            and sha256_hex(r[4]) == r[0]
-            and zlib.crc32(r[5]) == r[6]
+            if r is not None and sha256_hex(r[4]) == r[0] and zlib.crc32(r[5]) == r[6]
         ]
         if not rows:
             return set()
         mapped = self._mapped(embed_fp, epoch, rows=count, dimension=dimension)
-        gathered = mapped[[r[2] for r in rows]]
-        whole = vectors.intact(gathered, [r[0] for r in rows], [r[3] for r in rows])
-        unit = vectors.unit_rows(gathered)
-        return {r[0] for r, ok, u in zip(rows, whole, unit, strict=True) if ok and u}
+        damaged = vectors.damaged_names(mapped, [r[:4] for r in rows], epoch=epoch)
+        return {r[0] for r in rows}.difference(damaged)
 
     def holds(self, first: int, last: int) -> bool:
         """Say whether there is a turn with a ``seq`` from ``first`` to ``last``."""

@@ -1,29 +1,37 @@
-"""Damage and its way out: recovery after a kill, and putting a damaged catalog aside.
+"""Make again what is damaged in an index; `verify` says what that is.
 
-What survives in a catalog that was put aside: texts with their hash, vectors with their crc.
-
-Nothing is believed: a row is taken over when its text has its hash and its vector, read from the
-file, the crc that covers both hash and bytes. Terms are derived again; the rest is made anew.
+A catalog that fails its checks is set aside and made again from the documents. Only embeddings are
+taken over from it: each text that has its hash and whose vector, read from the file, has the crc
+over hash and bytes. Terms and derived files are always made from what was checked.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sqlite3
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from ragstream_core.errors import RagstreamError
-from ragstream_core.index import catalog_read, text_writer, vectors
+from ragstream_core.errors import ProjectLocked, RagstreamError
+from ragstream_core.index import catalog_read, derived, retention, text_writer, vectors, verify
+from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import (
     CATALOG_NAME,
     JOURNAL_NAME,
     connect_writer,
     guard,
     transaction,
+)
+from ragstream_core.ingestion.index_store import Generation
+from ragstream_core.ingestion.manifest import (
+    MANIFEST_NAME,
+    manifest_stamp,
+    manifest_text,
+    refused_rows,
 )
 from ragstream_core.platform.files import move_aside
 from ragstream_core.records.identity import sha256_hex
@@ -35,18 +43,55 @@ if TYPE_CHECKING:
 _BLOCK = 1024
 _NAMES = "SELECT text_hash FROM vectors WHERE embed_fp = ? ORDER BY text_hash"
 _ROW = (
-    "SELECT v.embed_fp, v.text_hash, v.epoch, v.row, v.crc32, t.tokens, t.text "
+    "SELECT v.text_hash, v.epoch, v.row, v.crc32, t.tokens, t.text "
     "FROM vectors v JOIN texts t ON t.text_hash = v.text_hash "
     "WHERE v.embed_fp = ? AND v.text_hash = ?"
 )
-_KINDS = (str, str, int, int, int, int, str)
+_KINDS = (str, int, int, int, int, str)
+_NEEDS_BROKEN = (
+    "SELECT 1 FROM chunks c JOIN broken b ON b.text_hash = c.text_hash "
+    "WHERE c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n) LIMIT 1"
+)
 
-Row = tuple[str, str, int, int, int, int, str]
-"""embed_fp, text_hash, epoch, row, crc32, tokens, text."""
+EmbeddedRow = tuple[str, int, int, int, int, str]
+"""text_hash, epoch, row, crc32, tokens, text."""
 
 
-def salvage(db: sqlite3.Connection, index_dir: Path, aside: Path) -> int:
-    """Take over into a new catalog what is sound in a damaged one.
+def put_damaged_aside(index_dir: Path) -> Path | None:
+    """Rename a catalog that fails its checks to ``catalog.sqlite.damaged-n``; the lock is held.
+
+    Returns:
+        The new name, or None if the catalog is missing or sound.
+    """
+    path = index_dir / CATALOG_NAME
+    if not path.exists() or _is_sound(index_dir):
+        return None
+    taken = {p.name for p in index_dir.glob(f"{CATALOG_NAME}.damaged-*")}
+    n = next(i for i in range(1, len(taken) + 2) if f"{CATALOG_NAME}.damaged-{i}" not in taken)
+    aside = path.with_name(f"{CATALOG_NAME}.damaged-{n}")
+    journal = index_dir / JOURNAL_NAME
+    if journal.exists():
+        move_aside(journal, aside.with_name(f"{aside.name}-journal"))
+    move_aside(path, aside)
+    return aside
+
+
+def _is_sound(index_dir: Path) -> bool:
+    """Return whether the rows are as committed; missing texts and vectors are made in place."""
+    from ragstream_core.index import history_turns
+
+    try:
+        with contextlib.closing(connect_writer(index_dir)) as db, guard(index_dir / CATALOG_NAME):
+            if db.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+                return False
+            catalog_read.signatures(db), catalog_read.last_scan(db)  # raise if a table is missing
+            return not any(verify.row_findings(db)) and not history_turns.damage(db)
+    except (RagstreamError, TypeError, ValueError, AttributeError):  # the latter: other types
+        return False
+
+
+def take_over_texts(db: sqlite3.Connection, index_dir: Path, aside: Path) -> int:
+    """Take over into a new catalog the embedded texts that are sound in a damaged one.
 
     Args:
         db: The new catalog, writable and empty.
@@ -81,19 +126,19 @@ def _take_over(
 ) -> int:
     embed_fp, epoch, rows, dimension = shape
     path = vectors.vector_path(index_dir, embed_fp, epoch)
-    stride = dimension * vectors.FLOAT_BYTES
-    there = min(rows, path.stat().st_size // stride) if path.exists() else 0
     try:
+        there = min(rows, vectors.rows_there(path, dimension))
         mapped = vectors.map_rows(path, rows=there, dimension=dimension)
     except (RagstreamError, OSError):
         return 0
     taken = 0
     for block in _blocks(old, embed_fp):
-        sound = _sound(block, mapped, epoch)
+        sound = _sound_rows(block, mapped, epoch)
         with transaction(db, index_dir / CATALOG_NAME):
             db.executemany("INSERT OR REPLACE INTO texts VALUES(?,?,?,?,?)", map(_text_row, sound))
             db.executemany(
-                "INSERT OR IGNORE INTO vectors VALUES(?,?,?,?,?)", (r[:5] for r in sound)
+                "INSERT OR IGNORE INTO vectors VALUES(?,?,?,?,?)",
+                ((embed_fp, *row[:4]) for row in sound),
             )
         taken += len(sound)
     if taken:
@@ -103,11 +148,12 @@ def _take_over(
     return taken
 
 
-def _text_row(row: Row) -> tuple[str, int, bytes, int, str]:
+def _text_row(row: EmbeddedRow) -> tuple[str, int, bytes, int, str]:
     from ragstream_core.text.terms import term_blob
 
-    terms = term_blob(row[6])
-    return row[1], row[5], terms, zlib.crc32(terms), row[6]
+    text_hash, *_, tokens, text = row
+    terms = term_blob(text)
+    return text_hash, tokens, terms, zlib.crc32(terms), text
 
 
 def _readable(old: sqlite3.Connection, query: str, values: tuple[str, ...]) -> Iterator[Any]:
@@ -118,7 +164,7 @@ def _readable(old: sqlite3.Connection, query: str, values: tuple[str, ...]) -> I
         return
 
 
-def _blocks(old: sqlite3.Connection, embed_fp: str) -> Iterator[list[Row]]:
+def _blocks(old: sqlite3.Connection, embed_fp: str) -> Iterator[list[EmbeddedRow]]:
     """Yield the rows that can be read, from both ends up to the damage, each text once."""
     names = {
         name: None
@@ -132,76 +178,141 @@ def _blocks(old: sqlite3.Connection, embed_fp: str) -> Iterator[list[Row]]:
         yield block
 
 
-def _sound(block: list[Row], mapped: F32, epoch: int) -> list[Row]:
-    whole = [
-        row
-        for row in block
-        if vectors.names_row(row[2], row[3], in_epoch=epoch, rows=len(mapped))
-        and sha256_hex(row[6]) == row[1]
-    ]
-    if not whole:
-        return []
-    rows = mapped[[r[3] for r in whole]]
-    crc = vectors.intact(rows, [r[1] for r in whole], [r[4] for r in whole])
-    unit = vectors.unit_rows(rows)
-    return [r for r, ok, u in zip(whole, crc, unit, strict=True) if ok and u]
+def _sound_rows(block: list[EmbeddedRow], mapped: F32, epoch: int) -> list[EmbeddedRow]:
+    whole = [row for row in block if sha256_hex(row[-1]) == row[0]]
+    damaged = set(vectors.damaged_names(mapped, [row[:4] for row in whole], epoch=epoch))
+    return [row for row in whole if row[0] not in damaged]
 
 
-def put_damaged_aside(index_dir: Path) -> Path | None:
-    """Rename a catalog that fails its checks to ``catalog.sqlite.damaged-n``; the lock is held.
+class DamagedTexts(NamedTuple):
+    """Texts that are missing or do not have their hash or their terms' crc.
+
+    Attributes:
+        hashes: Of the texts.
+        paths: Files of the newest generation that have one of them.
+    """
+
+    hashes: frozenset[str]
+    paths: frozenset[str]
+
+
+def damaged_texts(db: sqlite3.Connection) -> DamagedTexts:
+    """Hash every stored text; what is damaged is to be read from its file again."""
+    bad = {str(text_hash) for text_hash in verify.bad_texts(db)} | set(verify.missing_texts(db))
+    query = "SELECT DISTINCT path FROM chunks WHERE text_hash = ? AND to_gen IS NULL"
+    paths = (path for text_hash in bad for (path,) in db.execute(query, (text_hash,)))
+    return DamagedTexts(frozenset(bad), frozenset(paths))
+
+
+def repair_rest(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[str]:
+    """Drop what is damaged and cannot be made again; name what is damaged still.
+
+    A damaged vector of another model cannot be made again here: it goes, with the generations that
+    cannot be read without it.
+
+    Args:
+        db: The catalog, writable, with the staged chunks of this ingest.
+        index_dir: Where the vector files lie.
+        embed_fp: The model at hand; its own vectors are `vectors.broken_vectors`' business.
 
     Returns:
-        The new name, or None where the catalog is missing or sound.
+        A sentence for each thing that went or is still damaged.
+
+    Raises:
+        IntegrityError: The vector file of another model lost its end.
+        OperationFailed: The catalog could not be written.
+    """
+    others = "SELECT embed_fp FROM vector_files WHERE embed_fp <> ? ORDER BY embed_fp"
+    said = _drop_unnamed(db, index_dir)
+    for (other,) in db.execute(others, (embed_fp,)).fetchall():
+        said += _drop_broken(db, index_dir, other)
+    try:
+        left = [finding.message for finding in verify.data_findings(db, index_dir)]
+    except (RagstreamError, OSError, sqlite3.DatabaseError) as error:
+        left = [getattr(error, "message", str(error))]
+    return said + [f"still damaged: {found}" for found in left]
+
+
+def _drop_unnamed(db: sqlite3.Connection, index_dir: Path) -> list[str]:
+    """Drop damaged rows that stand for no text of a chunk, e.g. one whose hash was damaged."""
+    bad = [(text_hash,) for text_hash in verify.bad_texts(db)]
+    unnamed = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = texts.text_hash)"
+    with transaction(db, index_dir / CATALOG_NAME):
+        delete = f"DELETE FROM texts WHERE text_hash = ? AND {unnamed}"
+        went = db.executemany(delete, bad).rowcount if bad else 0
+    return [f"{went} damaged rows that no chunk names were dropped"] if went > 0 else []
+
+
+def _drop_broken(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[str]:
+    broken = vectors.broken_vectors(db, index_dir, embed_fp, everything=True)
+    if not broken:
+        return []
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS broken(text_hash TEXT PRIMARY KEY)")
+    db.execute("DELETE FROM broken")
+    db.executemany("INSERT OR IGNORE INTO broken VALUES(?)", ((h,) for h in broken))
+    made = [g.n for g in catalog_read.generations(db) if g.embed_fp == embed_fp]
+    gone = [n for n in made if db.execute(_NEEDS_BROKEN, {"n": n}).fetchone()]
+    with transaction(db, index_dir / CATALOG_NAME):
+        db.execute(
+            "DELETE FROM vectors WHERE embed_fp = ? AND text_hash IN (SELECT * FROM broken)",
+            (embed_fp,),
+        )
+        retention.drop(db, gone, unnamed=False)
+    which = f", and with them generation {', '.join(map(str, gone))}" if gone else ""
+    return [
+        f"{len(broken)} damaged vectors of the earlier model {embed_fp[:12]}, which only that "
+        f"model could make again, were dropped{which}"
+    ]
+
+
+def repair_derived(index_dir: Path) -> list[str]:
+    """Compare lexical arrays and manifest with the catalog; write those again that differ.
+
+    Returns:
+        The names of the files that were made again; empty too while another process writes the
+        project: its ingest publishes them.
+
+    Raises:
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be written.
+        OSError: Disk full; the old files are untouched.
     """
     path = index_dir / CATALOG_NAME
-    if not path.exists() or _is_sound(index_dir):
+    if not path.exists():
+        return []
+    try:
+        with (
+            project_lock(index_dir),
+            contextlib.closing(connect_writer(index_dir)) as db,
+            guard(path),
+        ):
+            derived.refresh_terms(db, path)
+            newest = catalog_read.latest(db)
+            return _repair_derived(db, index_dir, newest) if newest is not None else []
+    except ProjectLocked:
+        return []
+
+
+def _repair_derived(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> list[str]:
+    repaired = []
+    path = index_dir / derived.LEXICAL_FILE
+    arrays = derived.lexical_from_catalog(db, index_dir, newest.n).to_bytes()
+    if _bytes_of(path) != derived.lexical_stamp(newest) + b"\n" + arrays:
+        path.unlink(missing_ok=True)
+        derived.publish_lexical(db, index_dir, newest)
+        repaired.append(str(derived.LEXICAL_FILE))
+    manifest = index_dir / MANIFEST_NAME
+    refused = refused_rows(manifest)
+    entries = catalog_read.live_files(db, newest.n).values()
+    wanted = manifest_text(entries, refused, stamp=manifest_stamp(newest.n, newest.digest))
+    if _bytes_of(manifest) != wanted.encode():
+        derived.publish_manifest(db, index_dir, newest, refused=refused, force=True)
+        repaired.append(MANIFEST_NAME)
+    return repaired
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
         return None
-    taken = {p.name for p in index_dir.glob(f"{CATALOG_NAME}.damaged-*")}
-    n = next(i for i in range(1, len(taken) + 2) if f"{CATALOG_NAME}.damaged-{i}" not in taken)
-    aside = path.with_name(f"{CATALOG_NAME}.damaged-{n}")
-    journal = index_dir / JOURNAL_NAME
-    if journal.exists():
-        move_aside(journal, aside.with_name(f"{aside.name}-journal"))
-    move_aside(path, aside)
-    return aside
-
-
-def _is_sound(index_dir: Path) -> bool:
-    try:
-        db = connect_writer(index_dir)
-    except RagstreamError:
-        return False
-    try:
-        with guard(index_dir / CATALOG_NAME):
-            return _passes(db)
-    except (
-        RagstreamError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ):  # the latter: other column types
-        return False
-    finally:
-        db.close()
-
-
-def _passes(db: sqlite3.Connection) -> bool:
-    from ragstream_core.index import history_turns
-    from ragstream_core.records.identity import sha256_hex
-
-    if db.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-        return False
-    for text_hash, text, terms, crc in db.execute(
-        "SELECT text_hash, text, terms, terms_crc FROM texts"
-    ):
-        if sha256_hex(text) != text_hash or zlib.crc32(terms) != crc:
-            return False
-    for terms, crc in db.execute("SELECT heading_terms, heading_crc FROM chunks"):
-        if zlib.crc32(terms) != crc:
-            return False
-    catalog_read.signatures(db), catalog_read.last_scan(db)  # raise where a table is missing
-    for found in catalog_read.generations(db):
-        catalog_read.live_files(db, found.n)  # raises where a row fails its crc
-        if not catalog_read.digest_matches(found, catalog_read.row_sum(db, found.n)):
-            return False
-    return not history_turns.damage(db)

@@ -189,10 +189,26 @@ def gathered(mapped: F32, rows: Sequence[object]) -> F32:
     return found
 
 
-BLOCK = 2048
+NamedRow = tuple[str, int, int, int]
+"""text_hash, epoch, row, crc32: what the catalog says of a vector."""
 
-Row = tuple[str, int, int, int]
-"""text_hash, epoch, row, crc32."""
+
+def damaged_names(mapped: F32, named: Sequence[NamedRow], *, epoch: int) -> Iterator[str]:
+    """Yield the texts whose vector is not there, fails its crc, or is no finite unit vector.
+
+    Args:
+        mapped: The committed rows of the epoch, shape (rows, dimension).
+        named: The catalog's rows, possibly damaged.
+        epoch: Of the mapped file.
+    """
+    rows = gathered(mapped, [row if at == epoch else None for _, at, row, _ in named])
+    hashes = [text_hash if isinstance(text_hash, str) else "" for text_hash, *_ in named]
+    whole = intact(rows, hashes, [crc for *_, crc in named])
+    sound = zip(named, whole, unit_rows(rows), strict=True)
+    yield from (text_hash for (text_hash, *_), has_crc, unit in sound if not (has_crc and unit))
+
+
+_BLOCK = 2048
 
 _STAGED = (
     "SELECT DISTINCT s.text_hash, v.epoch, v.row, v.crc32, t.text_hash IS NULL FROM staged s "
@@ -239,19 +255,11 @@ def _mapped(path: Path, rows: int, dimension: int) -> F32:
 
 
 def _broken(cursor: sqlite3.Cursor, mapped: F32, epoch: int, index_dir: Path) -> Iterator[str]:
-    while block := cursor.fetchmany(BLOCK):
+    while block := cursor.fetchmany(_BLOCK):
         if any(textless for *_, textless in block):
             raise IntegrityError(
                 f"{index_dir / CATALOG_NAME}: a chunk's text is missing",
                 hint=rebuild_hint(index_dir),
             )
-        usable = [r for r in block if names_row(r[1], r[2], in_epoch=epoch, rows=len(mapped))]
-        yield from {r[0] for r in block} - {r[0] for r in usable}
-        if usable:
-            rows = mapped[[r[2] for r in usable]]
-            whole = intact(rows, [r[0] for r in usable], [r[3] for r in usable])
-            unit = unit_rows(rows)
-            yield from (
-                r[0] for r, ok, u in zip(usable, whole, unit, strict=True) if not (ok and u)
-            )
-            release(mapped)
+        yield from damaged_names(mapped, [row[:4] for row in block], epoch=epoch)
+        release(mapped)

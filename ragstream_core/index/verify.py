@@ -1,39 +1,49 @@
-"""What `ingest --verify` and `--rebuild` find besides the vectors of the model at hand.
+"""Compare an index with what was committed; nothing here changes it.
 
-A damaged text is read again from its file. A damaged vector of another model cannot be made again
-here: it goes, with the generations that nobody can read without it.
-
-The check that reads everything: every text hashed, every vector by its crc and by a search.
-
-Counts and samples pass on broken stores, so nothing is sampled here: a run over ``n/t`` looks at
-the n-th of t parts by text hash, and t such runs look at every row of every kept generation.
+`verify_structure` takes seconds and reads the newest generation. `verify_data` reads every text and
+every vector of all generations, or one of n parts of them: damage is never sampled, since counts
+and samples pass on broken stores.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ragstream_core.errors import RagstreamError, UsageError
-from ragstream_core.index import catalog_read, retention, vectors
+from ragstream_core.index import catalog_read, vectors
+from ragstream_core.index.erase import tombstones
 from ragstream_core.index.generations import read
-from ragstream_core.index.schema import CATALOG_NAME, transaction
-from ragstream_core.index.vectors import broken_vectors
-from ragstream_core.index.verify_structure import Finding
+from ragstream_core.index.schema import CATALOG_NAME, LIVE
 from ragstream_core.index.view_cache import load_rows
 from ragstream_core.ingestion.index_store import Generation
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.identity import chunk_id, sha256_hex
 
-if TYPE_CHECKING:
-    from ragstream_core.ports import F32
-
+NameChunk = Callable[[str, str, int], str]
 
 _BLOCK = 1024
 _SELF_MARGIN = 1e-5
 _SHOWN = 5
+_WITHOUT_TEXT = (
+    "SELECT DISTINCT c.text_hash FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
+    "WHERE t.text_hash IS NULL"
+)
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be.
+
+    Attributes:
+        check: ``catalog``, ``ids``, ``digest``, ``vectors``, ``texts``, ``search``,
+            ``erasing`` or ``derived``.
+        message: What and where.
+    """
+
+    check: str
+    message: str
 
 
 class Part(NamedTuple):
@@ -43,7 +53,7 @@ class Part(NamedTuple):
     of: int
 
     def holds(self, text_hash: str) -> bool:
-        """Say whether a text belongs to this part; damage of the hash itself is everyone's."""
+        """Return whether a text belongs to this part; a damaged hash belongs to every part."""
         try:
             return int(text_hash[:8], 16) % self.of == self.n - 1
         except (TypeError, ValueError):
@@ -67,35 +77,116 @@ def parse_part(text: str) -> Part:
     return Part(int(n), int(of))
 
 
-def read_data(index_dir: Path, part: Part) -> list[Finding]:
-    """Check texts, terms and vectors of all kept generations; read-only.
+def verify_structure(
+    index_dir: Path, *, read_texts: bool = True, name_chunk: NameChunk = chunk_id
+) -> list[Finding]:
+    """Verify the newest generation of a project.
+
+    Live ids are exactly the manifest's; the digest recomputed from all rows is the generation's;
+    every chunk has a finite unit vector with its crc; every text has its hash.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        read_texts: Hash every live text again.
+        name_chunk: Makes a chunk's id of its path, its file's sha256 and its index.
+
+    Returns:
+        The findings; empty for a sound index.
+    """
+
+    def query(db: sqlite3.Connection) -> list[Finding]:
+        answer = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if answer != "ok":
+            return [Finding("catalog", f"{index_dir / CATALOG_NAME}: {answer}")]
+        newest = catalog_read.latest(db)
+        if newest is None:
+            return [Finding("catalog", f"{index_dir} has no generation yet")]
+        erasing = (f"the erasing of {path} was interrupted" for path in tombstones(db))
+        return [
+            *(Finding("erasing", message) for message in erasing),
+            *_ids(db, newest, name_chunk),
+            *_digest(db, newest),
+            *(_live_texts(db, newest) if read_texts else ()),
+            *_live_vectors(db, index_dir, newest),
+        ]
+
+    try:
+        return read(index_dir, query)
+    except (RagstreamError, OSError) as error:
+        return [Finding("catalog", str(error))]
+
+
+def _ids(db: sqlite3.Connection, newest: Generation, name_chunk: NameChunk) -> list[Finding]:
+    files = {
+        e.path: e.sha256
+        for e in catalog_read.live_files(db, newest.n).values()
+        if e.decision == "ingested"
+    }
+    findings = []
+    indices: dict[str, int] = {}
+    rows = db.execute(
+        f"SELECT chunk_id, path, sha256, chunk_idx FROM chunks WHERE {LIVE} "
+        "ORDER BY path, chunk_idx", {"n": newest.n},
+    )  # fmt: skip
+    total = 0
+    for identifier, path, sha256, idx in rows:
+        total += 1
+        if files.get(path) != sha256 or identifier != name_chunk(path, sha256, idx):
+            findings.append(Finding("ids", f"chunk {identifier} is not of a live file"))
+        elif idx != indices.get(path, 0):
+            findings.append(Finding("ids", f"chunks of {path} are not numbered 0…N-1"))
+        indices[path] = idx + 1
+    if (len(files), total) != (newest.counts.get("files"), newest.counts.get("chunks")):
+        findings.append(Finding("ids", f"generation {newest.n} does not have its counts"))
+    return findings
+
+
+def _digest(db: sqlite3.Connection, found: Generation) -> Iterator[Finding]:
+    if not catalog_read.digest_matches(found, catalog_read.row_sum(db, found.n)):
+        yield Finding("digest", f"generation {found.n} does not have its digest")
+
+
+def _live_texts(db: sqlite3.Connection, newest: Generation) -> Iterator[Finding]:
+    rows = db.execute(
+        "SELECT DISTINCT c.text_hash, t.text FROM chunks c "
+        f"LEFT JOIN texts t ON t.text_hash = c.text_hash WHERE {LIVE}", {"n": newest.n},
+    )  # fmt: skip
+    for text_hash, text in rows:
+        if not isinstance(text, str) or sha256_hex(text) != text_hash:
+            yield Finding("texts", f"text {text_hash} is missing or damaged")
+
+
+def _live_vectors(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> Iterator[Finding]:
+    try:
+        loaded = load_rows(db, index_dir, newest)
+    except RagstreamError as error:
+        yield Finding("vectors", error.message)
+        return
+    if bad := int((~vectors.unit_rows(loaded.vectors)).sum()):
+        yield Finding("vectors", f"{bad} vectors are not finite unit vectors")
+
+
+def verify_data(index_dir: Path, part: Part) -> list[Finding]:
+    """Verify texts, terms and vectors of all kept generations.
 
     Args:
         index_dir: The project's folder below the index root.
         part: Which part of the texts.
 
     Returns:
-        The findings; empty where every byte is what was committed.
+        The findings; empty if every byte is what was committed.
     """
     found: list[Finding] = []
     try:
-        read(index_dir, lambda db: found.extend(findings(db, index_dir, part)))
+        read(index_dir, lambda db: found.extend(data_findings(db, index_dir, part)))
         if not found:
-            read(index_dir, lambda db: found.extend(_searched(db, index_dir, part)))
+            read(index_dir, lambda db: found.extend(_search_findings(db, index_dir, part)))
     except (RagstreamError, OSError) as error:
         found.append(Finding("catalog", getattr(error, "message", str(error))))
     return found
 
 
-def _searched(db: sqlite3.Connection, index_dir: Path, part: Part) -> list[Finding]:
-    newest = catalog_read.latest(db)
-    if newest is None:
-        return []
-    lonely = _not_found(db, index_dir, newest=newest, part=part)
-    return _summed("search", "vectors do not find themselves", lonely)
-
-
-def findings(db: sqlite3.Connection, index_dir: Path, part: Part = WHOLE) -> Iterator[Finding]:
+def data_findings(db: sqlite3.Connection, index_dir: Path, part: Part = WHOLE) -> Iterator[Finding]:
     """Yield what is not as it was committed in a part, over an open catalog; searches nothing.
 
     Raises:
@@ -103,20 +194,24 @@ def findings(db: sqlite3.Connection, index_dir: Path, part: Part = WHOLE) -> Ite
         OSError: A vector file is gone.
         sqlite3.DatabaseError: A row cannot be read.
     """
+    yield from row_findings(db, part)
+    yield from _summed("texts", "texts are missing", missing_texts(db))
+    yield from _summed("vectors", "vectors fail their crc", _bad_vectors(db, index_dir, part))
+
+
+def row_findings(db: sqlite3.Connection, part: Part = WHOLE) -> Iterator[Finding]:
+    """Yield what is wrong in the catalog's own rows: those that no ingest makes again in place.
+
+    Raises:
+        sqlite3.DatabaseError: A row cannot be read, or a manifest row fails its crc.
+    """
     for found in catalog_read.generations(db):
-        catalog_read.live_files(db, found.n)  # raises where a row fails its crc
-        if not catalog_read.digest_matches(found, catalog_read.row_sum(db, found.n)):
-            yield Finding("digest", f"generation {found.n} does not have its digest")
+        catalog_read.live_files(db, found.n)  # raises if a row fails its crc
+        yield from _digest(db, found)
     yield from _summed("texts", "texts do not have their hash or crc", bad_texts(db, part))
     headings = db.execute("SELECT chunk_id, heading_terms, heading_crc FROM chunks")
     bad = (i for i, terms, crc in headings if not _has_crc(terms, crc))
     yield from _summed("texts", "headings do not have their crc", bad)
-    lost = db.execute(
-        "SELECT DISTINCT c.text_hash FROM chunks c LEFT JOIN texts t USING(text_hash) "
-        "WHERE t.text_hash IS NULL"
-    )
-    yield from _summed("texts", "texts are missing", (h for (h,) in lost))
-    yield from _summed("vectors", "vectors fail their crc", _bad_vectors(db, index_dir, part))
 
 
 def _summed(check: str, what: str, names: Iterable[str]) -> list[Finding]:
@@ -141,6 +236,11 @@ def bad_texts(db: sqlite3.Connection, part: Part = WHOLE) -> Iterator[str]:
                 yield text_hash
 
 
+def missing_texts(db: sqlite3.Connection) -> Iterator[str]:
+    """Yield the hash of each text that a chunk names and the catalog does not hold."""
+    return (text_hash for (text_hash,) in db.execute(_WITHOUT_TEXT))
+
+
 def _bad_vectors(db: sqlite3.Connection, index_dir: Path, part: Part) -> Iterator[str]:
     for embed_fp, epoch, rows, dimension in db.execute(
         "SELECT embed_fp, epoch, rows, dimension FROM vector_files"
@@ -151,19 +251,16 @@ def _bad_vectors(db: sqlite3.Connection, index_dir: Path, part: Part) -> Iterato
             "SELECT text_hash, epoch, row, crc32 FROM vectors WHERE embed_fp = ?", (embed_fp,)
         )
         while block := named.fetchmany(_BLOCK):
-            mine = [r for r in block if part.holds(r[0])]
-            here = [r for r in mine if vectors.names_row(r[1], r[2], in_epoch=epoch, rows=rows)]
-            yield from {r[0] for r in mine} - {r[0] for r in here}
-            yield from _damaged_rows(mapped, here)
+            mine = [row for row in block if part.holds(row[0])]
+            yield from vectors.damaged_names(mapped, mine, epoch=epoch)
 
 
-def _damaged_rows(mapped: F32, rows: list[tuple[str, int, int, int]]) -> Iterator[str]:
-    if not rows:
-        return
-    gathered = mapped[[row for _, _, row, _ in rows]]
-    whole = vectors.intact(gathered, [r[0] for r in rows], [r[3] for r in rows])
-    unit = vectors.unit_rows(gathered)
-    yield from (r[0] for r, ok, u in zip(rows, whole, unit, strict=True) if not (ok and u))
+def _search_findings(db: sqlite3.Connection, index_dir: Path, part: Part) -> list[Finding]:
+    newest = catalog_read.latest(db)
+    if newest is None:
+        return []
+    lonely = _not_found(db, index_dir, newest=newest, part=part)
+    return _summed("search", "vectors do not find themselves", lonely)
 
 
 def _not_found(
@@ -180,95 +277,3 @@ def _not_found(
         own = scores[np.arange(len(block)), block]
         lonely = block[own < scores.max(axis=1) - _SELF_MARGIN]
         yield from (loaded.chunk_ids[i] for i in lonely)
-
-
-_LOST = (
-    "SELECT DISTINCT c.text_hash FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
-    "WHERE t.text_hash IS NULL"
-)
-_NAMES = (
-    "SELECT 1 FROM chunks c JOIN broken b ON b.text_hash = c.text_hash "
-    "WHERE c.from_gen <= :n AND (c.to_gen IS NULL OR c.to_gen > :n) LIMIT 1"
-)
-
-
-class DamagedTexts(NamedTuple):
-    """Texts that are missing or do not have their hash or their terms' crc.
-
-    Attributes:
-        hashes: Of the texts.
-        paths: Files of the newest generation that have one of them.
-    """
-
-    hashes: frozenset[str]
-    paths: frozenset[str]
-
-
-def damaged_texts(db: sqlite3.Connection) -> DamagedTexts:
-    """Hash every stored text; reads all of them."""
-    bad = {str(text_hash) for text_hash in bad_texts(db)}
-    bad |= {text_hash for (text_hash,) in db.execute(_LOST)}
-    query = "SELECT DISTINCT path FROM chunks WHERE text_hash = ? AND to_gen IS NULL"
-    paths = (path for text_hash in bad for (path,) in db.execute(query, (text_hash,)))
-    return DamagedTexts(frozenset(bad), frozenset(paths))
-
-
-def mend_rest(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[str]:
-    """Drop what is damaged and cannot be made again; say what is damaged still.
-
-    Args:
-        db: The catalog, writable, with the staged chunks of this ingest.
-        index_dir: Where the vector files lie.
-        embed_fp: The model at hand; its own vectors are `broken_vectors`' business.
-
-    Returns:
-        A sentence for each thing that went or is still damaged.
-
-    Raises:
-        IntegrityError: The vector file of another model lost its end.
-        OperationFailed: The catalog could not be written.
-    """
-    others = "SELECT embed_fp FROM vector_files WHERE embed_fp <> ? ORDER BY embed_fp"
-    said = _drop_nameless(db, index_dir)
-    for (other,) in db.execute(others, (embed_fp,)).fetchall():
-        said += _drop_broken(db, index_dir, other)
-    return said + [f"still damaged: {found}" for found in _findings(db, index_dir)]
-
-
-def _drop_nameless(db: sqlite3.Connection, index_dir: Path) -> list[str]:
-    """Drop damaged rows that stand for no text of a chunk, e.g. one whose hash was damaged."""
-    bad = [(text_hash,) for text_hash in bad_texts(db)]
-    nameless = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = texts.text_hash)"
-    with transaction(db, index_dir / CATALOG_NAME):
-        delete = f"DELETE FROM texts WHERE text_hash = ? AND {nameless}"
-        went = db.executemany(delete, bad).rowcount if bad else 0
-    return [f"{went} damaged rows that no chunk names were dropped"] if went > 0 else []
-
-
-def _drop_broken(db: sqlite3.Connection, index_dir: Path, embed_fp: str) -> list[str]:
-    broken = broken_vectors(db, index_dir, embed_fp, everything=True)
-    if not broken:
-        return []
-    db.execute("CREATE TEMP TABLE IF NOT EXISTS broken(text_hash TEXT PRIMARY KEY)")
-    db.execute("DELETE FROM broken")
-    db.executemany("INSERT OR IGNORE INTO broken VALUES(?)", ((h,) for h in broken))
-    made = [g.n for g in catalog_read.generations(db) if g.embed_fp == embed_fp]
-    gone = [n for n in made if db.execute(_NAMES, {"n": n}).fetchone()]
-    with transaction(db, index_dir / CATALOG_NAME):
-        db.execute(
-            "DELETE FROM vectors WHERE embed_fp = ? AND text_hash IN (SELECT * FROM broken)",
-            (embed_fp,),
-        )
-        retention.drop(db, gone, unnamed=False)
-    which = f", and with them generation {', '.join(map(str, gone))}" if gone else ""
-    return [
-        f"{len(broken)} damaged vectors of the earlier model {embed_fp[:12]}, which only that "
-        f"model could make again, were dropped{which}"
-    ]
-
-
-def _findings(db: sqlite3.Connection, index_dir: Path) -> list[str]:
-    try:
-        return [finding.message for finding in findings(db, index_dir)]
-    except (RagstreamError, OSError, sqlite3.DatabaseError) as error:
-        return [getattr(error, "message", str(error))]

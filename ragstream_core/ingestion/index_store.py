@@ -115,7 +115,7 @@ class IndexStore(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What opening it had to mend, a sentence each."""
+        """What opening it had to repair, a sentence each."""
         ...
 
     def latest(self) -> Generation | None:
@@ -180,7 +180,7 @@ class IndexStore(Protocol):
         """
         ...
 
-    def mend_rest(self, embed_fp: str) -> list[str]:
+    def repair_rest(self, embed_fp: str) -> list[str]:
         """Drop damaged vectors of models other than this one; check everything that is left.
 
         To be called after the commit: generations that need a dropped vector go with it.

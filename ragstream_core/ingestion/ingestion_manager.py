@@ -126,7 +126,7 @@ class Ingest:
         rewrite = committed or bool(seen.change.touched or seen.change.opened)
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
         if thorough and made is not None and made.embed_fp == self.fingerprints.embed_fp:
-            warnings += self._mend_rest()
+            warnings += self._repair_rest()
         changed = diff(recorded.files, seen.current)
         return IngestOutcome(found, seen, changed, made, committed, warnings, verdict)
 
@@ -179,7 +179,7 @@ class Ingest:
         return made, True, verdict
 
     def _derive(self, refused: list[tuple[str, str]], *, rewrite: bool) -> list[str]:
-        """Do what comes after the commit; a failure is reported and healed by the next run."""
+        """Do what comes after the commit; a failure is reported and repaired by the next run."""
         self.progress("publish", 0, 0)
         warnings = []
         try:
@@ -192,9 +192,9 @@ class Ingest:
             warnings.append(f"derived files are out of date: {error}")
         return warnings
 
-    def _mend_rest(self) -> list[str]:
+    def _repair_rest(self) -> list[str]:
         try:
-            return self.store.mend_rest(self.fingerprints.embed_fp)
+            return self.store.repair_rest(self.fingerprints.embed_fp)
         except (RagstreamError, OSError) as error:
             return [f"not everything could be checked: {error}"]
 

@@ -106,19 +106,15 @@ def manifest_stamp(generation: int, digest: str) -> str:
     return f'{{"version": {MANIFEST_VERSION}, "generation": {generation}, "digest": "{digest}"'
 
 
-def write_manifest(
-    path: Path, entries: Iterable[FileEntry], refused: Iterable[tuple[str, str]], *, stamp: str
-) -> None:
-    """Replace ``file_manifest.json`` atomically.
+def manifest_text(
+    entries: Iterable[FileEntry], refused: Iterable[tuple[str, str]], *, stamp: str
+) -> str:
+    """Return the content of ``file_manifest.json``.
 
     Args:
-        path: The file.
         entries: Documents, read or skipped.
         refused: (path, reason) of files that are no documents.
         stamp: As from `manifest_stamp`.
-
-    Raises:
-        OSError: Disk full, permission denied; the old file is untouched.
     """
     rows: list[dict[str, Any]] = [
         {"path": e.path, "rel_path": e.path, "sha256": e.sha256, "size": e.size,
@@ -131,7 +127,30 @@ def write_manifest(
     lines = ",\n".join(
         json.dumps(row, ensure_ascii=False) for row in sorted(rows, key=lambda r: r["path"])
     )
-    replace_text(path, f'{stamp}, "files": [\n{lines}\n]}}\n')
+    return f'{stamp}, "files": [\n{lines}\n]}}\n'
+
+
+def write_manifest(
+    path: Path, entries: Iterable[FileEntry], refused: Iterable[tuple[str, str]], *, stamp: str
+) -> None:
+    """Replace ``file_manifest.json`` atomically by its `manifest_text`.
+
+    Raises:
+        OSError: Disk full, permission denied; the old file is untouched.
+    """
+    replace_text(path, manifest_text(entries, refused, stamp=stamp))
+
+
+def refused_rows(path: Path) -> list[tuple[str, str]]:
+    """Return (path, reason) of the files that were no documents, as far as they can be read."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    files = data.get("files") if isinstance(data, dict) else None
+    rows = [row for row in files if isinstance(row, dict)] if isinstance(files, list) else []
+    refused = [row for row in rows if row.get("decision") == "refused"]
+    return [(str(row.get("path", "")), str(row.get("reason", ""))) for row in refused]
 
 
 def manifest_is(path: Path, stamp: str) -> bool:

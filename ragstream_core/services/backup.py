@@ -25,7 +25,7 @@ from ragstream_core.errors import IntegrityError, RagstreamError, Refused, Unkno
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.index.verify_structure import check
+from ragstream_core.index.verify import verify_structure
 from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
@@ -86,13 +86,13 @@ def verify_history(root: Path) -> None:
     Raises:
         IntegrityError: It is not what was committed.
     """
-    from ragstream_core.index.verify_structure import check
+    from ragstream_core.index.verify import verify_structure
     from ragstream_core.wiring.history_check import name_chunk
 
     index_dir = root / HOME / "index"
     if not (index_dir / CATALOG_NAME).exists():
         return
-    findings = check(index_dir, name_chunk=name_chunk)
+    findings = verify_structure(index_dir, name_chunk=name_chunk)
     if findings:
         raise IntegrityError(
             f"the copy of the history is not sound: {findings[0].message}",
@@ -307,7 +307,7 @@ def verify_indexes(root: Path, states: dict[str, Any]) -> None:
         IntegrityError: One is not what was committed.
     """
     for name, state in states.items():
-        findings = check(root / "index" / name) if state["generation"] else []
+        findings = verify_structure(root / "index" / name) if state["generation"] else []
         if findings:
             raise IntegrityError(
                 f"the copy of {name} is not sound: {findings[0].message}",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.repair_derived import manifest_rows, refused_rows
 from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.ingestion.manifest import MANIFEST_NAME, refused_rows
 from ragstream_core.platform.files import sync_dir
 from ragstream_core.services.text_copies import DataScanner, TextFingerprints, purge, remove
 from ragstream_core.wiring.debug_log import vars_files
@@ -130,7 +130,7 @@ class _Forgetting:
         newest, db, index_dir = self.catalog.latest(), self.catalog.db, self.catalog.index_dir
         if newest is None:
             return
-        refused = refused_rows(manifest_rows(index_dir))
+        refused = refused_rows(index_dir / MANIFEST_NAME)
         derived.publish_lexical(db, index_dir, newest)
         derived.publish_manifest(db, index_dir, newest, refused=refused, force=True)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index.verify_structure import Finding
+from ragstream_core.index.verify import Finding
 from ragstream_core.wiring.chroma_collections import Left
 from ragstream_core.wiring.journal import holds_journal, journal
 

@@ -220,9 +220,9 @@ def _vectors(index_dir: Path, rows: _Rows) -> F32:
 
 
 def _findings(index_dir: Path, project: str) -> list[dict[str, str]]:
-    from ragstream_core.index.verify_structure import check
+    from ragstream_core.index.verify import verify_structure
 
-    found = dict.fromkeys(check(index_dir, read_texts=True))
+    found = dict.fromkeys(verify_structure(index_dir, read_texts=True))
     run = f"ragstream index check {project}"
     return [{"check": kind, "message": message, "run": run} for kind, message in found]
 

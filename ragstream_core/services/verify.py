@@ -23,8 +23,7 @@ from ragstream_core.wiring import chroma_collections
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.index.generations import GenerationDiff
-    from ragstream_core.index.verify import Part
-    from ragstream_core.index.verify_structure import Finding
+    from ragstream_core.index.verify import Finding, Part
     from ragstream_core.ingestion.index_store import Generation
     from ragstream_core.wiring.workspace import Workspace
 
@@ -142,8 +141,7 @@ def check(workspace: Workspace, project: str, *, part: Part | None = None) -> di
         ``project``, ``findings`` (check, message, run), ``healed`` (what was made again),
         ``generation``, ``collection`` (as `collections.state`).
     """
-    from ragstream_core.index.verify import read_data
-    from ragstream_core.index.verify_structure import check as check_structure
+    from ragstream_core.index.verify import verify_data, verify_structure
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
@@ -152,9 +150,9 @@ def check(workspace: Workspace, project: str, *, part: Part | None = None) -> di
     with contextlib.suppress(RagstreamError):  # what cannot be read is found below
         index_generations.read(index_dir, lambda db: None)
     healed: list[str] = []
-    findings = list(check_structure(index_dir, read_texts=False))
+    findings = list(verify_structure(index_dir, read_texts=False))
     if part is not None:
-        findings += read_data(index_dir, part)
+        findings += verify_data(index_dir, part)
     if not findings:
         healed, findings = _heal(index_dir)
         more, left = _collection(workspace, project)
@@ -174,18 +172,18 @@ def check(workspace: Workspace, project: str, *, part: Part | None = None) -> di
 
 
 def _heal(index_dir: Path) -> tuple[list[str], list[Finding]]:
-    from ragstream_core.index.repair_derived import heal_derived
-    from ragstream_core.index.verify_structure import Finding
+    from ragstream_core.index.repair import repair_derived
+    from ragstream_core.index.verify import Finding
 
     try:
-        return heal_derived(index_dir), []
+        return repair_derived(index_dir), []
     except (RagstreamError, OSError) as error:
         return [], [Finding("derived", f"derived files cannot be made again: {error}")]
 
 
 def _collection(workspace: Workspace, project: str) -> tuple[list[str], list[Finding]]:
     """Make the Chroma collection again where it is not what the catalog says, or could not be."""
-    from ragstream_core.index.verify_structure import Finding
+    from ragstream_core.index.verify import Finding
 
     done = chroma_collections.keep_up(workspace, project, again=True)
     if isinstance(done, chroma_collections.Left):

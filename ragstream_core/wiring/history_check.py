@@ -10,7 +10,7 @@ from ragstream_core.conversations.journal.records import NO_VECTORS, Cleared, Tu
 from ragstream_core.conversations.units import history_chunk_id, turn_sha
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import history_rows
-from ragstream_core.index.verify_structure import Finding, check
+from ragstream_core.index.verify import Finding, verify_structure
 from ragstream_core.wiring.journal import history_dir, journal
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ def check_history(workspace: Workspace, read_data: Part | None = None) -> list[F
         ``journal``, ``mark``, ``turns`` or ``snapshot``.
     """
     from ragstream_core.index.schema import CATALOG_NAME
-    from ragstream_core.index.verify import read_data as read_all
+    from ragstream_core.index.verify import verify_data
 
     folder, log = history_dir(workspace), journal(workspace)
     findings = list(_journal(log))
     index_dir = folder / "index"
     if (index_dir / CATALOG_NAME).exists() or any(index_dir.glob("vectors-*.f32")):
-        findings += check(index_dir, read_texts=False, name_chunk=name_chunk)
+        findings += verify_structure(index_dir, read_texts=False, name_chunk=name_chunk)
         if read_data is not None:
-            findings += read_all(index_dir, read_data)
+            findings += verify_data(index_dir, read_data)
         try:
             findings += _catalog(index_dir, log, whole=read_data is not None)
         except RagstreamError as error:

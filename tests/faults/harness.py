@@ -27,7 +27,7 @@ import ragstream_core.index.vectors  # noqa: F401  # imported before the fork
 from ragstream_core.errors import ProjectLocked, RagstreamError
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.retention import leftovers
-from ragstream_core.index.verify import Part, read_data
+from ragstream_core.index.verify import Part, verify_data
 from ragstream_core.index.view import forget_views
 from tests.conftest import IngestBench
 from tests.lengths import FULL
@@ -285,7 +285,7 @@ def require_healed(bench, digest, **settings):
     """The next run completes: from-scratch digest, nothing missing, orphaned or left over."""
     bench.run(**settings)
     assert bench.health() == []
-    assert read_data(bench.index, Part(1, 1)) == []
+    assert verify_data(bench.index, Part(1, 1)) == []
     view = bench.view()
     assert view.digest == digest
     require_own_vectors(bench, view)

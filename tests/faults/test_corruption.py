@@ -11,8 +11,8 @@ import random
 import pytest
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index.repair_derived import heal_derived
-from ragstream_core.index.verify import Part, read_data
+from ragstream_core.index.repair import repair_derived
+from ragstream_core.index.verify import Part, verify_data
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.index.view_cache import ROWS_FILE
 from tests.lengths import by_length
@@ -78,8 +78,8 @@ def test_every_flip_that_changes_an_answer_is_found(filled, name, record_propert
             assert not changed or name in DERIVED  # nothing else answers differently in silence
         except (RagstreamError, ValueError):
             changed = True
-        found = read_data(filled.index, Part(1, 1)) + filled.health()
-        healed = heal_derived(filled.index) if not found else []
+        found = verify_data(filled.index, Part(1, 1)) + filled.health()
+        healed = repair_derived(filled.index) if not found else []
         if name in DERIVED:
             assert not found and answers(filled) == sound
         assert found or healed or not changed, (name, changed)
@@ -106,7 +106,7 @@ def test_a_rebuild_heals_any_flip_and_uses_again_what_survived(filled, name, rec
         path.write_bytes(flipped(files[path], rng))
         stats = filled.run(rebuild=True)
         embedded += stats.chunks["embedded"]
-        assert read_data(filled.index, Part(1, 1)) + filled.health() == []
+        assert verify_data(filled.index, Part(1, 1)) + filled.health() == []
         assert filled.fresh_view().digest == fresh
         for stray in set(filled.index.rglob("*")) - set(files):
             if stray.is_file():
@@ -125,9 +125,10 @@ def test_every_cut_is_found_or_healed(filled, name):
     rng = random.Random(f"cut {name}")
     for n in range(by_length(5, 12, 100)):
         path.write_bytes(intact[: rng.randrange(len(intact)) if n else 0])
-        found = read_data(filled.index, Part(1, 1)) + filled.health()
+        found = verify_data(filled.index, Part(1, 1)) + filled.health()
         if not found:
-            assert heal_derived(filled.index) or name == ROWS  # which is passed over, then replaced
+            # damaged rows are passed over, then replaced
+            assert repair_derived(filled.index) or name == ROWS
             assert answers(filled) == sound and name in DERIVED
         path.write_bytes(intact)
     assert answers(filled) == sound

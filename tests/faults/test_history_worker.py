@@ -19,8 +19,7 @@ from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index import history_catalog, retention
 from ragstream_core.index.retention import leftovers
-from ragstream_core.index.verify import WHOLE, read_data
-from ragstream_core.index.verify_structure import check
+from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
 from ragstream_core.index.view import forget_views
 from ragstream_core.text.chunk_profiles import ChunkProfile
 from ragstream_core.wiring.history_check import name_chunk
@@ -44,6 +43,11 @@ KILLS = by_length(5, 12, 200)
 SAMPLE = by_length(1, 3, 10_000)
 MISSING = "strace is not installed or may not attach: NO system call is swept"
 STAMP = "2026-10-05T12:00:00+00:00"
+
+
+def findings(bench):
+    index = bench.index
+    return [*verify_structure(index, name_chunk=name_chunk), *verify_data(index, WHOLE)]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -78,7 +82,7 @@ def require_healed(bench):
     live = bench.require_complete()
     assert live.mark.index_fp == bench.chunker.index_fp(live.mark.embed_fp)
     assert len({row.chunk_id for row in live.rows}) == len(live.rows)
-    assert check(bench.index, name_chunk=name_chunk) == [] == read_data(bench.index, WHOLE)
+    assert findings(bench) == []
     with bench.store() as store:
         assert leftovers(store.db, bench.index) == []
         assert orphans(store.db) == (0, 0, 0)

@@ -14,7 +14,7 @@ import pytest
 from ragstream_core.errors import OperationFailed
 from ragstream_core.index import catalog, retention
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.verify import Part, read_data
+from ragstream_core.index.verify import Part, verify_data
 from ragstream_core.index.view import forget_views
 from ragstream_core.ingestion import scan, staging
 from tests.conftest import CountingEmbedder, IngestBench
@@ -65,7 +65,7 @@ def failed(bench, monkeypatch):
 def require_nothing_left(bench):
     with open_catalog(bench.index) as catalog:
         assert orphans(catalog.db) == (0, 0, 0)
-    assert bench.health() == [] and read_data(bench.index, Part(1, 1)) == []
+    assert bench.health() == [] and verify_data(bench.index, Part(1, 1)) == []
     assert bench.pending() is None
 
 
@@ -199,12 +199,12 @@ DAMAGE = (
 def test_a_damaged_text_is_told_and_read_again_from_its_file(filled, statement):
     digest = filled.view().digest
     query(filled, statement)
-    assert read_data(filled.index, Part(1, 1)) != []
+    assert verify_data(filled.index, Part(1, 1)) != []
     stats = filled.run(verify=True)
     assert "3.md: damaged texts were read again" in stats.warnings
     assert not [w for w in stats.warnings if "still damaged" in w]
     assert stats.digest == filled.fresh_view().digest == digest and not stats.committed
-    assert read_data(filled.index, Part(1, 1)) == [] == filled.health()
+    assert verify_data(filled.index, Part(1, 1)) == [] == filled.health()
     assert snippets(filled) == snippets(filled.from_scratch())
     assert filled.run(verify=True).warnings == ()
 
@@ -242,11 +242,11 @@ def test_damaged_vectors_of_an_earlier_model_are_dropped_with_a_word(filled, how
     raw = bytearray(old.read_bytes())
     raw[row[0] * len(raw) // 5 + 3] ^= 1
     old.write_bytes(raw)
-    assert read_data(later.index, Part(1, 1)) != []
+    assert verify_data(later.index, Part(1, 1)) != []
     stats = later.run(**{how: True})
     (warning,) = [w for w in stats.warnings if "earlier model" in w]
     assert warning.startswith("1 damaged vectors") and warning.endswith("generation 1")
-    assert read_data(later.index, Part(1, 1)) == [] == later.health()
+    assert verify_data(later.index, Part(1, 1)) == [] == later.health()
     kept = [n for (n,) in query(later, "SELECT n FROM generations ORDER BY n")]
     assert kept[:2] == [2, 3] and len(later.fresh_view(2).chunk_ids) == 4
 

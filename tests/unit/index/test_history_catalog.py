@@ -12,8 +12,7 @@ from ragstream_core.conversations.journal.records import Position
 from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.index import history_catalog, history_turns, retention
 from ragstream_core.index.history_rows import newest, selection_rows
-from ragstream_core.index.verify import WHOLE, read_data
-from ragstream_core.index.verify_structure import check
+from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.terms import term_blob
@@ -21,6 +20,11 @@ from ragstream_core.wiring.history_check import name_chunk
 from tests.history_bench import HistoryBench, turn
 
 MODEL = "m"
+
+
+def findings(bench):
+    index = bench.index
+    return [*verify_structure(index, name_chunk=name_chunk), *verify_data(index, WHOLE)]
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def test_a_commit_can_be_read_back(bench):
     ]
     assert live.vectors.tobytes() == np.vstack([vector(seq) for seq in (1, 2, 3)]).tobytes()
     assert newest(bench.index)[0] == mark
-    assert check(bench.index, name_chunk=name_chunk) == [] == read_data(bench.index, WHOLE)
+    assert findings(bench) == []
 
 
 def test_it_is_read_as_any_index(bench):
@@ -113,7 +117,7 @@ def test_a_turn_is_replaced_with_its_chunks(bench):
     live = selection_rows(bench.index)
     assert made.generation == 2
     assert [row.text for row in live.rows] == ["text 1", "other 2"]
-    assert check(bench.index, name_chunk=name_chunk) == [] == read_data(bench.index, WHOLE)
+    assert findings(bench) == []
 
 
 def test_a_number_is_one_turn_also_where_another_journal_was_put_back(bench):
@@ -123,7 +127,7 @@ def test_a_number_is_one_turn_also_where_another_journal_was_put_back(bench):
     assert [row.chunk_id for row in selection_rows(bench.index).rows] == [
         "history::s1::1-1::0", "history::s2::2-2::0",
     ]  # fmt: skip
-    assert check(bench.index, name_chunk=name_chunk) == [] == read_data(bench.index, WHOLE)
+    assert findings(bench) == []
 
 
 def test_the_mark_never_goes_down(bench):
@@ -256,13 +260,13 @@ def test_every_change_of_a_value_is_found_and_a_rebuild_mends_it(bench, flip):
     bench.run()
     before = bench.rows()
     sql(bench, flip.replace("text 1", before.rows[0].text))
-    findings = [*check(bench.index, name_chunk=name_chunk), *read_data(bench.index, WHOLE)]
+    found = findings(bench)
     try:
         changed = selection_rows(bench.index).turns.keys() != {1, 2}
     except IntegrityError as error:
         changed = True
         assert error.hint == "ragstream history backfill --rebuild"
-    assert changed or findings
+    assert changed or found
     bench.texts_seen()
     bench.worker().rebuild()
     damaged_text = flip.startswith("UPDATE texts")
@@ -319,7 +323,7 @@ def test_old_generations_go_and_what_only_they_hold(bench, monkeypatch):
         texts = store.db.execute("SELECT count(*) FROM texts").fetchone()[0]
     assert kept == [(8,), (9,)] and texts == 4
     assert [row.text for row in selection_rows(bench.index).rows] == ["version 8 1", "version 8 2"]
-    assert check(bench.index, name_chunk=name_chunk) == [] == read_data(bench.index, WHOLE)
+    assert findings(bench) == []
 
 
 def test_a_failing_clean_up_is_a_note(bench, monkeypatch):

@@ -1,4 +1,4 @@
-"""Reading everything: each kind of damage is found, part by part, and derived files heal."""
+"""Each kind of damage is found, part by part, and derived files are repaired."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from ragstream_core.errors import UsageError
 from ragstream_core.index.lock import project_lock
-from ragstream_core.index.repair_derived import heal_derived
-from ragstream_core.index.verify import Part, parse_part, read_data
+from ragstream_core.index.repair import repair_derived
+from ragstream_core.index.verify import Part, parse_part, verify_data
 from ragstream_core.index.view import forget_views
 
 ALL = Part(1, 1)
@@ -37,8 +37,8 @@ def execute(bench, statement):
 
 
 def test_a_sound_index_has_no_findings_in_any_part(filled):
-    assert read_data(filled.index, ALL) == []
-    assert all(read_data(filled.index, Part(n, 7)) == [] for n in range(1, 8))
+    assert verify_data(filled.index, ALL) == []
+    assert all(verify_data(filled.index, Part(n, 7)) == [] for n in range(1, 8))
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_sound_index_has_no_findings_in_any_part(filled):
 )
 def test_every_kind_of_damage_is_found(filled, statement, kind):
     execute(filled, statement)
-    assert kind in {f.check for f in read_data(filled.index, ALL)}
-    parts = [read_data(filled.index, Part(n, 3)) for n in (1, 2, 3)]
+    assert kind in {f.check for f in verify_data(filled.index, ALL)}
+    parts = [verify_data(filled.index, Part(n, 3)) for n in (1, 2, 3)]
     assert any(parts)
 
 
@@ -68,7 +68,7 @@ def test_each_damaged_vector_is_found_in_exactly_one_part(filled):
     raw = bytearray(path.read_bytes())
     raw[5 * filled.embedder.dimension * 4 + 2] ^= 1
     path.write_bytes(raw)
-    found = [read_data(filled.index, Part(n, 5)) for n in range(1, 6)]
+    found = [verify_data(filled.index, Part(n, 5)) for n in range(1, 6)]
     assert sum(any("crc: " in f.message and f.check == "vectors" for f in fs) for fs in found) == 1
 
 
@@ -85,7 +85,7 @@ def test_a_vector_that_is_not_its_own_nearest_is_found(filled, monkeypatch):
         return replace(loaded, vectors=vectors)
 
     monkeypatch.setattr(verify, "load_rows", lost)
-    (finding,) = read_data(filled.index, ALL)
+    (finding,) = verify_data(filled.index, ALL)
     assert finding.check == "search" and finding.message.startswith("1 vectors")
 
 
@@ -104,7 +104,7 @@ def test_parts_divide_everything():
 
 
 def test_derived_files_are_made_again_by_content(filled):
-    assert heal_derived(filled.index) == []
+    assert repair_derived(filled.index) == []
     lexical = filled.index / "lexical-latest" / "arrays.bin"
     manifest = filled.index / "file_manifest.json"
     sound = lexical.read_bytes(), manifest.read_bytes()
@@ -112,15 +112,15 @@ def test_derived_files_are_made_again_by_content(filled):
         raw = bytearray(path.read_bytes())
         raw[-20] ^= 1
         path.write_bytes(raw)
-    assert heal_derived(filled.index) == ["lexical-latest/arrays.bin", "file_manifest.json"]
+    assert repair_derived(filled.index) == ["lexical-latest/arrays.bin", "file_manifest.json"]
     assert (lexical.read_bytes(), manifest.read_bytes()) == sound
     lexical.unlink()
     manifest.write_text("[]")
-    assert len(heal_derived(filled.index)) == 2
+    assert len(repair_derived(filled.index)) == 2
     assert (lexical.read_bytes(), manifest.read_bytes()) == sound
 
 
-def test_healing_keeps_what_the_scan_refused(filled):
+def test_a_repair_keeps_what_the_scan_refused(filled):
     (filled.docs / "link.md").symlink_to(filled.docs / "1.md")
     filled.write("1.md", "changed")
     filled.run()
@@ -131,12 +131,12 @@ def test_healing_keeps_what_the_scan_refused(filled):
     for row in data["files"]:
         row["size"] = 1
     manifest.write_text(json.dumps(data))
-    assert heal_derived(filled.index) == ["file_manifest.json"]
+    assert repair_derived(filled.index) == ["file_manifest.json"]
     assert manifest.read_bytes() == sound
 
 
-def test_nothing_is_healed_while_somebody_writes(filled):
+def test_nothing_is_repaired_while_another_process_writes(filled):
     (filled.index / "file_manifest.json").unlink()
     with project_lock(filled.index):
-        assert heal_derived(filled.index) == []
-    assert heal_derived(filled.index) == ["file_manifest.json"]
+        assert repair_derived(filled.index) == []
+    assert repair_derived(filled.index) == ["file_manifest.json"]
