@@ -1,18 +1,15 @@
-"""What the page remembers and what its buttons do; nothing here knows Streamlit.
+"""The prompt of one tab: what its buttons do, and what a person edits; without Streamlit.
 
 A button runs its ops on the prompt as the button before it left it, so pressing one again replaces
 its own step and drops the later ones. "Run all" runs the same ops in one go and lays a step for
-each button.
-
-Edits on the desk: what a person changes of a step's result holds, and later steps go.
-
-Nothing here knows Streamlit. A step remembers what it was before the first edit, so that edits are
-always made of what the chain had made, and taking them back gives exactly that.
+each button. A step remembers what it was before the first edit: edits are always made of what the
+chain had made, and taking them back gives exactly that.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +21,7 @@ from ragstream_core.prompts.edits import PLACES, edits_key, edits_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ragstream_app.page.jobs.presses import Job
+    from ragstream_app.page.jobs.presses import PressJob
     from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.records import SuperPrompt
@@ -101,7 +98,7 @@ def _require_idle(desk: PromptSession) -> None:
     Raises:
         UsageError: A press is at work.
     """
-    if desk.job is not None and not desk.job.done:
+    if desk.job is not None and desk.job.running:
         raise UsageError(f"{desk.job.button} is running", hint="edit once it has finished")
 
 
@@ -163,13 +160,15 @@ class PromptSession:
     Attributes:
         request: What PreProcessing took in; None before it was pressed.
         steps: Button → what it left behind, in the order of the chain.
-        job: The newest press in a thread (`jobs.start`), at work or ended.
+        job: The newest press (`presses.start`), running or ended.
+        starting: Held while a press is started.
         id: Groups the runs of this desk.
     """
 
     request: PromptRequest | None = None
     steps: dict[str, Step] = field(default_factory=dict)
-    job: Job | None = field(default=None, compare=False, repr=False)
+    job: PressJob | None = field(default=None, compare=False, repr=False)
+    starting: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
 
     @property

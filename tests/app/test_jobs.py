@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_app.page.jobs import presses as jobs_presses
+from ragstream_app.page.jobs import presses
 from ragstream_app.page.prompt_session import PromptSession, press, press_all
+from ragstream_assets.recorder.recorder import close_stale_runs
+from ragstream_assets.recorder.writer import writer
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import BUTTONS, OPS, RERUN, ops_of
@@ -60,29 +62,29 @@ def all_runs(space):
 
 def test_a_press_while_one_is_at_work_gives_that_one(space, held):
     desk = PromptSession()
-    job = jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True)
-    assert jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True) is job
-    assert jobs_presses.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
+    job = presses.start(desk, "Run all", REQUEST, space, fresh=True)
+    assert presses.start(desk, "Run all", REQUEST, space, fresh=True) is job
+    assert presses.start(desk, "PreProcessing", REQUEST, space) is job is desk.job
     with pytest.raises(TimeoutError):
-        job.result(0.01)
+        job.get(0.01)
     while job.stage != "retrieval":
         assert not job.wait(0.01)
     assert list(desk.steps) == list(BUTTONS[:2])  # a page that is drawn now shows these
-    assert job.fraction == pytest.approx(OPS.index("retrieval") / len(OPS)) and not job.done
+    assert job.fraction == pytest.approx(OPS.index("retrieval") / len(OPS)) and job.running
     held.set()
-    job.result(WAIT_S)
-    assert (job.done, job.fraction, job.stage, job.error) == (True, 1.0, "", None)
+    job.get(WAIT_S)
+    assert (job.running, job.fraction, job.stage, job.error) == (False, 1.0, "", None)
     assert list(desk.steps) == list(BUTTONS) and job.elapsed_s == job.elapsed_s > 0
-    assert jobs_presses.start(desk, "Prompt Builder", REQUEST, space) is not job
-    desk.job.result(WAIT_S)
+    assert presses.start(desk, "Prompt Builder", REQUEST, space) is not job
+    desk.job.get(WAIT_S)
 
 
 def test_what_a_stage_raises_comes_out_of_the_result(space):
     desk = PromptSession()
-    job = jobs_presses.start(desk, "Retrieval", REQUEST, space)
+    job = presses.start(desk, "Retrieval", REQUEST, space)
     with pytest.raises(UsageError, match="needs PreProcessing first"):
-        job.result(WAIT_S)
-    assert job.done and isinstance(job.error, UsageError) and desk.steps == {}
+        job.get(WAIT_S)
+    assert not job.running and isinstance(job.error, UsageError) and desk.steps == {}
 
 
 def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
@@ -96,9 +98,9 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
     desk = PromptSession()
     with monkeypatch.context() as patch:
         patch.setattr(Workspace, "stage", stage)
-        job = jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True)
+        job = presses.start(desk, "Run all", REQUEST, space, fresh=True)
         with pytest.raises(RagstreamError, match="no more of this"):
-            job.result(WAIT_S)
+            job.get(WAIT_S)
     assert list(desk.steps) == list(BUTTONS[:5]) and desk.next_button == "A4 Condenser"
     for button in BUTTONS[5:]:
         press(desk, button, REQUEST, space)
@@ -170,7 +172,7 @@ def test_from_where_nothing_is_kept_nothing_is_recorded(recording):
         press(mine, button, off, recording)
     from_the_start = PromptSession()
     press(from_the_start, BUTTONS[0], off, recording)
-    assert jobs_presses.flush(WAIT_S) and from_the_start.last.run_id == ""
+    assert writer.flush(WAIT_S) and from_the_start.last.run_id == ""
     assert [bool(step.run_id) for step in mine.steps.values()] == [True, False, False]
     assert [run.run_id for run in all_runs(recording)] == [mine.steps[BUTTONS[0]].run_id]
 
@@ -187,11 +189,11 @@ def test_what_only_preprocessing_takes_in_is_named(space):
 def test_two_tabs_twenty_presses_each(recording):
     """Both finish with the same prompt, and every run is there in the end."""
     desks = [PromptSession(), PromptSession()]
-    presses = [*BUTTONS, *BUTTONS[4:], *BUTTONS[4:], *BUTTONS[4:]]
+    order = [*BUTTONS, *BUTTONS[4:], *BUTTONS[4:], *BUTTONS[4:]]
 
     def work(desk):
-        for button in presses:
-            jobs_presses.start(desk, button, REQUEST, recording).result(WAIT_S)
+        for button in order:
+            presses.start(desk, button, REQUEST, recording).get(WAIT_S)
 
     threads = [threading.Thread(target=work, args=(desk,), daemon=True) for desk in desks]
     for thread in threads:
@@ -200,8 +202,8 @@ def test_two_tabs_twenty_presses_each(recording):
         thread.join(WAIT_S)
     assert not any(thread.is_alive() for thread in threads)
     texts = {desk.last.prompt.extras["super_prompt"] for desk in desks}
-    assert len(texts) == 1 and len(presses) == 20
-    assert jobs_presses.flush(240)
+    assert len(texts) == 1 and len(order) == 20
+    assert writer.flush(240)
     found = all_runs(recording)
     assert len(found) == 40 and {str(run.status.value) for run in found} == {"SUCCESS"}
     by_desk = [run.tags["ragstream/session"] for run in found]
@@ -213,17 +215,17 @@ def test_two_tabs_twenty_presses_each(recording):
 def test_switched_off_a_job_leaves_no_file(recording, tmp_path, off):
     before = sorted(tmp_path.rglob("*"))
     desk, space = PromptSession(), open_workspace(explicit=off)
-    jobs_presses.start(desk, "Run all", REQUEST, space, fresh=True).result(WAIT_S)
-    assert jobs_presses.flush(WAIT_S) and desk.last.run_id == ""
-    jobs_presses.close_stale_runs(space)
-    assert jobs_presses.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
+    presses.start(desk, "Run all", REQUEST, space, fresh=True).get(WAIT_S)
+    assert writer.flush(WAIT_S) and desk.last.run_id == ""
+    close_stale_runs(space)
+    assert writer.flush(WAIT_S) and not (space.data_dir / "dagster_home").exists()
     if "history.persist" in off:
         assert sorted(tmp_path.rglob("*")) == before and desk.last.prompt_key == ""
 
 
 KILLED = """
 import os, signal
-from ragstream_app.page.jobs import presses as jobs
+from ragstream_app.page.jobs import presses
 from ragstream_app.page.prompt_session import PromptSession as Desk
 from ragstream_assets.recorder import runs
 from ragstream_core.wiring.workspace import open_workspace
@@ -232,7 +234,7 @@ from ragstream_core.prompts.inputs import PromptRequest
 desk, space = Desk(), open_workspace()
 with runs.one_run:
     asked = PromptRequest("How is a file locked?", ("manual",))
-    jobs.start(desk, "Run all", asked, space, fresh=True).result()
+    presses.start(desk, "Run all", asked, space, fresh=True).get()
     print(desk.last.prompt_key, desk.last.run_id, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -254,7 +256,7 @@ def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
     assert all_runs(recording) == []
     desk = PromptSession()
     press_all(desk, REQUEST, recording, fresh=True)
-    assert jobs_presses.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [
+    assert writer.flush(WAIT_S) and [run.run_id for run in all_runs(recording)] == [
         desk.last.run_id
     ]
 
@@ -267,7 +269,7 @@ def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_the
     made, again = PromptSession(), PromptSession()
     press_all(made, REQUEST, space, fresh=True)
     assert made.last.answered_at == ""
-    jobs_presses.start(again, "Run all", REQUEST, space).result(WAIT_S)
+    presses.start(again, "Run all", REQUEST, space).get(WAIT_S)
     assert again.last.answered_at and again.last.prompt_key == made.last.prompt_key
     assert list(again.steps) == list(BUTTONS)
     for button in BUTTONS:

@@ -252,7 +252,7 @@ def test_stop_keeps_what_came_as_partial(opened, server, run):
     until(page, lambda: "Only injected files" in drawn(page))
     finished(click(page, "Stop"))
     gate.set()
-    assert job(page).answer.status == "partial" and STOPPED in texts(page)
+    assert job(page).result.status == "partial" and STOPPED in texts(page)
     assert [(t["status"], t["assistant_text"]) for t in turns(run)] == [("partial", FIRST)]
 
 
@@ -401,17 +401,17 @@ def prepared(script, **given):
 
 def test_a_job_gives_what_core_gives(indexed):
     workspace, ready = prepared([{"say": "One [source: x, chunk: 00000000] **two**\n\n- three."}])
-    mine = AnswerJob(workspace, ready)
+    mine = AnswerJob(workspace, ready).start()
     assert mine.wait(LIMIT_S) and mine.error is None
     theirs = ask.answer(workspace, ready)
-    assert (mine.answer.text, mine.answer.citations) == (theirs.text, theirs.citations)
+    assert (mine.result.text, mine.result.citations) == (theirs.text, theirs.citations)
     assert mine.text == theirs.text == "".join(mine._pieces)
 
 
 def test_a_job_that_fails_holds_the_error(indexed):
     workspace, ready = prepared([{"fail": "busy"}])
-    mine = AnswerJob(workspace, ready)
-    assert mine.wait(LIMIT_S) and mine.answer is None and "busy" in str(mine.error)
+    mine = AnswerJob(workspace, ready).start()
+    assert mine.wait(LIMIT_S) and mine.result is None and "busy" in str(mine.error)
 
 
 def test_a_stream_ends_where_it_is_stopped():
@@ -449,16 +449,16 @@ def test_a_model_whose_answer_was_stopped_is_asked_for_one_more_word_at_most():
 def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, monkeypatch):
     from dagster import AssetKey
 
-    from ragstream_app.page.jobs import presses
     from ragstream_assets.instance import instance_of
     from ragstream_assets.recorder.recorder import ANSWERS
+    from ragstream_assets.recorder.writer import writer
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("DAGSTER_HOME", "")
     server.answers = [said("Only the files.")]
     page = opened()
     finished(click(page, "Send"))
-    assert presses.flush(60)
+    assert writer.flush(60)
     found = instance_of(open_workspace().data_dir).fetch_observations(AssetKey(ANSWERS), limit=9)
     (row,) = [record.asset_observation.metadata for record in found.records]
     assert row["prompt_run"].value == page.session_state["desk"].last.run_id != ""

@@ -11,11 +11,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ragstream_app.output.history_ways import Way
-from ragstream_app.page.jobs import presses
-from ragstream_app.page.jobs.background import SAID, ClearingJob, start
-from ragstream_app.page.jobs.presses import Job
+from ragstream_app.page.jobs.background import BackgroundJob
+from ragstream_app.page.jobs.presses import PressJob
 from ragstream_app.page.panels.conversation import clearing, turns
 from ragstream_app.page.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
+from ragstream_assets.recorder.writer import writer
 from ragstream_core.conversations.journal.records import Asked, TagEdit, Turn
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.erase_turns import PHASES
@@ -189,7 +189,7 @@ def test_with_persist_off_a_whole_chain_and_a_reply_change_no_file(
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", record)
     page = open_page()
     ask(page)
-    assert presses.flush(60)
+    assert writer.flush(60)
     assert (indexed / "dagster_home").exists() == (record == "dagster")
     reply(page, "Before.", "What was before?")
     widget(page.checkbox, "Persist history").uncheck().run()
@@ -379,7 +379,7 @@ def confirm(page, word="CLEAR"):
         button.click().run()
         for _ in range(200):
             job = page.session_state["clearing_job"]
-            if job.done.wait(0.1):
+            if job.wait(0.1):
                 break
         page.run()
     assert not page.exception
@@ -497,17 +497,18 @@ def test_turns_are_set_aside_and_brought_back(page, said):
 
 def test_a_clearing_says_how_far_it_is(said):
     seen = []
-    start(open_workspace(), {"session": "first"}, Way()).done.wait(60)
+    clearing.start(open_workspace(), {"session": "first"}, Way()).wait(60)
     clear(open_workspace(), everything=True, progress=lambda *what: seen.append(what))
     assert seen == [(phase, n, len(PHASES)) for n, phase in enumerate(PHASES)]
-    assert set(SAID) == set(PHASES)
+    assert set(clearing.PHASES) == set(PHASES)
 
 
 def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, monkeypatch):
     begun = []
 
     def slow(workspace, choice, way):
-        begun.append(ClearingJob("rewriting the journal", 0.4))
+        begun.append(BackgroundJob("clearing", lambda _: None))
+        begun[-1].report("journal", 2, 5)
         return begun[-1]
 
     monkeypatch.setattr(clearing, "start", slow)
@@ -521,9 +522,9 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
     look(page)
     widget(page.text_input, "Type CLEAR to confirm").set_value("CLEAR").run()
     assert widget(page.button, "Clear for good").disabled and len(begun) == 1
-    begun[0].report = clear(open_workspace(), session="first")
-    begun[0].said = Way().told(begun[0].report)
-    begun[0].done.set()
+    cleared = clear(open_workspace(), session="first")
+    begun[0].result = clearing.Cleared(cleared, Way().told(cleared))
+    begun[0]._ended.set()
     page.run()
     assert any("3 turns of first cleared for good" in m for m in messages(page))
     assert page.session_state.desk.steps == {} and not bars(page)
@@ -533,8 +534,8 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
 
 
 def test_a_clearing_that_fails_is_a_problem_and_no_traceback(said):
-    job = start(open_workspace(), {"session": "no session"}, Way())
-    assert job.done.wait(60) and "not a session name" in job.problem["message"]
+    job = clearing.start(open_workspace(), {"session": "no session"}, Way())
+    assert job.wait(60) and "not a session name" in job.problem["message"]
 
 
 def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):
@@ -579,7 +580,7 @@ def test_drawing_the_page_writes_nothing(open_page, indexed, tmp_path):
 def test_a_clearing_takes_no_steps_from_under_a_press(page, said):
     ask(talk(page, "first"))
     desk = page.session_state.desk
-    desk.job = Job("Run all")
+    desk.job = PressJob("Run all", desk, None, None)
     confirm(look(page))
     assert len(desk.steps) == 8
     desk.job._ended.set()

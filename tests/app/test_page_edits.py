@@ -276,7 +276,7 @@ def test_every_target_belongs_to_one_button():
 
 @pytest.mark.parametrize("recording", ["none", "dagster"])
 def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
-    from ragstream_app.page.jobs import presses
+    from ragstream_assets.recorder.writer import writer
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", recording)
     space, mine, request = open_workspace(), PromptSession(), PromptRequest(QUESTION, ("manual",))
@@ -294,7 +294,7 @@ def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
     assert space.replay(record.parent).verdict == "identical"
     revert(mine, BUILDER)
     assert mine.last.prompt_key == record.parent
-    assert presses.flush(60)
+    assert writer.flush(60)
 
 
 def test_explain_lists_the_edits(finished, run):
@@ -325,7 +325,7 @@ def test_nothing_is_taken_back_under_a_press_at_work(indexed):
     space, mine = open_workspace(), PromptSession()
     press_all(mine, PromptRequest(QUESTION, ("manual",)), space)
     edit(mine, SHAPER, {"tone": "dry"}, space)
-    steps, mine.job = mine.steps, presses.Job(BUTTONS[2])
+    steps, mine.job = mine.steps, presses.PressJob(BUTTONS[2], mine, None, space)
     for change in (lambda: revert(mine, SHAPER), lambda: edit(mine, SHAPER, {"tone": "x"}, space)):
         with pytest.raises(UsageError, match="is running"):
             change()

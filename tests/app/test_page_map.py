@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_app.page.jobs.background import draw_in_background
 from ragstream_app.page.panels import map
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_core.services import chunk_maps
@@ -80,7 +79,7 @@ def test_a_failure_is_said_where_the_map_would_be(page, indexed):
 
 def test_a_map_that_is_stopped_ends_and_says_so(indexed):
     request = chunk_maps.MapRequest(("manual",), method="tsne")
-    job = draw_in_background(open_workspace(), request)
+    job = map.start(open_workspace(), request)
     job.stop()
     assert job.wait(120) and job.result is None and "stopped" in job.problem["message"]
 

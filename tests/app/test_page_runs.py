@@ -11,7 +11,7 @@ from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import preview, prompt, transparency
 from ragstream_app.page.prompt_session import PromptSession
-from ragstream_assets.recorder.writer import Recording
+from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.wiring.workspace import Workspace
@@ -215,7 +215,7 @@ def test_every_recorded_run_leads_to_its_place_in_dagster(indexed, monkeypatch):
     page = open_page()
     for button in BUTTONS[:3]:
         click(ask(page), button)
-    assert presses.flush(60)
+    assert writer.flush(60)
     steps = desk(page).steps
     rows = transparency.run_rows(steps)
     assert [row["stage"] for row in rows] == list(BUTTONS[:3])

@@ -22,7 +22,7 @@ def page(indexed):
 def waited(page, project="manual"):
     """Draw the page again once the ingest of a project is through."""
     job = projects.ingests().of(project)
-    assert job is not None and job.done.wait(60)
+    assert job is not None and job.wait(60)
     projects.status.clear()
     return run(page)
 
@@ -242,7 +242,7 @@ def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
     assert jobs.start(workspace, "manual") is first
     (indexed / "doc_raw" / "manual" / "late.md").write_text("# Late\n\nCame meanwhile.\n")
     go.set()
-    assert first.done.wait(30) and len(calls) == 2
+    assert first.wait(30) and len(calls) == 2
     assert workspace.status("manual")["files"] == 5
 
 
@@ -274,7 +274,7 @@ def test_an_ingest_that_ends_before_the_page_is_drawn_is_seen(data, monkeypatch)
 
     def at_once(self, workspace, project):
         job = real(self, workspace, project)
-        assert job.done.wait(60)
+        assert job.wait(60)
         return job
 
     monkeypatch.setattr(IngestJobs, "start", at_once)

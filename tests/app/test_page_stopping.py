@@ -10,6 +10,7 @@ from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import projects
 from ragstream_app.page.prompt_session import PromptSession, press, press_all
+from ragstream_assets.recorder.writer import writer
 from ragstream_core.errors import Stopped
 from ragstream_core.ingestion.staging import BATCH_TEXTS
 from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -86,7 +87,7 @@ def test_a_stopped_run_all_keeps_what_was_through(indexed, held):
     job = desk(page).job
     assert held.reached.wait(WAIT_S)
     click(page, "Stop")
-    assert job.stopping and any("stops after Retrieval" in p.text for p in page.get("progress"))
+    assert job.stopped and any("stops after Retrieval" in p.text for p in page.get("progress"))
     assert next(b for b in page.button if b.label == "Stop").disabled
     held.go.set()
     assert job.wait(WAIT_S) and isinstance(job.error, Stopped)
@@ -120,7 +121,7 @@ def test_a_stopped_button_leaves_the_desk_as_it_was(indexed, monkeypatch):
     job.stop()
     gate.go.set()
     with pytest.raises(Stopped):
-        job.result(WAIT_S)
+        job.get(WAIT_S)
     assert mine.steps == before
 
 
@@ -132,7 +133,7 @@ def test_what_is_through_when_the_stop_comes_is_kept(indexed, held):
     assert held.reached.wait(WAIT_S)
     job.stop()
     held.go.set()
-    job.result(WAIT_S)
+    job.get(WAIT_S)
     assert list(mine.steps) == list(BUTTONS[:3])
 
 
@@ -146,7 +147,7 @@ def test_the_run_of_a_stopped_press_is_closed(indexed, held, monkeypatch):
     assert held.reached.wait(WAIT_S)
     job.stop()
     held.go.set()
-    assert job.wait(WAIT_S) and presses.flush(240)
+    assert job.wait(WAIT_S) and writer.flush(240)
     instance = instance_of(indexed)
     (found,) = instance.get_runs()
     assert found.is_finished and not found.is_success
@@ -165,15 +166,15 @@ def test_a_stopped_ingest_commits_nothing_and_goes_on_next_time(
     job = ingests.start(space, "manual")
     assert embedding.reached.wait(WAIT_S)
     ingests.start(space, "manual")  # asked for once more meanwhile: the stop is meant for it too
-    job.stop.set()
+    job.stop()
     embedding.go.set()
-    assert job.done.wait(WAIT_S) and "you stopped the ingest" in job.problem["message"]
-    assert space.status("manual")["generation"] == 0 and job.stats is None
+    assert job.wait(WAIT_S) and "you stopped the ingest" in job.problem["message"]
+    assert space.status("manual")["generation"] == 0 and job.result is None
     assert len(embedding.calls) == 2
     again = ingests.start(space, "manual")
-    assert again.done.wait(WAIT_S) and not again.problem, again.problem
-    assert again.stats.committed and again.stats.chunks["reused"] >= BATCH_TEXTS
-    assert again.stats.warnings == ()
+    assert again.wait(WAIT_S) and not again.problem, again.problem
+    assert again.result.committed and again.result.chunks["reused"] >= BATCH_TEXTS
+    assert again.result.warnings == ()
     if recorded:
         from ragstream_assets.instance import instance_of
 
@@ -187,9 +188,9 @@ def test_an_ingest_is_stopped_by_its_button(many, embedding):
     assert embedding.reached.wait(WAIT_S)
     job = projects.ingests().of("manual")
     click(run(page), "Stop the ingest")
-    assert job.stop.is_set()
+    assert job.stopped
     embedding.go.set()
-    assert job.done.wait(WAIT_S)
+    assert job.wait(WAIT_S)
     assert "you stopped the ingest" in said(run(page))
     assert any(b.label == "Ingest Folder" for b in page.button)
 
@@ -202,11 +203,11 @@ def test_what_is_committed_is_not_stopped(data, monkeypatch):
 
     def report(self, phase, done, total):
         if phase == "publish":
-            self.stop.set()
+            self.stop()
         seen.append(phase)
         real(self, phase, done, total)
 
     monkeypatch.setattr(IngestJob, "report", report)
     job = IngestJobs().start(open_workspace(), "manual")
-    assert job.done.wait(WAIT_S) and job.problem == {} and job.stats.committed
+    assert job.wait(WAIT_S) and job.problem == {} and job.result.committed
     assert "publish" in seen

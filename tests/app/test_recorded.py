@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 from ragstream_app import prompt_runner
-from ragstream_app.page.jobs import presses
 from ragstream_app.page.prompt_session import PromptSession, press, press_all
+from ragstream_assets.recorder.writer import writer
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.inputs import PromptRequest
 
@@ -54,7 +54,7 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     request = PromptRequest(QUESTION, ("manual",))
     for button in BUTTONS:
         press(desk, button, request, workspace)
-    assert presses.flush(60)
+    assert writer.flush(60)
     steps = [desk.steps[button] for button in BUTTONS]
     assert all(step.run_id and not step.notes for step in steps)
     parents = {r.run_id: r.parent_run_id for r in runs(recording)}
@@ -65,13 +65,13 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     press_all(again, request, workspace, fresh=True)
     assert again.last.prompt.extras["super_prompt"] == text
     assert again.last.prompt_key and len(again.steps) == len(BUTTONS)
-    assert presses.flush(60)
+    assert writer.flush(60)
     (whole,) = {step.run_id for step in again.steps.values()}  # one run, all of its stages
     (recorded,) = [r for r in runs(recording) if r.run_id == whole]
     assert recorded.parent_run_id is None and recorded.tags["ragstream/mode"] == "run"
     assert recorded.tags["ragstream/session"] == again.id != desk.id
     press(again, "ReRanker", request, workspace)
-    assert presses.flush(60) and list(again.steps) == list(BUTTONS[:4])
+    assert writer.flush(60) and list(again.steps) == list(BUTTONS[:4])
     assert {r.run_id: r.parent_run_id for r in runs(recording)}[again.last.run_id] == whole
     done = steps[BUTTONS.index("ReRanker")].prompt.extras["trail"]
     assert again.last.prompt.extras["trail"] == done

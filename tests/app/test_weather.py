@@ -134,7 +134,7 @@ def look(page, city, *, wait=True):
     draw(page)
     job = page.session_state["weather_job"]
     if wait:
-        assert job.done.wait(60)
+        assert job.wait(60)
         state = page.session_state
         if "weather_shown" not in state or state["weather_shown"] is not job:
             draw(page)  # it was not there yet when the page was drawn
@@ -176,9 +176,9 @@ def test_the_page_does_not_wait_and_says_why_there_is_nothing(indexed, open_mete
     open_meteo.answers = [slow]
     page = open_page()
     job = look(page, "Berlin", wait=False)
-    assert not job.done.is_set() and "Asking about Berlin" in said(page)
+    assert job.running and "Asking about Berlin" in said(page)
     assert control(page, "button", "Show weather").disabled
-    assert job.done.wait(60)
+    assert job.wait(60)
     draw(page)
     assert "status 503" in said(page) and "Try again later." in said(page)
     assert not control(page, "button", "Show weather").disabled
@@ -188,11 +188,11 @@ def test_a_model_is_asked_only_with_the_toggle(indexed, open_meteo, script):
     answers = list(open_meteo.answers)
     page = open_page()
     look(page, "Berlin")
-    assert page.session_state["weather_job"].found.explained_by == "text"
+    assert page.session_state["weather_job"].result.explained_by == "text"
     open_meteo.answers = answers
     control(page, "toggle", "LLM explains").set_value(True)
     look(page, "Berlin")
-    assert page.session_state["weather_job"].found.explained_by == "scripted"
+    assert page.session_state["weather_job"].result.explained_by == "scripted"
     assert "explained by scripted" in said(page)
 
 

@@ -22,15 +22,16 @@ and the CPU seconds of that."""
 def press(space, desk, button: str, question: str) -> Row:
     """Press a button as the page does; wait for the result, then for the run."""
     from ragstream_app.page.jobs import presses
+    from ragstream_assets.recorder.writer import writer
     from ragstream_core.prompts.inputs import PromptRequest
 
     started = time.perf_counter()
     job = presses.start(desk, button, PromptRequest(question, ("handbook",)), space, fresh=True)
-    job.result()
+    job.get()
     delivered, cpu = time.perf_counter() - started, time.process_time()
     steps = desk.steps.values() if button == presses.RUN_ALL else [desk.last]
     own = sum(sum(step.timings_ms.values()) for step in steps) / 1000
-    presses.flush(600)
+    writer.flush(600)
     written = time.perf_counter() - started
     return delivered - own, written - delivered, time.process_time() - cpu
 

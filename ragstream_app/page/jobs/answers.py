@@ -1,14 +1,16 @@
-"""One question of a chat on the page.
+"""Answers on their way: to a Super-Prompt that was sent, and to a question of the chat view.
 
-The answer to a Super-Prompt that a person sent from the page.
+What is kept is kept by core: the question before the call, the answer right after its last word.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragstream_app.answer_stream import StoppableChat, StreamJob
+from ragstream_app.answer_stream import StoppableChat
+from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.prompt_runner import outcome_of
 
 if TYPE_CHECKING:
@@ -18,6 +20,45 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.services.chat import ChatOptions, ChatSession, ChatTurn
     from ragstream_core.wiring.workspace import Workspace
+
+
+class StreamJob(BackgroundJob["Answer"], ABC):
+    """Makes one answer; what came before a stop is kept as partial.
+
+    Args:
+        workspace: The data root.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__("the answer", self._answer)
+        self._workspace = workspace
+        self._pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """The clean text so far, without markers."""
+        return self.result.text if self.result else "".join(self._pieces)
+
+    @abstractmethod
+    def _make(self) -> tuple[Answer, str]:
+        """Return the answer, and the Dagster run in which it is observed; empty for none.
+
+        Raises:
+            RagstreamError: There is no answer.
+        """
+
+    def _answer(self, _: Report) -> Answer:
+        """Make the answer and have it recorded.
+
+        Raises:
+            RagstreamError: There is no answer.
+        """
+        answer, run_id = self._make()
+        if run_id:
+            from ragstream_assets.recorder.recorder import record_answer
+
+            record_answer(self._workspace, answer, run_id=run_id)
+        return answer
 
 
 class AnswerJob(StreamJob):
@@ -43,14 +84,8 @@ class AnswerJob(StreamJob):
         self._run_id = run_id
         model = prepared.model
         self.prepared = replace(prepared, model=model and StoppableChat(model, self._stop))
-        self._thread.start()
 
     def _make(self) -> tuple[Answer, str]:
-        """Ask.
-
-        Raises:
-            RagstreamError: There is no answer.
-        """
         from ragstream_core.services import ask
 
         found = ask.answer(
@@ -72,6 +107,10 @@ class ChatJob(StreamJob):
         model: Who is asked.
         allow_secrets: Send what seems to contain secrets to another machine.
         group: Groups the Dagster runs of one tab.
+
+    Attributes:
+        origin: Where the answer comes from, once that is known.
+        turn: What came of the question; None before, and if there is no answer.
     """
 
     def __init__(
@@ -95,11 +134,10 @@ class ChatJob(StreamJob):
         self._session: ChatSession = ChatSession(
             workspace, options, build=self._build, model=StoppableChat(model, self._stop)
         )
-        self._thread.start()
 
     @property
     def session(self) -> str:
-        """The conversation that it belongs to; empty where it is not kept."""
+        """The conversation that it belongs to; empty if it is not kept."""
         return self._session.options.session
 
     @property
@@ -109,11 +147,6 @@ class ChatJob(StreamJob):
         return prepared.secrets if prepared and self.error and not self._allow_secrets else ()
 
     def _make(self) -> tuple[Answer, str]:
-        """Ask.
-
-        Raises:
-            RagstreamError: There is no answer.
-        """
         self.turn = self._session.ask(
             self.question,
             show=self._pieces.append,

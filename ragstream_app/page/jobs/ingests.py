@@ -1,15 +1,14 @@
-"""Ingests in the background of the page: one a project, attachable from any tab after any rerun."""
+"""Ingests in the background: one for each project, the same for every tab."""
 
 from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragstream_app.output.progress import AFTER_COMMIT, ReportRate
 from ragstream_app.output.tables import after_text
-from ragstream_app.session import describe
+from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_core.errors import Stopped
 
 if TYPE_CHECKING:
@@ -21,86 +20,108 @@ MAX_SKIPPED = 12
 _COUNTED = ("new", "updated", "unchanged", "deleted", "skipped")
 
 
-@dataclass(slots=True)
-class IngestJob:
-    """One ingest of a project; written by its thread, read by any other.
+class IngestJob(BackgroundJob["IngestionStats"]):
+    """One ingest of a project, repeated if it is asked for again meanwhile.
+
+    Stopped, it commits nothing and keeps what was embedded.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
 
     Attributes:
-        project: Its name.
-        line: Where it is, for people.
-        fraction: Done share of the present phase, 0 to 1; 0 where it is not known.
-        stats: What it did, once it has.
-        run_id: The Dagster run, empty where there is none.
-        problem: Why it failed, as `describe` says it; empty where it did not.
-        done: Set at its end.
-        stop: Set by whoever wants its end: nothing is committed, what was embedded is kept.
+        run_id: The Dagster run of the newest ingest, empty if there is none.
     """
 
-    project: str
-    line: str = "starting"
-    fraction: float = 0.0
-    stats: IngestionStats | None = None
-    run_id: str = ""
-    problem: dict[str, str] = field(default_factory=dict)
-    done: threading.Event = field(default_factory=threading.Event)
-    stop: threading.Event = field(default_factory=threading.Event)
-    _pace: ReportRate = field(default_factory=ReportRate)
+    def __init__(self, workspace: Workspace, project: str) -> None:
+        super().__init__(f"ingest {project}", self._ingest, line="starting")
+        self.project = project
+        self.run_id = ""
+        self._workspace = workspace
+        self._rate = ReportRate()
+        self._lock, self._again, self._ending = threading.Lock(), False, False
+
+    def repeat(self) -> bool:
+        """Ask for one more ingest after this one; return False if it is too late for that."""
+        with self._lock:
+            self._again = not self._ending
+            return self._again
 
     def report(self, phase: str, done: int, total: int) -> None:
-        """Take a report of the ingest: an `IngestProgress`.
+        """Take a report of the ingest.
 
         Raises:
-            Stopped: A person asked for its end, and nothing is committed yet.
+            Stopped: A person asked for the end, and nothing is committed yet.
         """
-        if self.stop.is_set() and phase not in AFTER_COMMIT:
+        if self.stopped and phase not in AFTER_COMMIT:
             raise Stopped("you stopped the ingest; the index is as it was", hint=GO_ON)
-        self.line = self._pace.note(phase, done, total, now=time.monotonic())
+        self._line = self._rate.note(phase, done, total, now=time.monotonic())
         part = min(1.0, done / total) if total else 0.0
-        self.fraction = max(self.fraction, part)  # a later phase counts anew: the bar stays
+        self._fraction = max(self._fraction, part)  # a later phase counts anew: the bar stays
+
+    def _ingest(self, report: Report) -> IngestionStats:
+        """Ingest until nobody has asked for more; the last one counts.
+
+        Raises:
+            RagstreamError: It was refused, failed or stopped.
+        """
+        while True:
+            try:
+                stats = self._ingest_once(report)
+            except Exception:
+                if not self._goes_on():
+                    raise
+            else:
+                if not self._goes_on():
+                    return stats
+
+    def _ingest_once(self, report: Report) -> IngestionStats:
+        """Ingest, recorded as the settings say.
+
+        Raises:
+            RagstreamError: It was refused, failed or stopped.
+        """
+        if self._workspace.config.settings.dagster.record == "none":
+            unchanged = self._workspace.unchanged(self.project)
+            return unchanged or self._workspace.ingest(self.project, progress=report)
+        from ragstream_assets.recorder.recorder import record_ingest
+
+        stats, self.run_id = record_ingest(self._workspace, self.project, progress=report)
+        return stats
+
+    def _goes_on(self) -> bool:
+        """Whether one more ingest was asked for; if not, none can be any more."""
+        with self._lock:
+            again, self._again = self._again and not self.stopped, False
+            self._ending = not again
+            return again
 
 
 class IngestJobs:
-    """The ingests of one process."""
+    """The ingests of one process, one for each project."""
 
     def __init__(self) -> None:
         """Start with none."""
         self._lock = threading.Lock()
         self._jobs: dict[str, IngestJob] = {}
-        self._again: set[str] = set()
 
     def of(self, project: str) -> IngestJob | None:
-        """Return the newest ingest of a project, running or done; None where there was none."""
+        """Return the newest ingest of a project, running or ended; None if there was none."""
         with self._lock:
             return self._jobs.get(project)
 
     def start(self, workspace: Workspace, project: str) -> IngestJob:
-        """Ingest a project; where that is going on, once more afterwards, for what came since.
+        """Ingest a project; if that is going on, once more afterwards, for what came since.
 
         Returns:
             The job that runs.
         """
         with self._lock:
-            running = self._jobs.get(project)
-            if running is not None and not running.done.is_set():
-                self._again.add(project)
-                return running
-            job = IngestJob(project)
-            threading.Thread(
-                target=self._work, args=(workspace, job), name=f"ingest {project}", daemon=True
-            ).start()
-            self._jobs[project] = job  # not before: one that never started would run for ever
-        return job
-
-    def _work(self, workspace: Workspace, job: IngestJob) -> None:
-        while True:
-            _ingest(workspace, job)
-            with self._lock:
-                if job.stop.is_set():
-                    self._again.discard(job.project)
-                if job.project not in self._again:
-                    job.done.set()
-                    return
-                self._again.remove(job.project)
+            job = self._jobs.get(project)
+            if job is None or not job.repeat():
+                # assigned only once it runs: one that never started would block the project
+                job = self._jobs[project] = IngestJob(workspace, project).start()
+            return job
 
 
 def summary(stats: IngestionStats) -> list[str]:
@@ -120,18 +141,3 @@ def summary(stats: IngestionStats) -> list[str]:
     more = len(stats.skipped_reasons) - MAX_SKIPPED
     lines += [f"skipped: {more:,} more"] if more > 0 else []
     return [*lines, *(f"warning: {warning}" for warning in stats.warnings)]
-
-
-def _ingest(workspace: Workspace, job: IngestJob) -> None:
-    """Ingest once; whatever goes wrong is the job's problem, never the thread's."""
-    try:
-        if workspace.config.settings.dagster.record == "none":
-            unchanged = workspace.unchanged(job.project)
-            job.stats = unchanged or workspace.ingest(job.project, progress=job.report)
-        else:
-            from ragstream_assets.recorder.recorder import record_ingest
-
-            job.stats, job.run_id = record_ingest(workspace, job.project, progress=job.report)
-        job.problem = {}
-    except BaseException as error:  # the page's error boundary; a job must end
-        job.problem = describe(error)

@@ -31,23 +31,23 @@ MAX_SHOWN = 60_000
 """Characters of an answer that are drawn; *Save* has all of it."""
 
 
-def show_answered(found: AnswerJob) -> None:
+def show_result(found: AnswerJob) -> None:
     """Show the answer with its citations, or why there is none.
 
     Args:
         found: A job that has ended.
     """
-    if found.answer is None:
+    if found.result is None:
         _failed(found)
         return
     left, right = st.columns([5, 4], gap="medium")
     with left:
-        words(found.answer.text)
-        for warning in found.answer.warnings:
+        words(found.result.text)
+        for warning in found.result.warnings:
             st.text(f"warning: {warning}")
-        _foot(found.answer)
+        _foot(found.result)
     with right:
-        citations.show(found.answer, found.prepared.issued)
+        citations.show(found.result, found.prepared.issued)
 
 
 def _failed(found: AnswerJob) -> None:
@@ -106,7 +106,7 @@ def show() -> None:
     if found.running:
         st.fragment(watch, run_every=REFRESH_S)()
     else:
-        show_answered(found)
+        show_result(found)
 
 
 def job() -> AnswerJob | None:
@@ -176,7 +176,7 @@ def on_send(prepared: Prepared, allow_secrets: bool) -> None:
         prepared,
         allow_secrets=allow_secrets,
         run_id=last.run_id if last else "",
-    )
+    ).start()
 
 
 def _is_shown(prepared: Prepared) -> bool:

@@ -7,11 +7,12 @@ Nothing runs without a click. The same figures come from `ragstream eval` and Da
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
-from ragstream_app.page.jobs import background
+from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_app.page.panels.notices import follow
 from ragstream_app.page.panels.shared import PROJECTS_KEY, show_message, workspace
@@ -19,10 +20,10 @@ from ragstream_app.page.panels.shared import PROJECTS_KEY, show_message, workspa
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ragstream_app.page.jobs.background import BackgroundJob
-    from ragstream_core.evaluation.faithfulness import Report
+    from ragstream_core.evaluation import faithfulness
     from ragstream_core.evaluation.sweep import Point
     from ragstream_core.services.eval_gold import GoldReport
+    from ragstream_core.wiring.workspace import Workspace
 
 NAME = "Evaluation"
 PROJECT_KEY, KIND_KEY, JOBS_KEY = "eval_project", "eval_kind", "eval_jobs"
@@ -36,13 +37,13 @@ class Kind(NamedTuple):
     Attributes:
         press: Name of its button.
         about: What it does, in one sentence.
-        start: Starts it for a project.
+        work: Does it for a project.
         show: Draws what came of it.
     """
 
     press: str
     about: str
-    start: Callable[..., BackgroundJob[Any]]
+    work: Callable[[Workspace, str, Report], Any]
     show: Callable[[Any], None]
 
 
@@ -63,7 +64,7 @@ def show() -> None:
     if job is None:
         st.text(kind.about)
     elif job.running:
-        follow(job, key="stop evaluation")
+        follow(job, stop="stop evaluation")
     elif job.problem:
         show_message(job.problem)
     elif job.result is not None and st.session_state.get(VIEW_KEY, NAME) == NAME:
@@ -90,7 +91,8 @@ def choose(names: list[str]) -> tuple[Kind, BackgroundJob[Any] | None]:
     job = jobs.get((name, project))
 
     def start() -> None:
-        jobs[name, project] = kind.start(workspace(), project)
+        job = BackgroundJob("the evaluation", partial(kind.work, workspace(), project))
+        jobs[name, project] = job.start()
 
     running = job is not None and job.running
     press.button(
@@ -98,6 +100,32 @@ def choose(names: list[str]) -> tuple[Kind, BackgroundJob[Any] | None]:
         help=kind.about,
     )  # fmt: skip
     return kind, job
+
+
+def ask_gold(workspace: Workspace, project: str, report: Report) -> GoldReport:
+    """Ask the gold questions of the newest generation, and rank what they expect."""
+    from ragstream_core.services import eval_gold
+
+    return eval_gold.ask_gold(workspace, project, progress=partial(report, "question"))
+
+
+def sweep_thresholds(workspace: Workspace, project: str, report: Report) -> list[Point]:
+    """Ask the gold questions under every pair of thresholds, and keep the figures."""
+    from ragstream_core.evaluation.sweep import RELATIVES, THETAS, write_point
+    from ragstream_core.services import eval_sweep
+
+    pairs = [(theta, relative) for theta in THETAS for relative in RELATIVES]
+    points = list(eval_sweep.sweep(workspace, project, pairs, progress=partial(report, "prompt")))
+    for point in points:
+        write_point(eval_sweep.points_dir(workspace, project), point)
+    return points
+
+
+def judge_answers(workspace: Workspace, project: str, report: Report) -> faithfulness.Report:
+    """Judge the cited extract of every gold question's prompt, and keep the figures."""
+    from ragstream_core.services import eval_faithfulness
+
+    return eval_faithfulness.of_gold(workspace, project, progress=partial(report, "answer"))
 
 
 def show_gold(report: GoldReport) -> None:
@@ -126,7 +154,7 @@ def show_sweep(points: list[Point]) -> None:
     st.dataframe(table, hide_index=True, width="stretch")
 
 
-def show_faithfulness(report: Report) -> None:
+def show_faithfulness(report: faithfulness.Report) -> None:
     """Draw how faithful the answers are, over generations and one by one."""
     from ragstream_core.evaluation.faithfulness import kept
     from ragstream_core.evaluation.tables import faithfulness_table
@@ -152,21 +180,21 @@ KINDS = {
     "Gold questions": Kind(
         "Ask",
         "Asks every gold question and shows the rank of each file and passage that it expects.",
-        background.ask,
+        ask_gold,
         show_gold,
     ),
     "Threshold sweep": Kind(
         "Sweep",
         "Builds the prompt of every gold question under 28 pairs of the gate's thresholds, and "
         "shows what is kept and how long the prompts get. Takes a minute or more.",
-        background.sweep,
+        sweep_thresholds,
         show_sweep,
     ),
     "Faithfulness": Kind(
         "Judge",
         "Shows which share of the claims of each question's cited extract is supported by the "
         "passages that it cites. No language model is asked, unless evaluation.judge is llm.",
-        background.judge,
+        judge_answers,
         show_faithfulness,
     ),
 }

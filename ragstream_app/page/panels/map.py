@@ -6,20 +6,21 @@ cleared, it goes and has to be drawn again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ragstream_app.page.jobs.background import draw_in_background
+from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_app.page.panels.notices import follow
 from ragstream_app.page.panels.shared import PROJECTS_KEY, show_message, workspace
 from ragstream_app.session import describe
 
 if TYPE_CHECKING:
-    from ragstream_app.page.jobs.background import BackgroundJob, DrawnMap
     from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk
     from ragstream_core.services.chunk_maps import MapRequest
+    from ragstream_core.wiring.workspace import Workspace
 
 JOB_KEY = "map_job"
 OF_KEY, HISTORY_KEY, METHOD_KEY, LIMIT_KEY, SEED_KEY, BY_KEY = (
@@ -33,6 +34,42 @@ NAME = "Map"
 """Of the view; where another one is open the chart is not drawn: that takes a tenth of a second."""
 POINT = "point"
 METHODS = {"tsne": "t-SNE: neighbours stay together", "pca": "PCA: fast, keeps the overall layout"}
+SNIPPET_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnMap:
+    """A map with what it was drawn from.
+
+    Attributes:
+        request: What was asked for.
+        state: Digest of what it was drawn from.
+        chunks: The map.
+        snippets: The first characters of each place's text, in the order of its places.
+    """
+
+    request: MapRequest
+    state: str
+    chunks: ChunkMap
+    snippets: list[str]
+
+
+def start(workspace: Workspace, request: MapRequest) -> BackgroundJob[DrawnMap]:
+    """Start drawing a map in the background.
+
+    Args:
+        workspace: The data root.
+        request: What is drawn.
+    """
+    from ragstream_core.services import chunk_maps
+
+    def draw(report: Report) -> DrawnMap:
+        state = chunk_maps.state(workspace, request)
+        found = chunk_maps.draw(workspace, request, report)
+        snippets = [text[:SNIPPET_CHARS] for text in chunk_maps.texts(workspace, found)]
+        return DrawnMap(request, state, found, snippets)
+
+    return BackgroundJob("the map", draw).start()
 
 
 def show() -> None:
@@ -42,7 +79,7 @@ def show() -> None:
     if found is None:
         st.text("A map shows what an index is about: each dot is a passage. Draw one.")
     elif found.running:
-        follow(found, key="stop map")
+        follow(found, stop="stop map")
     elif found.problem:
         show_message(found.problem)
     elif found.result is None or not is_current(found.result):
@@ -86,7 +123,7 @@ def on_draw() -> None:
     """Start a map; a second press while one is on its way does nothing."""
     found = job()
     if found is None or not found.running:
-        st.session_state[JOB_KEY] = draw_in_background(workspace(), wanted())
+        st.session_state[JOB_KEY] = start(workspace(), wanted())
 
 
 def wanted() -> MapRequest:

@@ -1,7 +1,4 @@
-"""Follows a background job of this tab: a bar, where it is, a button that stops it.
-
-What a click did, or why it could not: said where the click was, as plain text.
-"""
+"""What a click did, or why it could not, said next to it; and the bar of a background job."""
 
 from __future__ import annotations
 
@@ -59,23 +56,25 @@ def show(place: str) -> None:
         show_message(problem)
 
 
-REFRESH_S = 0.5
+EVERY_S = 0.5
 
 
-def follow(found: BackgroundJob[Any], *, key: str) -> None:
+def follow(job: BackgroundJob[Any], *, about: str = "", stop: str = "") -> None:
     """Draw the bar of a job that runs; at its end the page is drawn again, once.
 
     Args:
-        found: The job.
-        key: Of the button that stops it.
+        job: The job.
+        about: What stands before its line.
+        stop: Key of the button that stops it; empty: there is none.
     """
-    st.fragment(_watch, run_every=REFRESH_S)(found, key)
+    st.fragment(_watch, run_every=EVERY_S)(job, about, stop)
 
 
-def _watch(found: BackgroundJob[Any], key: str) -> None:
-    if not found.running:
+def _watch(job: BackgroundJob[Any], about: str, stop: str) -> None:
+    if not job.running:
         st.rerun()
         return
-    line, stop = st.columns([5, 1], gap="small", vertical_alignment="center")
-    line.progress(min(found.fraction, 1.0), text=found.line)
-    stop.button("Stop", key=key, on_click=found.stop, width="stretch")
+    bar, press = st.columns([5, 1], gap="small", vertical_alignment="center") if stop else (st, st)
+    bar.progress(job.fraction, text=f"{about}{job.line}")
+    if stop:
+        press.button("Stop", key=stop, on_click=job.stop, width="stretch")

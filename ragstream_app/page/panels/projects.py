@@ -8,12 +8,11 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.ingests import IngestJob, IngestJobs, summary
-from ragstream_app.page.panels import files
+from ragstream_app.page.panels import files, notices
 from ragstream_app.page.panels.shared import PROJECTS_KEY, run_link, show_message, workspace
 from ragstream_app.session import describe
 from ragstream_core.ingestion.file_types import TYPES
 
-EVERY_S = 1.0
 NEW_KEY = "new_project"
 PROBLEM_KEY = "project_problem"
 SAVED_KEY = "uploads_saved"
@@ -78,13 +77,13 @@ def one_project(name: str, *, alone: bool) -> None:
         alone: Whether it is the only one chosen; else it is named.
     """
     job = ingests().of(name)
-    running = job is not None and not job.done.is_set()
+    running = job is not None and job.running
     if not running:
         _settle(name, job)
     st.text(" · ".join([*([] if alone else [name]), state_of(name)]))
     if job is not None and running:
         _stop(job)
-        _progress(name)
+        notices.follow(job)
         return
     st.button(
         "Ingest Folder",
@@ -105,9 +104,9 @@ def _stop(job: IngestJob) -> None:
         "Stop the ingest",
         key=f"stop ingest {job.project}",
         width="stretch",
-        disabled=job.stop.is_set(),
+        disabled=job.stopped,
         help="The index stays as it is; what was embedded so far is kept for the next time.",
-        on_click=job.stop.set,
+        on_click=job.stop,
     )
 
 
@@ -136,10 +135,11 @@ def result(job: IngestJob) -> None:
     """Draw what an ingest did, or why it did not."""
     if job.problem:
         show_message(job.problem)
-    if job.stats is not None and not job.problem:
-        changed = [f"{job.stats.files[k]:,} {k}" for k in _CHANGES if job.stats.files.get(k)]
+    stats = job.result
+    if stats is not None:
+        changed = [f"{stats.files[k]:,} {k}" for k in _CHANGES if stats.files.get(k)]
         with st.expander(f"Last ingest: {', '.join(changed) or 'nothing new'}"):
-            for line in summary(job.stats):
+            for line in summary(stats):
                 st.text(line)
             run_link(job.run_id, key=f"run of ingest {job.project}")
 
@@ -209,13 +209,3 @@ def _settle(name: str, job: IngestJob | None) -> None:
         st.session_state[key] = job
         status.clear()
         files.project_files.clear()
-
-
-@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
-def _progress(name: str) -> None:
-    """Follow an ingest; the whole page is drawn again at its end."""
-    job = ingests().of(name)
-    if job is None or job.done.is_set():
-        st.rerun()
-        return
-    st.progress(job.fraction, text=job.line)

@@ -1,8 +1,6 @@
-"""The Prompt and its eight buttons; nothing runs without a click.
+"""The Prompt, its eight buttons, and the edits that a press dropped, which are offered again.
 
-A press runs in a thread of the process. Whatever draws the page again attaches to it.
-
-Edits that a press dropped: said, and offered again, since a person typed them.
+Nothing runs without a click. A press runs in a thread; a page that is drawn again follows it.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from ragstream_app.output.markup import literal
 from ragstream_app.output.stages import stage_text
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.presses import RUN_ALL
-from ragstream_app.page.panels import model_choice, projects
+from ragstream_app.page.panels import model_choice, notices, projects
 from ragstream_app.page.panels.conversation.choice import home
 from ragstream_app.page.panels.shared import (
     PROJECTS_KEY,
@@ -107,14 +105,12 @@ def _forget() -> None:
     st.session_state.pop(KEY, None)
 
 
-EVERY_S = 0.4
 WRITTEN_EVERY_S = 2.0
 PROMPT_HEIGHT = 300
 PLACEHOLDER = """What do you want to know or have done?
 
 Headers such as "## Task", "## Context" or "## Format" are understood; plain text is fine."""
 FRESH = "Run it anyway"
-_BUTTON_OF = {spec.op: spec.button for spec in CHAIN}
 NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of": "the generation",
          "diffs": "the changes"}  # fmt: skip
 
@@ -134,7 +130,7 @@ def on_press(button: str, fresh: bool = False) -> None:
 def take_in_press() -> None:
     """Take in what a press has left: its error as a message, its newest step as the text."""
     job, last, state = desk().job, desk().last, st.session_state
-    if job is not None and job.done and state.get("settled") is not job:
+    if job is not None and not job.running and state.get("settled") is not job:
         state["settled"] = job
         if job.error is not None:
             report(job.error)
@@ -213,9 +209,9 @@ def _everything(busy: bool) -> None:
         on_click=on_press,
         args=(RUN_ALL,),
     )
+    last, job = desk().last, desk().job
     with said:
-        _progress() if busy else _told()
-    last = desk().last
+        notices.follow(job) if busy and job is not None else _told()
     with link:
         if busy:
             _stop()
@@ -231,7 +227,7 @@ def _stop() -> None:
             "Stop",
             key="stop press",
             on_click=job.stop,
-            disabled=job.stopping or job.done,
+            disabled=job.stopped or not job.running,
             width="stretch",
             help="Stops after the current stage; earlier stages are kept.",
         )
@@ -252,18 +248,6 @@ def _told() -> None:
             args=(RUN_ALL, True),
             help="Runs the stages even though the kept prompt is unchanged.",
         )
-
-
-@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
-def _progress() -> None:
-    """Follow the press at work; the whole page is drawn again at its end."""
-    job = desk().job
-    if job is None or job.done:
-        st.rerun()
-        return
-    what = "stops after " if job.stopping else ""
-    shown = f"{what}{_BUTTON_OF.get(job.stage, '')} · {job.elapsed_s:.0f} s"
-    st.progress(job.fraction, text=shown)
 
 
 @st.fragment(run_every=WRITTEN_EVERY_S)  # type: ignore[untyped-decorator]

@@ -1,7 +1,4 @@
-"""What the panels share: the workspace of the process, the desk of the tab, what is asked now.
-
-What core's messages say to somebody at a command line, said to somebody at the page.
-"""
+"""What the panels share: the workspace, the desk of the tab, its request, and its messages."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.jobs import presses
 from ragstream_app.page.prompt_session import PromptSession
 from ragstream_app.server.processes import HOST
 from ragstream_app.session import describe
@@ -82,8 +78,15 @@ def workspace() -> Workspace:
     quiet_environment()
     found = open_workspace()
     if found.config.settings.dagster.record == "dagster":
-        threading.Thread(target=presses.close_stale_runs, args=(found,), daemon=True).start()
+        threading.Thread(target=_close_stale_runs, args=(found,), daemon=True).start()
     return found
+
+
+def _close_stale_runs(found: Workspace) -> None:
+    """Mark the runs of a page that died as failed; the import alone would delay the page."""
+    from ragstream_assets.recorder.recorder import close_stale_runs
+
+    close_stale_runs(found)
 
 
 def desk() -> PromptSession:

@@ -1,20 +1,19 @@
-"""The weather in the sidebar: a city, a number of days, and a button; no prompt ever sees it.
+"""The weather in the sidebar: a city, a number of days, a button, and what was found.
 
-Nobody is contacted before the button is pressed, and then Open-Meteo alone; a language model only
-where the toggle says so.
-
-What a look-up of the weather found: figures, charts, the explanation, the days.
+Nothing is sent before the button is pressed, and then to Open-Meteo alone; to a language model only
+if the toggle is on. No prompt ever sees it.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from ragstream_app.output.markup import answer_html
 from ragstream_app.output.weather import notes, place_line, totals
-from ragstream_app.page.jobs.background import WeatherJob
+from ragstream_app.page.jobs.background import BackgroundJob
 from ragstream_app.page.panels import retrieval
 from ragstream_app.page.panels.shared import show_message, workspace
 from ragstream_core.weather.records import MAX_DAYS, MAX_NAME, MIN_DAYS
@@ -22,6 +21,8 @@ from ragstream_core.weather.words import day_text
 
 if TYPE_CHECKING:
     from ragstream_core.weather.records import DaySummary, WeatherAnalysis
+
+    WeatherJob = BackgroundJob[WeatherAnalysis]
 
 
 MEAN, SMOOTH, UNUSUAL = "#3389a8", "#8a8a8a", "#e07a1f"
@@ -124,7 +125,7 @@ def show() -> WeatherJob | None:
                 "LLM explains", key=LLM_KEY,
                 help="Sends the place and its figures to the language model of the settings.",
             )  # fmt: skip
-        running = job is not None and not job.done.is_set()
+        running = job is not None and job.running
         st.button(
             "Show weather",
             on_click=_start,
@@ -147,43 +148,50 @@ def result(job: WeatherJob | None) -> None:
     """
     if job is None or st.session_state.get(SHOWN_KEY) is job:
         return
-    if job.found is not None and not job.found.problem:
+    if job.result is not None and not job.result.problem:
         st.session_state[SHOWN_KEY] = job
-        st.dialog("Weather", width="medium")(show_analysis)(job.found)
+        st.dialog("Weather", width="medium")(show_analysis)(job.result)
 
 
 def _outcome(job: WeatherJob) -> None:
     """Say in the sidebar what came of it, and bring it back."""
+    found = job.result
     if job.problem:
         show_message(job.problem)
-    elif job.found is not None and job.found.problem:
-        hint = job.found.explanation.rpartition("\n\n")[2]
-        show_message({"message": job.found.problem, "hint": hint})
-    elif job.found is not None and job.found.place is not None:
+    elif found is not None and found.problem:
+        hint = found.explanation.rpartition("\n\n")[2]
+        show_message({"message": found.problem, "hint": hint})
+    elif found is not None and found.place is not None:
         st.button("Show it again", on_click=_again, width="stretch")
-        st.text(job.found.place.label)
+        st.text(found.place.label)
 
 
 @st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
 def _watch() -> None:
     """Wait for the answer; the whole page is drawn again when it is there."""
     job = _job()
-    if job is None or job.done.is_set():
+    if job is None or not job.running:
         st.rerun()
         return
-    st.text(f"Asking about {job.city} …")
+    st.text(job.line)
 
 
 def _start() -> None:
+    from ragstream_core.services.weather import look_up
+
     state = st.session_state
     explain = bool(state.get(LLM_KEY)) and retrieval.model_configured()
-    state[JOB_KEY] = WeatherJob(
+    city = state[CITY_KEY]
+    found = partial(
+        look_up,
         workspace(),
-        state[CITY_KEY],
+        city,
         state[DAYS_KEY],
         country=state[COUNTRY_KEY],
         explain="llm" if explain else "text",
     )
+    job = BackgroundJob("the weather", lambda _: found(), line=f"Asking about {city} …")
+    state[JOB_KEY] = job.start()
 
 
 def _again() -> None:

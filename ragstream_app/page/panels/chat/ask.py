@@ -1,6 +1,4 @@
-"""What the chat view asks: the question on its way, its end, and what this tab knows of answers.
-
-The conversation as the chat view shows it: turns of the journal, and those that nothing keeps.
+"""The chat of this tab: its turns, the question on its way, and what is known of its answers.
 
 The journal is the truth, so a cleared turn is gone from the view as well. What it does not keep of
 an answer (warnings, cost, checked quotations) is known for those of this tab.
@@ -187,7 +185,7 @@ def ask(question: str, *, allow_secrets: bool = False) -> None:
             model=model_choice.model(),
             allow_secrets=allow_secrets,
             group=desk().id,
-        )
+        ).start()
         choice.join(options.session)
     except Exception as error:  # the page's error boundary
         report(error)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
 from ragstream_app.output import history_ways
 from ragstream_app.output.history_ways import Way
 from ragstream_app.output.markup import literal
-from ragstream_app.page.jobs.background import ClearingJob, start
+from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.panels import notices, prompt
 from ragstream_app.page.panels.answer import JOB_KEY as ANSWER_KEY
 from ragstream_app.page.panels.conversation.choice import chosen, home, listing
@@ -17,6 +18,9 @@ from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import desk, show_message, workspace
 from ragstream_core.conversations.journal.records import INACTIVE
 from ragstream_core.wiring.journal import require_uncleared
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
 
 PLACE = "clear history"
 JOB_KEY = "clearing_job"
@@ -39,9 +43,51 @@ WAYS = {
     "Keep, inactive, without vectors": history_ways.VECTORS,
     "Make anonymous": history_ways.ANONYMISE,
 }
-EVERY_S = 0.5
 AT_ONCE_S = 1.0
 MOST_NAMED = 8
+
+
+PHASES = {
+    "index": "taking the turns out of the index",
+    "copies": "removing copies: prompts, runs, caches",
+    "journal": "rewriting the journal without them",
+    "texts": "removing texts and vectors",
+    "search": "searching every file for what is left",
+}
+
+
+class Cleared(NamedTuple):
+    """What a clearing did.
+
+    Attributes:
+        report: As `Way.run`.
+        said: The same in one line.
+    """
+
+    report: dict[str, Any]
+    said: str
+
+
+def start(workspace: Workspace, choice: Mapping[str, Any], way: Way) -> BackgroundJob[Cleared]:
+    """Begin to clear; a click or a closed tab does not break it off.
+
+    What a kill leaves is finished by the next clearing, embedding or check.
+
+    Args:
+        workspace: The data root.
+        choice: ``session``, ``since``, ``until``, ``everything``, as `choice_of`.
+        way: What is done with the turns.
+    """
+    from ragstream_core.conversations.clearing import choice_of
+
+    def clear(report: Report) -> Cleared:
+        done = way.run(workspace, choice_of(**choice), dry_run=False, progress=report)
+        return Cleared(done, way.told(done))
+
+    def line_of(phase: str, _done: int, _total: int) -> str:
+        return PHASES.get(phase, phase)
+
+    return BackgroundJob("clearing", clear, line="hiding the turns", line_of=line_of).start()
 
 
 def show() -> None:
@@ -77,11 +123,11 @@ def show() -> None:
 
 def report() -> None:
     """Draw the clearing at work, or what the last one did."""
-    job: ClearingJob | None = st.session_state.get(JOB_KEY)
+    job: BackgroundJob[Cleared] | None = st.session_state.get(JOB_KEY)
     if job is None:
         return
-    if not job.done.is_set():
-        _follow()
+    if job.running:
+        notices.follow(job, about="Clearing: ")
         return
     if st.session_state.get(_SETTLED_KEY) is not job and not prompt.is_busy():
         st.session_state[_SETTLED_KEY] = job
@@ -89,8 +135,8 @@ def report() -> None:
             st.rerun()
     if job.problem:
         show_message(job.problem)
-    else:
-        _said(job)
+    elif job.result is not None:
+        _said(job.result)
 
 
 def choice() -> dict[str, Any]:
@@ -129,12 +175,12 @@ def _look() -> Notice:
 
 def _confirm() -> None:
     st.text_input(f"Type {WORD} to confirm", key=WORD_KEY)
-    job: ClearingJob | None = st.session_state.get(JOB_KEY)
+    job: BackgroundJob[Cleared] | None = st.session_state.get(JOB_KEY)
     st.button(
         "Clear for good" if way().kind == history_ways.ERASE else "Do it",
         type="primary",
         width="stretch",
-        disabled=st.session_state[WORD_KEY] != WORD or (job is not None and not job.done.is_set()),
+        disabled=st.session_state[WORD_KEY] != WORD or (job is not None and job.running),
         on_click=_on_clear,
     )
 
@@ -148,16 +194,7 @@ def _on_clear() -> None:
         return
     notices.attempt(PLACE, Notice)
     job = state[JOB_KEY] = start(workspace(), *looked[0])
-    job.done.wait(AT_ONCE_S)
-
-
-@st.fragment(run_every=EVERY_S)  # type: ignore[untyped-decorator]
-def _follow() -> None:
-    """Follow a clearing; the whole page is drawn again at its end."""
-    job: ClearingJob = st.session_state[JOB_KEY]
-    if job.done.is_set():
-        st.rerun()
-    st.progress(job.fraction, text=literal(f"Clearing: {job.line}"))
+    job.wait(AT_ONCE_S)
 
 
 def _let_go() -> bool:
@@ -184,10 +221,10 @@ def _let_go() -> bool:
     return False
 
 
-def _said(job: ClearingJob) -> None:
-    done = job.report
+def _said(cleared: Cleared) -> None:
+    done = cleared.report
     removed = done.get("removed", [])
-    lines = [job.said, *(f"removed {name}" for name in removed[:MOST_NAMED])]
+    lines = [cleared.said, *(f"removed {name}" for name in removed[:MOST_NAMED])]
     more = len(removed) - MOST_NAMED
     lines += [f"removed {more:,} more files and folders"] if more > 0 else []
     lines += [f"archived in {done['archive']}"] if done.get("archive") else []
