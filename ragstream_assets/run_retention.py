@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_assets.instance import instance_of
+from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
-from ragstream_core.services.disk_usage import size_of
 from ragstream_core.services.prompt_retention import DAY_S
-from ragstream_core.services.text_copies import remove
 from ragstream_core.wiring.debug_log import debug_logs
+from ragstream_core.wiring.text_copies import remove
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -287,7 +287,7 @@ def _data_root(config: AppConfig) -> Iterator[Check]:
 
 
 def _history(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.services.history_embedding import history_status
+    from ragstream_core.wiring.history_embedding import history_status
     from ragstream_core.wiring.workspace import Workspace
 
     if not config.settings.history.persist:

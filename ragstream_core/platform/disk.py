@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,3 +84,16 @@ def on_disk(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise disk_failure(path, error) from error
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes a file or folder really takes; sparse files count what is allocated."""
+    if path.is_symlink() or not path.is_dir():
+        with contextlib.suppress(OSError):
+            found = path.lstat()
+            return min(found.st_size, found.st_blocks * 512)
+        return 0
+    total = 0
+    for folder, _, names in os.walk(path):
+        total += sum(size_of(Path(folder, name)) for name in names)
+    return total

@@ -35,8 +35,8 @@ from ragstream_core.platform.files import (
     publish_dir,
     replace_text,
 )
-from ragstream_core.services.disk_usage import indexed_projects
 from ragstream_core.wiring import projects
+from ragstream_core.wiring import projects as project_names
 from ragstream_core.wiring.facts_files import copy_memory
 from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
 
@@ -201,7 +201,7 @@ def backup(
         IntegrityError: A copy is not what was committed.
         OSError: Disk full, permission denied.
     """
-    wanted = sorted(set(projects)) or indexed_projects(workspace)
+    wanted = sorted(set(projects)) or project_names.indexed(workspace.config.index_dir)
     for name in wanted:
         if not (workspace.index_dir(name) / CATALOG_NAME).exists():
             raise UnknownProject(f"project {name} has no index", hint=f"ragstream ingest {name}")

@@ -1,14 +1,9 @@
-"""`ragstream history clear`: turns out of the journal and out of all that was made from them.
+"""Clear conversations: erase turns, set them aside, or put anonymous copies in their place.
 
-A durable notice comes first: it hides the turns at once and stays as the audit record. Whatever was
-made from them goes then (`history_erasing`); after a kill the next clearing, embedding or check
-goes on.
-
-What `ragstream history clear` can do short of erasing: inactive, without vectors, anonymous.
-
-An inactive turn stays in the journal and is used by no prompt; a tag says so, so it is listed by
-it and becomes active again when it loses it. Anonymous copies take the place of turns that are
-erased like any others.
+A durable notice comes first: it hides the turns at once and stays as the audit record. What was
+made from them goes then (`erase_turns`); after a kill the next clearing, embedding or check goes
+on. An inactive turn stays in the journal and no prompt uses it; it becomes active again when it
+loses its tag.
 """
 
 from __future__ import annotations
@@ -39,8 +34,8 @@ from ragstream_core.conversations.units import month_of
 from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.services.erase_turns import Erasing, drop_fragments, is_marked, pending, report
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.erase_turns import Erasing, finish, report
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import Written, completed, history_dir, journal
 
 if TYPE_CHECKING:
@@ -146,66 +141,6 @@ def clear_chosen(
             ]
         )
     return {**told, **finish(workspace, choice, progress)}
-
-
-def finish(
-    workspace: Workspace,
-    choice: Choice | None = None,
-    progress: IngestProgress | None = None,
-) -> dict[str, Any]:
-    """Finish every clearing that was begun, whoever began it; nothing to do is quick.
-
-    Args:
-        workspace: The data root.
-        choice: What is being cleared: also remove its fragments that crashes left.
-        progress: As for `clear`.
-
-    Returns:
-        ``segments, rows, texts, removed, left, searched, unreachable, warnings`` as `clear`.
-
-    Raises:
-        ProjectLocked: Another process kept writing; run it again.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: Disk full, or something still holds the text; run it again.
-        OSError: A file cannot be read or removed; run it again.
-    """
-    log = journal(workspace)
-    todo = pending(workspace, log)
-    if todo is not None:
-        return todo.run(choice, progress)
-    there = log.folder.is_dir()
-    return report(removed=drop_fragments(workspace.data_dir, log, choice) if there else [])
-
-
-def resume(workspace: Workspace) -> dict[str, Any] | None:
-    """Finish a clearing that was killed, if one shows behind the catalog's mark; cheap else.
-
-    Returns:
-        As `finish`; None where there was nothing to do.
-
-    Raises:
-        RagstreamError: As `finish`.
-        OSError: As `finish`.
-    """
-    from ragstream_core.index import history_rows
-    from ragstream_core.services.history_embedding import index_dir
-
-    folder = index_dir(workspace)
-    found = history_rows.newest(folder)
-    mark = found[0].position if found else Position()
-    behind = journal(workspace).entries(mark.seq + 1, hint=mark)
-    if is_marked(folder) or any(isinstance(entry.record, Cleared) for entry in behind):
-        return finish(workspace)
-    return None
-
-
-def is_due(workspace: Workspace) -> bool:
-    """Say whether a clearing was begun and not finished.
-
-    Raises:
-        RagstreamError: The journal or the catalog cannot be read.
-    """
-    return pending(workspace, journal(workspace)) is not None
 
 
 def _notice(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.platform.disk import size_of
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
@@ -35,14 +34,6 @@ _HISTORY = {
 }
 
 
-def indexed_projects(workspace: Workspace) -> list[str]:
-    """Return the names of the projects that have an index, with or without documents, sorted."""
-    root = workspace.config.index_dir
-    if not root.is_dir():
-        return []
-    return sorted(p.name for p in root.iterdir() if p.is_dir() and projects.is_valid(p.name))
-
-
 def disk_usage(workspace: Workspace) -> dict[str, Any]:
     """Say what takes the space below the data root.
 
@@ -65,7 +56,8 @@ def disk_usage(workspace: Workspace) -> dict[str, Any]:
         "free": shutil.disk_usage(root if root.is_dir() else Path.cwd()).free,
         "areas": sorted(areas, key=lambda area: -area["bytes"]),
         "projects": {
-            name: _parts(workspace.index_dir(name)) for name in indexed_projects(workspace)
+            name: _parts(workspace.index_dir(name))
+            for name in projects.indexed(workspace.config.index_dir)
         },
         "history": {
             name: size
@@ -93,16 +85,3 @@ def _parts(index_dir: Path) -> dict[str, int]:
         )  # fmt: skip
         parts[kind] = parts.get(kind, 0) + size_of(path)
     return dict(sorted(parts.items(), key=lambda item: -item[1]))
-
-
-def size_of(path: Path) -> int:
-    """Return the bytes a file or folder really takes; sparse files count what is allocated."""
-    if path.is_symlink() or not path.is_dir():
-        with contextlib.suppress(OSError):
-            found = path.lstat()
-            return min(found.st_size, found.st_blocks * 512)
-        return 0
-    total = 0
-    for folder, _, names in os.walk(path):
-        total += sum(size_of(Path(folder, name)) for name in names)
-    return total

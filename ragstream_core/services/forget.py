@@ -17,8 +17,8 @@ from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.manifest import MANIFEST_NAME, refused_rows
 from ragstream_core.platform.files import sync_dir
-from ragstream_core.services.text_copies import DataScanner, TextFingerprints, purge, remove
 from ragstream_core.wiring.debug_log import vars_files
+from ragstream_core.wiring.text_copies import DataScanner, TextFingerprints, purge, remove
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog

@@ -74,7 +74,7 @@ def turns_behind(workspace: Workspace, seq: int) -> bool:
 
 def behind(workspace: Workspace) -> bool:
     """Say whether a run would have anything to do, or to complain of; loads no model."""
-    from ragstream_core.services.history_embedding import history_status
+    from ragstream_core.wiring.history_embedding import history_status
 
     now = history_status(workspace)
     published = now["snapshot"]["generation"] if now["snapshot"] else 0
@@ -83,7 +83,7 @@ def behind(workspace: Workspace) -> bool:
 
 def waits_for_model(workspace: Workspace) -> bool:
     """Say whether the settings name another model than the one that embedded the history."""
-    from ragstream_core.services.history_embedding import history_status
+    from ragstream_core.wiring.history_embedding import history_status
 
     return bool(history_status(workspace)["other_model"])
 
@@ -112,7 +112,7 @@ def catch_up(
         RagstreamError: It is damaged, the model failed or the disk is full; what was committed is
             kept, and so is the last selection.
     """
-    from ragstream_core.services.history_embedding import embed
+    from ragstream_core.wiring.history_embedding import embed
     from ragstream_core.wiring.history_publishing import publish
 
     if reason := idle(workspace):
@@ -148,7 +148,7 @@ def backfill(
         ProjectLocked: Another process kept writing it for `WAIT_S`.
         RagstreamError: As `catch_up`.
     """
-    from ragstream_core.services.history_embedding import embed
+    from ragstream_core.wiring.history_embedding import embed
     from ragstream_core.wiring.history_publishing import publish
 
     if reason := idle(workspace):

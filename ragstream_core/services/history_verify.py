@@ -50,9 +50,9 @@ def review(workspace: Workspace, now: dt.datetime) -> Review:
     Raises:
         RagstreamError: The collection cannot be compared.
     """
-    from ragstream_core.services.history_embedding import history_status
     from ragstream_core.wiring import history_collection
     from ragstream_core.wiring.history_check import check_history
+    from ragstream_core.wiring.history_embedding import history_status
 
     status = history_status(workspace)
     found: dict[str, list[Finding]] = {part: [] for part in PARTS}
@@ -149,8 +149,8 @@ def repair(workspace: Workspace) -> tuple[list[str], list[Finding]]:
     Returns:
         What was made good, and what could not be.
     """
-    from ragstream_core.services.clear_history import finish, is_due
-    from ragstream_core.services.history_embedding import history_status
+    from ragstream_core.wiring.erase_turns import finish, is_due
+    from ragstream_core.wiring.history_embedding import history_status
     from ragstream_core.wiring.history_publishing import publish
 
     healed = []
@@ -178,10 +178,10 @@ def _collection(workspace: Workspace) -> tuple[list[str], list[Finding]]:
 
 def _generation(workspace: Workspace) -> int:
     from ragstream_core.index.history_rows import newest
-    from ragstream_core.services.history_embedding import index_dir
+    from ragstream_core.wiring.journal import history_index_dir
 
     try:
-        found = newest(index_dir(workspace))
+        found = newest(history_index_dir(workspace))
     except RagstreamError:
         return 0
     return found[0].generation if found is not None else 0

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError
 from ragstream_core.index.generations import kept_generations
+from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import move_aside, replace_text
 from ragstream_core.prompts.recorded import POINTERS, pointed
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
-from ragstream_core.services.disk_usage import size_of
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace

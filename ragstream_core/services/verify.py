@@ -15,9 +15,9 @@ from ragstream_core.errors import GenerationGone, RagstreamError
 from ragstream_core.index import generations as index_generations
 from ragstream_core.index import retention
 from ragstream_core.index.schema import CATALOG_NAME, transaction
+from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts.store import pinned
 from ragstream_core.prompts.suspicion import Tally, tally
-from ragstream_core.services.disk_usage import size_of
 from ragstream_core.wiring import chroma_collections
 
 if TYPE_CHECKING:

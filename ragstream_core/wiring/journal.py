@@ -49,6 +49,11 @@ def history_dir(workspace: Workspace) -> Path:
     return workspace.data_dir / "history"
 
 
+def history_index_dir(workspace: Workspace) -> Path:
+    """Return where the history catalog lies, whether it exists or not."""
+    return history_dir(workspace) / "index"
+
+
 def snapshot_path(workspace: Workspace) -> Path:
     """Return where the published selection lies."""
     return history_dir(workspace) / "vectors" / "history_store.arrow"

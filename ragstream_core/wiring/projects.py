@@ -114,3 +114,10 @@ def is_valid(name: str) -> bool:
     except InvalidName:
         return False
     return True
+
+
+def indexed(index_root: Path) -> list[str]:
+    """Return the names of the projects that have an index, with or without documents, sorted."""
+    if not index_root.is_dir():
+        return []
+    return sorted(p.name for p in index_root.iterdir() if p.is_dir() and is_valid(p.name))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.services import erase_turns
+from ragstream_core.wiring import erase_turns
 
 CANARY = "The umbrella marzipan cathedral is what the vault is opened with, says Quatermain."
 

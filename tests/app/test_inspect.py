@@ -16,7 +16,7 @@ from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import forget_views
 from ragstream_core.services import chunk_maps
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal
 from ragstream_core.wiring.workspace import open_workspace
 

@@ -18,8 +18,8 @@ from ragstream_app.page.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KE
 from ragstream_assets.recorder.writer import writer
 from ragstream_core.conversations.journal.records import Asked, TagEdit, Turn
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.erase_turns import PHASES
 from ragstream_core.wiring import journal
+from ragstream_core.wiring.erase_turns import PHASES
 from ragstream_core.wiring.workspace import open_workspace
 
 PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page" / "main.py")

@@ -13,10 +13,6 @@ PACKAGES = ("ragstream_core", "ragstream_assets", "ragstream_app")
 
 KNOWN_CYCLES: tuple[frozenset[str], ...] = (
     frozenset(
-        f"ragstream_core.services.{name}"
-        for name in ("clear_history", "erase_turns", "history_embedding")
-    ),
-    frozenset(
         f"ragstream_assets.{name}"
         for name in (
             "answer_job",

@@ -13,7 +13,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets.evaluation_assets import thresholds
 from ragstream_core.evaluation.sweep import RELATIVES
-from ragstream_core.services.history_embedding import history_status
+from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.quality_gate import gold_path
 
 WORKSPACE = str(Path(__file__).parents[2] / "workspace.yaml")

@@ -13,7 +13,7 @@ from ragstream_core.models.embedders.registry import (
 )
 from ragstream_core.services import history_update
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.history_embedding import history_status
+from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.journal import append_records, history_dir, snapshot_path
 
 TIMES = ("2026-08-30T23:50:00+02:00", "2026-10-05T14:07:00+02:00", "2026-10-06T09:00:00+02:00")

@@ -9,9 +9,8 @@ from ragstream_assets import asset_checks
 from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.index.view import forget_views
 from ragstream_core.services import history_update
-from ragstream_core.services.history_embedding import index_dir
 from ragstream_core.services.history_verify import review
-from ragstream_core.wiring.journal import journal, snapshot_path
+from ragstream_core.wiring.journal import history_index_dir, journal, snapshot_path
 
 NOW = dt.datetime(2026, 10, 5, 18, 0, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=2)
@@ -81,7 +80,7 @@ def test_a_damaged_snapshot_is_noticed_and_published_again(kept, harm):
 
 
 def test_a_damaged_vector_is_noticed(kept):
-    (vectors,) = index_dir(kept).glob("vectors-*.f32")
+    (vectors,) = history_index_dir(kept).glob("vectors-*.f32")
     flip(vectors, 2)
     assert asset_checks.SOUND in failing(kept)
 
@@ -98,7 +97,7 @@ def test_a_turn_that_waits_for_more_than_a_day_is_a_warning(kept, say):
 
 
 def test_a_snapshot_behind_its_catalog_is_noticed(kept, say):
-    from ragstream_core.services.history_embedding import embed
+    from ragstream_core.wiring.history_embedding import embed
 
     say(kept, 3)
     embed(kept, publish=False)

@@ -14,7 +14,7 @@ from ragstream_core.models.embedders.registry import (
     EMBEDDERS,
 )
 from ragstream_core.services import history_update
-from ragstream_core.services.history_embedding import history_status
+from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.journal import append_records, snapshot_path
 
 NIGHT = dt.datetime(2026, 11, 20, 2, 15, tzinfo=dt.UTC)

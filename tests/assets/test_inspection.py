@@ -5,7 +5,7 @@ import base64
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from tests.copies import said
 

@@ -17,11 +17,11 @@ from ragstream_assets.instance import drop_instances, instance_of
 from ragstream_assets.recorder import recorder
 from ragstream_assets.recorder.writer import writer
 from ragstream_assets.resources import adopt
+from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import prompt_retention
-from ragstream_core.services.disk_usage import size_of
 from ragstream_core.services.prompt_retention import DAY_S
 from ragstream_core.wiring.workspace import open_workspace
 from tests.assets.retained import NOW, Archive, name, wanted

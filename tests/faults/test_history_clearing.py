@@ -13,9 +13,10 @@ from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
-from ragstream_core.services.clear_history import clear, finish, is_due
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.clear_history import clear
+from ragstream_core.wiring.erase_turns import finish, is_due
 from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said

@@ -13,12 +13,12 @@ from ragstream_core.conversations.journal.records import HISTORY, TagEdit, Turn
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import open_view
 from ragstream_core.services import history_update
-from ragstream_core.services.history_embedding import embed, index_dir
 from ragstream_core.vector_stores.chroma import history_store_chroma, publisher, seal
 from ragstream_core.vector_stores.chroma.history_store_chroma import COLLECTION, REQUIRED
 from ragstream_core.vector_stores.chroma.sync import Collection
 from ragstream_core.wiring import history_collection
-from ragstream_core.wiring.journal import append_records, history_dir
+from ragstream_core.wiring.history_embedding import embed
+from ragstream_core.wiring.journal import append_records, history_dir, history_index_dir
 from ragstream_core.wiring.workspace import open_workspace
 
 
@@ -68,7 +68,7 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
     first = history_collection.sync(space)
     assert (first.made, first.added, first.verified) == ("rebuilt", 4, 4)
     assert (first.receipt.collection, first.receipt.project) == ("history_main", HISTORY)
-    rows, view = plain(space), open_view(index_dir(space), project=HISTORY)
+    rows, view = plain(space), open_view(history_index_dir(space), project=HISTORY)
     assert sorted(rows) == list(view.chunk_ids)
     for i, identifier in enumerate(view.chunk_ids):
         meta, text, vector = rows[identifier]
@@ -103,9 +103,9 @@ def test_damage_is_healed_from_the_catalog(space):
 
 def test_a_commit_in_between_makes_it_again(space, monkeypatch):
     """Tags are read as they are: rows of one generation never get those of the next."""
-    before = open_view(index_dir(space), project=HISTORY).generation
+    before = open_view(history_index_dir(space), project=HISTORY).generation
     with pytest.raises(GenerationGone, match="now at generation"):
-        history_store_chroma.describer(index_dir(space), before - 1)
+        history_store_chroma.describer(history_index_dir(space), before - 1)
     sync, tries = Collection.sync, []
 
     def interrupted(collection, **given):

@@ -10,8 +10,8 @@ from unittest.mock import patch
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt
-from ragstream_core.services.history_embedding import embed
 from ragstream_core.wiring import models
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, tag
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 from tests.unit.wiring.test_llm_stages import ALL, Thinking

@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from ragstream_core.conversations.clearing import choice_of, chosen
 from ragstream_core.conversations.edits import Folded, merged
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
-from ragstream_core.services.clear_history import clear, is_due
+from ragstream_core.services.clear_history import clear
+from ragstream_core.wiring.erase_turns import is_due
 from ragstream_core.wiring.journal import history_dir, journal
 from ragstream_core.wiring.workspace import open_workspace
 

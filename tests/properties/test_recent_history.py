@@ -12,9 +12,9 @@ import pytest
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.history_embedding import embed
 from ragstream_core.wiring import search
 from ragstream_core.wiring.conversation_memory import G_OP, ConversationMemory
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs

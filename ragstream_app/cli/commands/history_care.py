@@ -87,9 +87,9 @@ def check(
         Exit: With 3, where something is wrong.
     """
     from ragstream_core.index.verify import parse_part
-    from ragstream_core.services.history_embedding import history_status
     from ragstream_core.services.history_verify import repair
     from ragstream_core.wiring.history_check import check_history
+    from ragstream_core.wiring.history_embedding import history_status
 
     part = parse_part(read_data) if read_data else None
     workspace = session_of(ctx).workspace()
@@ -219,7 +219,7 @@ def reactivate(
 
 def _embed(session: Session, months: Sequence[str], *, rebuild: bool, as_json: bool) -> None:
     from ragstream_app.output.progress import ingest_progress
-    from ragstream_core.services.history_embedding import embed as run
+    from ragstream_core.wiring.history_embedding import embed as run
 
     workspace = session.workspace()
     with ingest_progress("history") as progress:

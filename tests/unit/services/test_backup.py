@@ -16,9 +16,9 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import prompt_retention, verify
 from ragstream_core.services.backup import backup
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.history_embedding import embed
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, show, snapshot_path
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs

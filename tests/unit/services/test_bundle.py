@@ -23,9 +23,9 @@ from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.prompts import bundle
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.bundle import write_bundle
-from ragstream_core.services.history_embedding import embed
 from ragstream_core.services.replay_bundle import replay_bundle
 from ragstream_core.services.trace import trace
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs

@@ -23,13 +23,12 @@ from ragstream_core.models.embedders.token_cache import TokenVectorCache
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.services.clear_history import clear, finish, is_due
-from ragstream_core.services.erase_turns import Erasing
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_transfer import export_jsonl, import_jsonl, read_lines
-from ragstream_core.services.turn_copies import CopyEraser
 from ragstream_core.wiring import models
+from ragstream_core.wiring.erase_turns import Erasing, finish, is_due
 from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import (
     append_records,
     append_turn,
@@ -39,6 +38,7 @@ from ragstream_core.wiring.journal import (
     snapshot_path,
     tag,
 )
+from ragstream_core.wiring.turn_copies import CopyEraser
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.prompts.conftest import write_docs

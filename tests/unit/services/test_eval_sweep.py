@@ -11,7 +11,7 @@ from ragstream_core.evaluation.sweep import heat_map, pictures, read_points, wri
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import eval_sweep
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.quality_gate import gold_path
 from ragstream_core.wiring.workspace import open_workspace

@@ -19,7 +19,7 @@ from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import forget as services_forget
 from ragstream_core.services import verify
 from ragstream_core.services.forget import forget
-from ragstream_core.services.text_copies import LEAST, RUN, TextFingerprints, common, reduce
+from ragstream_core.wiring.text_copies import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.prompts.conftest import write_docs
@@ -238,7 +238,7 @@ def test_the_chroma_collection_is_made_again_without_it(tmp_path):
 
 
 def test_a_busy_database_is_no_completion(space, monkeypatch):
-    from ragstream_core.services import text_copies
+    from ragstream_core.wiring import text_copies
 
     monkeypatch.setattr(text_copies, "_BUSY_S", 0.05)
     scatter(space)

@@ -9,7 +9,7 @@ from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import summaries
 from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
 from ragstream_core.wiring.workspace import open_workspace

@@ -11,10 +11,10 @@ from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import anonymise, bring_back, put_aside
-from ragstream_core.services.history_embedding import embed
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.history_check import check_history
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show, snapshot_path
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said

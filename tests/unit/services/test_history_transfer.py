@@ -7,8 +7,8 @@ import pytest
 from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import UnknownProject, UsageError
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.history_embedding import embed
 from ragstream_core.services.history_transfer import adopt
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, show
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs

@@ -14,8 +14,8 @@ from ragstream_core.errors import ProjectLocked
 from ragstream_core.index.history_counts import first_texts, turn_counts
 from ragstream_core.index.lock import project_lock
 from ragstream_core.services import history_update, history_verify
-from ragstream_core.services.history_embedding import embed, history_status, index_dir
-from ragstream_core.wiring.journal import append_records, snapshot_path
+from ragstream_core.wiring.history_embedding import embed, history_status
+from ragstream_core.wiring.journal import append_records, history_index_dir, snapshot_path
 from ragstream_core.wiring.workspace import open_workspace
 
 NOW = dt.datetime(2026, 10, 5, 12, 0, tzinfo=dt.UTC)
@@ -35,7 +35,7 @@ def test_whoever_writes_the_history_is_waited_for(space, monkeypatch):
     held, free = threading.Event(), threading.Event()
 
     def hold():
-        with project_lock(index_dir(space)):
+        with project_lock(history_index_dir(space)):
             held.set()
             free.wait(20)
 
@@ -72,7 +72,7 @@ def test_counts_and_texts_are_those_of_the_turns(space):
     say(space, 3, session="other")
     say(space, 4, status="partial")
     done = history_update.catch_up(space)
-    assert done.counts == turn_counts(index_dir(space))
+    assert done.counts == turn_counts(history_index_dir(space))
     assert [row[:4] for row in done.counts] == [
         ("other", "2026-10", 2, 2),
         ("talks", "2026-09", 1, 1),
@@ -82,7 +82,7 @@ def test_counts_and_texts_are_those_of_the_turns(space):
         "history::other::3-3::0",
         "history::talks::1-1::0",
     ]
-    assert first_texts(index_dir(space), [4, 99]) == []
+    assert first_texts(history_index_dir(space), [4, 99]) == []
 
 
 def test_only_what_broke_off_leaves_nothing_to_show(space):

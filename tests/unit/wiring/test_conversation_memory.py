@@ -11,7 +11,7 @@ from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.external_reply import append_external
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs

@@ -6,7 +6,7 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable, ProjectLocked
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
-from ragstream_core.services.history_embedding import embed
+from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import publish, snapshot_at
 from ragstream_core.wiring.journal import append_turn, history_dir, journal, snapshot_path, tag
 from ragstream_core.wiring.workspace import open_workspace

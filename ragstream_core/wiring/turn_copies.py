@@ -23,9 +23,9 @@ from ragstream_core.prompts.inputs import DIGEST
 from ragstream_core.prompts.recorded import SUFFIX, unpacked
 from ragstream_core.prompts.render import PINNED
 from ragstream_core.prompts.store import PARENT_PREFIX, RECORD_NAME, exchange_files
-from ragstream_core.services.text_copies import DEBUG, DataScanner, TextFingerprints, purge, remove
 from ragstream_core.wiring import facts_files, memory_files
 from ragstream_core.wiring.debug_log import vars_files
+from ragstream_core.wiring.text_copies import DEBUG, DataScanner, TextFingerprints, purge, remove
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace

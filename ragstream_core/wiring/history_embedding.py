@@ -1,4 +1,4 @@
-"""Connects the history worker with its adapters: embed the new turns, then publish.
+"""Embed the new turns, then publish them; what is embedded, and what a run would do.
 
 What comes after the commit (snapshot, session logs) is derived: a failure there is a warning, and
 the next run makes it again.
@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.history_run import HistoryStats
@@ -20,9 +19,8 @@ from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
 from ragstream_core.errors import IntegrityError, RagstreamError, UsageError
 from ragstream_core.index import history_rows
 from ragstream_core.text.chunk_profiles import ChunkProfile, chunk_profile
-from ragstream_core.wiring import models
-from ragstream_core.wiring.history_check import check_history
-from ragstream_core.wiring.journal import history_dir, journal
+from ragstream_core.wiring import erase_turns, models
+from ragstream_core.wiring.journal import history_dir, history_index_dir, journal
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.history_run import Progress
@@ -32,12 +30,6 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
-__all__ = ["check_history", "embed", "history_status", "index_dir"]
-
-
-def index_dir(workspace: Workspace) -> Path:
-    """Return where the history catalog lies, whether it exists or not."""
-    return Path(history_dir(workspace), "index")
 
 
 def embed(
@@ -102,10 +94,8 @@ def _resumed(workspace: Workspace, *, again: bool) -> list[str]:
         RagstreamError: They are not gone.
         OSError: They are not gone.
     """
-    from ragstream_core.services.clear_history import resume
-
     try:
-        resume(workspace)
+        erase_turns.resume(workspace)
     except (RagstreamError, OSError) as error:
         if again and not isinstance(error, IntegrityError):
             raise
@@ -123,7 +113,7 @@ def _worker(workspace: Workspace, progress: Progress | None) -> HistoryIngestion
     offsets = getattr(embedder, "token_offsets", word_offsets)
     return HistoryIngestionWorker(
         journal(workspace),
-        functools.partial(open_history_catalog, index_dir(workspace)),
+        functools.partial(open_history_catalog, history_index_dir(workspace)),
         embedder=embedder,
         chunker=TurnChunker(offsets, embedder.window, _profile(workspace)),
         progress=progress or (lambda phase, done, total: None),
@@ -146,7 +136,7 @@ def _unchanged(workspace: Workspace) -> HistoryStats | None:
     from ragstream_core.conversations.history_run import CHUNKS
 
     began = time.perf_counter()
-    found = history_rows.newest(index_dir(workspace))
+    found = history_rows.newest(history_index_dir(workspace))
     mark = found[0] if found is not None else Mark()
     tail = journal(workspace).entries(mark.position.seq + 1, hint=mark.position)
     if any(_matters(entry.record) for entry in tail):
@@ -225,7 +215,7 @@ def history_status(workspace: Workspace) -> dict[str, Any]:
     damaged: list[str] = []
     log = journal(workspace)
     try:
-        found = history_rows.newest(index_dir(workspace))
+        found = history_rows.newest(history_index_dir(workspace))
     except RagstreamError as error:
         found = None
         damaged.append(str(error))

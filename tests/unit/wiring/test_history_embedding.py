@@ -15,11 +15,17 @@ from ragstream_core.errors import (
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
-from ragstream_core.services import clear_history
-from ragstream_core.services.history_embedding import embed, history_status, index_dir
-from ragstream_core.wiring import models
+from ragstream_core.wiring import erase_turns, models
 from ragstream_core.wiring.history_check import check_history
-from ragstream_core.wiring.journal import append_records, append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.history_embedding import embed, history_status
+from ragstream_core.wiring.journal import (
+    append_records,
+    append_turn,
+    history_index_dir,
+    journal,
+    snapshot_path,
+    tag,
+)
 from ragstream_core.wiring.workspace import open_workspace
 from tests.history_bench import turn
 
@@ -191,7 +197,7 @@ def flip(path, at):
 def test_damage_is_found_and_mended(space):
     say(space, "first", "second", "third")
     embed(space)
-    (vectors,) = index_dir(space).glob("vectors-*.f32")
+    (vectors,) = history_index_dir(space).glob("vectors-*.f32")
     flip(vectors, 5)
     assert kinds(space) == {"vectors"}
     assert kinds(space, None) == {"vectors"}
@@ -203,7 +209,7 @@ def test_damage_is_found_and_mended(space):
 def test_a_damaged_catalog_is_named_with_the_command(space):
     say(space, "first")
     embed(space)
-    path = index_dir(space) / "catalog.sqlite"
+    path = history_index_dir(space) / "catalog.sqlite"
     path.write_bytes(b"garbage" * 1000)
     assert "catalog" in kinds(space)
     say(space, "second")
@@ -255,7 +261,7 @@ def test_turns_are_not_embedded_again_while_cleared_ones_are_still_there(space, 
 
     say(space, "first", "second")
     embed(space)
-    monkeypatch.setattr(clear_history, "resume", stuck)
+    monkeypatch.setattr(erase_turns, "resume", stuck)
     say(space, "third")
     (warning,) = embed(space).warnings  # what is new need not wait
     assert "not yet gone" in warning

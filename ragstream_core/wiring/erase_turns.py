@@ -16,19 +16,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations import clearing
-from ragstream_core.conversations.journal.records import Asked, Cleared, Entry, Fact, Turn
+from ragstream_core.conversations.journal.records import Asked, Cleared, Entry, Fact, Position, Turn
 from ragstream_core.conversations.journal.segments import closed_segments
 from ragstream_core.conversations.sessions import write_session_logs
 from ragstream_core.errors import OperationFailed, RagstreamError
-from ragstream_core.index import erase, generations
+from ragstream_core.index import erase, generations, history_rows
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.locks import retry_while_locked
-from ragstream_core.services.disk_usage import indexed_projects
-from ragstream_core.services.history_embedding import index_dir
-from ragstream_core.services.turn_copies import CopyEraser
+from ragstream_core.wiring import projects
 from ragstream_core.wiring.history_collection import sync_after_commit
 from ragstream_core.wiring.history_publishing import publish
-from ragstream_core.wiring.journal import snapshot_path
+from ragstream_core.wiring.journal import history_index_dir, journal, snapshot_path
+from ragstream_core.wiring.turn_copies import CopyEraser
 
 if TYPE_CHECKING:
     import sqlite3
@@ -58,6 +57,63 @@ _UNNAMED = (
 )
 
 
+def finish(
+    workspace: Workspace,
+    choice: Choice | None = None,
+    progress: IngestProgress | None = None,
+) -> dict[str, Any]:
+    """Finish every clearing that was begun, also by another process; nothing to do is quick.
+
+    Args:
+        workspace: The data root.
+        choice: What is being cleared: also remove its fragments that crashes left.
+        progress: Called with each of `PHASES` as it begins, its position and their number.
+
+    Returns:
+        ``segments, rows, texts, removed, left, searched, unreachable, warnings`` of all places.
+
+    Raises:
+        ProjectLocked: Another process kept writing; run it again.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: Disk full, or something still holds the text; run it again.
+        OSError: A file cannot be read or removed; run it again.
+    """
+    log = journal(workspace)
+    todo = pending(workspace, log)
+    if todo is not None:
+        return todo.run(choice, progress)
+    there = log.folder.is_dir()
+    return report(removed=drop_fragments(workspace.data_dir, log, choice) if there else [])
+
+
+def resume(workspace: Workspace) -> dict[str, Any] | None:
+    """Finish a clearing that was killed, if one shows behind the catalog's mark; cheap else.
+
+    Returns:
+        As `finish`; None where there was nothing to do.
+
+    Raises:
+        RagstreamError: As `finish`.
+        OSError: As `finish`.
+    """
+    folder = history_index_dir(workspace)
+    found = history_rows.newest(folder)
+    mark = found[0].position if found else Position()
+    behind = journal(workspace).entries(mark.seq + 1, hint=mark)
+    if is_marked(folder) or any(isinstance(entry.record, Cleared) for entry in behind):
+        return finish(workspace)
+    return None
+
+
+def is_due(workspace: Workspace) -> bool:
+    """Say whether a clearing was begun and not finished.
+
+    Raises:
+        RagstreamError: The journal or the catalog cannot be read.
+    """
+    return pending(workspace, journal(workspace)) is not None
+
+
 def pending(workspace: Workspace, log: Journal) -> Erasing | None:
     """Return what is left to do of clearings that were begun, None where nothing is.
 
@@ -68,7 +124,7 @@ def pending(workspace: Workspace, log: Journal) -> Erasing | None:
         return None
     gone, ranges, folded = clearing.still_there(log)
     found = bool(ranges)
-    folder = index_dir(workspace)
+    folder = history_index_dir(workspace)
     if not found and folded.hidden and (folder / CATALOG_NAME).exists():
         found = is_marked(folder) or bool(generations.read(folder, lambda db: _paths(db, folded)))
     return Erasing(workspace, log, gone, ranges, folded) if found else None
@@ -199,7 +255,7 @@ class Erasing:
         """Open the history catalog, when whoever writes it is done; None where there is none."""
         from ragstream_core.index.history_catalog import open_history_catalog
 
-        folder = index_dir(self.workspace)
+        folder = history_index_dir(self.workspace)
         if not (folder / CATALOG_NAME).exists():
             yield None
             return
@@ -271,7 +327,7 @@ class Erasing:
                 yield entry.record.text
         for path in (self.workspace.data_dir / "projects").glob("*/*.md"):
             yield path.read_text(encoding="utf-8", errors="replace")
-        for project in indexed_projects(self.workspace):
+        for project in projects.indexed(self.workspace.config.index_dir):
             with contextlib.suppress(RagstreamError):  # damaged: its words are taken for copies
                 yield from generations.read(self.workspace.index_dir(project), _texts)
 
