@@ -1,14 +1,9 @@
-"""`StreamingRequest`: one request on a thread of its own; its answer comes in blocks.
+"""`EndpointClient`: requests to one endpoint that always end, and send nothing but what is listed.
 
-The library's time-outs start again with every byte, and looking up a name or a slow drip of headers
-has none: so the waiting is done here. What leaves is on a list: the header fields below, the body,
-and the key of this host. Nothing of the environment is sent (no proxy, no organisation, no further
-header), no redirect is followed, and the body of a refusal is never read.
-
-`Attempts`: one request, repeated where that can help, and never longer than its budget.
-
-Repeated: no connection, 408, 409, 429, 5xx, an answer that ends too soon. Not repeated: everything
-that would fail again. After a request failed for good the endpoint is left alone for a minute.
+The HTTP library's time-outs start again with every byte, and looking up a name or a slow drip of
+headers has none. So each request runs on a thread of its own, and whoever waits has the clock. What
+leaves is on a list: the header fields below, the body, and the key of this host. Nothing of the
+environment is sent or used, no redirect is followed, and the body of a refusal is never read.
 """
 
 from __future__ import annotations
@@ -25,9 +20,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from ragstream_core.platform.endpoint import Endpoint
@@ -37,108 +31,269 @@ FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 20.0
 CIRCUIT_S = 60.0
 TRANSIENT = frozenset({408, 409, 429})
+SENT = frozenset(
+    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding",
+     "x-stainless-raw-response"}  # the library reads the last one back
+)  # fmt: skip
+VERBOSE_LOGGERS = ("openai", "httpx2", "httpcore2")
+"""They would log header fields, and with them a key that a server repeats."""
+QUEUED_BLOCKS = 16
+"""Blocks that may wait to be read; then the server has to."""
+_NO_CONNECTION = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
+_LIBRARIES = frozenset({"openai", "httpx2", "httpcore2", "h11"})
 
 Kind = Literal["unreachable", "busy", "refused", "timeout", "broken"]
 Result = TypeVar("Result")
+Send = Callable[[Any], AbstractContextManager[Any]]
+"""Given a client, opens a request: ``with_streaming_response``, or ``stream`` of a plain one."""
 
 
 class RequestError(Exception):
-    """One failed attempt, or the last of several.
+    """One failed attempt, or the last of several; its text holds nothing of what was sent.
 
     Attributes:
-        what: For people; nothing of what was sent or received.
         kind: What sort of failure it is.
         again: Whether another attempt may help.
         wait_s: What the server asked to wait.
-        status: The HTTP status, 0 where there was none.
+        status: The HTTP status, 0 if there was none.
     """
 
     def __init__(
         self, what: str, *, kind: Kind, again: bool = False, wait_s: float = 0.0, status: int = 0
     ) -> None:
         super().__init__(what)
-        self.what = what
         self.kind: Kind = kind
         self.again = again
         self.wait_s = wait_s
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class RetryClock:
-    """Time and chance, so that a test need not wait.
+class EndpointClient:
+    """Makes requests to one endpoint.
 
-    Attributes:
-        now: Seconds on a clock that never goes back.
-        sleep: Waits.
-        chance: A number in [0, 1).
-    """
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    chance: Callable[[], float] = random.random
-
-
-class RetryPolicy:
-    """Tries requests to one endpoint.
+    Repeated: no connection, 408, 409, 429, 5xx, an answer that ends too soon. Not repeated:
+    everything that would fail again. After a request failed for good the endpoint is left alone for
+    a minute.
 
     Args:
-        endpoint: Says how long anything may take.
-        pace: Time and chance.
-        hopeless: Kinds of failure that are not worth another request.
+        endpoint: Where it is and how long anything may take.
+        library: Makes the client that a request is opened with, given the endpoint and the seconds
+            without any byte after which it gives up; default: an ``openai.OpenAI``.
+        final: Kinds of failure after which another attempt is no use.
+        now: Seconds on a clock that never goes back.
+        sleep: Waits.
     """
 
     def __init__(
-        self, endpoint: Endpoint, *, pace: RetryClock | None = None, hopeless: Iterable[Kind] = ()
+        self,
+        endpoint: Endpoint,
+        *,
+        library: Callable[[Endpoint, float], Any] | None = None,
+        final: Iterable[Kind] = (),
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.pace = pace or RetryClock()
-        self._endpoint = endpoint
-        self._hopeless = frozenset(hopeless)
+        self.endpoint = endpoint
+        self._library = library or _openai_client
+        self._final = frozenset(final)
+        self._now = now
+        self._sleep = sleep
         self._closed_until = -math.inf
         self._why = ""
 
-    def run(self, once: Callable[[float], Result], *, insist: bool = False) -> Result:
-        """Return what one attempt returns.
+    def retry(self, once: Callable[[float], Result], *, insist: bool = False) -> Result:
+        """Return what one attempt returns, repeated if that can help.
 
         Args:
             once: The attempt; it is given the seconds that it may take.
-            insist: Try even where the endpoint is left alone: a person is waiting.
+            insist: Try even if the endpoint is left alone: a person is waiting.
 
         Raises:
-            Fault: No attempt succeeded within the budget; it says how many there were.
+            RequestError: No attempt succeeded within the budget; it says how many there were.
         """
-        pace, began = self.pace, self.pace.now()
+        began = self._now()
         if began < self._closed_until and not insist:
             left = f"not contacted for another {self._closed_until - began:.0f} s"
             raise RequestError(f"{self._why}; {left}", kind="unreachable")
         attempt = 0
         while True:
-            left_s = self._endpoint.budget_s - (pace.now() - began)
+            left_s = self.endpoint.budget_s - (self._now() - began)
             try:
-                result = once(min(self._endpoint.timeout_s, left_s))
+                result = once(min(self.endpoint.timeout_s, left_s))
                 self._closed_until = -math.inf
                 return result
-            except RequestError as fault:
-                delay = max(fault.wait_s, _delay(attempt, pace.chance()))
-                spent = pace.now() - began + delay >= self._endpoint.budget_s
-                hopeless = not fault.again or fault.kind in self._hopeless
-                if hopeless or attempt >= RETRIES or spent:
-                    if fault.again:
-                        self._closed_until, self._why = pace.now() + CIRCUIT_S, fault.what
+            except RequestError as error:
+                delay_s = max(error.wait_s, _delay_s(attempt))
+                spent = self._now() - began + delay_s >= self.endpoint.budget_s
+                final = not error.again or error.kind in self._final
+                if final or attempt >= RETRIES or spent:
+                    if error.again:
+                        self._closed_until, self._why = self._now() + CIRCUIT_S, str(error)
                     tries = f" ({attempt + 1} attempts)" if attempt else ""
                     raise RequestError(
-                        f"{fault.what}{tries}", kind=fault.kind, status=fault.status
+                        f"{error}{tries}", kind=error.kind, status=error.status
                     ) from None
             attempt += 1
-            pace.sleep(delay)
+            self._sleep(delay_s)
+
+    def body(self, send: Send, *, limit_s: float, most: int) -> bytes:
+        """Return a whole answer, from one attempt.
+
+        Args:
+            send: Opens the request.
+            limit_s: Seconds from now to the last byte.
+            most: Bytes it may have.
+
+        Raises:
+            RequestError: It failed, took too long or is too large; no more than ``most`` was held.
+        """
+        end = self._now() + limit_s
+        body = bytearray()
+        with contextlib.closing(self._blocks(send, limit_s, lambda: end - self._now())) as blocks:
+            for block in blocks:
+                body += block
+                if len(body) > most:
+                    raise RequestError(f"an answer of more than {most >> 20} MiB", kind="broken")
+        return bytes(body)
+
+    def stream(self, send: Send) -> Generator[bytes]:
+        """Yield an answer as it comes; it is repeated only before its first byte.
+
+        Args:
+            send: Opens the request.
+
+        Raises:
+            RequestError: It failed, before its first byte or after.
+        """
+        end = self._now() + self.endpoint.budget_s
+
+        def first(limit_s: float) -> tuple[bytes, Generator[bytes]]:
+            blocks = self._blocks(
+                send, limit_s, lambda: min(self.endpoint.timeout_s, end - self._now())
+            )
+            return next(blocks, b""), blocks
+
+        block, blocks = self.retry(first, insist=True)
+        with contextlib.closing(blocks):
+            yield block
+            yield from blocks
+
+    def _blocks(
+        self, send: Send, limit_s: float, patience_s: Callable[[], float]
+    ) -> Generator[bytes]:
+        """Yield what another thread reads, as long as each block comes within ``patience_s()``."""
+        arrived: queue.Queue[bytes | RequestError] = queue.Queue(maxsize=QUEUED_BLOCKS)
+        stopped = threading.Event()
+        client = self._library(self.endpoint, max(limit_s, 0.001))
+        threading.Thread(
+            target=_read, args=(client, send, arrived, stopped), name="endpoint", daemon=True
+        ).start()
+        try:
+            while True:
+                within_s = max(patience_s(), 0.0)
+                try:
+                    block = arrived.get(timeout=within_s)
+                except queue.Empty:
+                    what = f"no whole answer within {within_s:.3g} s"
+                    raise RequestError(what, kind="timeout", again=True) from None
+                if isinstance(block, RequestError):
+                    raise block
+                if not block:
+                    return
+                yield block
+        finally:  # the reading thread ends when the library lets it
+            stopped.set()
+            threading.Thread(target=client.close, daemon=True).start()
+
+
+def _read(
+    client: Any,
+    send: Send,
+    arrived: queue.Queue[bytes | RequestError],
+    stopped: threading.Event,
+) -> None:
+    """Put the blocks of an answer in a queue: an empty one at its end, an error if it fails."""
+
+    def put(item: bytes | RequestError) -> None:
+        while not stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                arrived.put(item, timeout=0.2)
+                return
+
+    try:
+        with send(client) as response:
+            for block in response.iter_bytes():
+                if stopped.is_set():
+                    return
+                if block:
+                    put(block)
+        put(b"")
+    except Exception as error:  # handed over to the thread that waits
+        put(_in_our_words(error))
+
+
+def http_client(endpoint: Endpoint, limit_s: float) -> Any:
+    """Return an HTTP client that sends what is listed, trusts what is installed, follows nothing.
+
+    Args:
+        endpoint: Whose key it sends.
+        limit_s: Seconds without any byte after which it gives up.
+    """
+    import httpx2
+
+    for name in VERBOSE_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+    def send_only_what_is_listed(request: Any) -> None:
+        for name in [name for name in request.headers if name.lower() not in SENT]:
+            del request.headers[name]
+        request.headers["accept-encoding"] = "identity"  # a packed answer could be a bomb
+        request.headers["user-agent"] = "ragstream"
+        if endpoint.api_key:
+            request.headers["authorization"] = f"Bearer {endpoint.api_key}"
+
+    return httpx2.Client(
+        timeout=limit_s,
+        verify=_certificates(),
+        follow_redirects=False,
+        trust_env=False,
+        event_hooks={"request": [send_only_what_is_listed], "response": [_check_head]},
+    )
+
+
+def _openai_client(endpoint: Endpoint, limit_s: float) -> Any:
+    import openai
+
+    return openai.OpenAI(
+        base_url=endpoint.base_url,
+        api_key="none",
+        timeout=limit_s,
+        max_retries=0,
+        http_client=http_client(endpoint, limit_s),
+    )
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Return the authorities we trust; reading their list takes 40 ms, so it is read once."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+def _check_head(response: Any) -> None:
+    if not 200 <= response.status_code < 300:
+        raise refusal(response.status_code, response.headers.get("retry-after"))
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RequestError("a compressed answer that was not requested", kind="broken")
 
 
 def refusal(status: int, retry_after: str | None) -> RequestError:
-    """Return the fault that an HTTP status means.
+    """Return the error that an HTTP status means.
 
     Args:
         status: Anything but 2xx.
-        retry_after: The header, seconds or a date; what is neither is taken for 0.
+        retry_after: The header, seconds or a date; anything else counts as 0.
     """
     again = status in TRANSIENT or status >= 500
     return RequestError(
@@ -162,172 +317,13 @@ def _seconds(retry_after: str) -> float:
     return max(0.0, wait_s) if math.isfinite(wait_s) else 0.0
 
 
-def _delay(attempt: int, chance: float) -> float:
-    return float(min(LONGEST_DELAY_S, FIRST_DELAY_S * 2**attempt)) * (0.5 + chance / 2)
+def _delay_s(attempt: int) -> float:
+    """Return how long to wait after an attempt, counted from 0; clients spread out by chance."""
+    return float(min(LONGEST_DELAY_S, FIRST_DELAY_S * 2**attempt)) * random.uniform(0.5, 1.0)
 
 
-Send = Callable[[Any], AbstractContextManager[Any]]
-"""Given a client, opens a request: ``with_streaming_response``, or ``stream`` of a plain one."""
-Client = Callable[[Endpoint, float], Any]
-"""Makes a client of an endpoint that gives up after so many seconds without any byte."""
-
-SENT = frozenset(
-    {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding",
-     "x-stainless-raw-response"}  # the library reads the last one back
-)  # fmt: skip
-TALKATIVE = ("openai", "httpx2", "httpcore2")
-"""Loggers that would write down header fields, and with them a key that a server repeats."""
-HELD = 16
-"""Blocks that may wait to be read; then the server has to."""
-_NO_CONNECTION = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
-
-
-class StreamingRequest:
-    """An open request; `close` it in the end.
-
-    Args:
-        endpoint: Where it goes.
-        send: Opens it.
-        limit_s: Seconds without any byte after which its thread gives up.
-        client: Makes what ``send`` is given; default: an ``openai.OpenAI``.
-    """
-
-    def __init__(
-        self, endpoint: Endpoint, send: Send, *, limit_s: float, client: Client | None = None
-    ) -> None:
-        self._blocks: queue.Queue[bytes | RequestError] = queue.Queue(maxsize=HELD)
-        self._stopped = threading.Event()
-        self._client = (client or _openai_client)(endpoint, max(limit_s, 0.001))
-        worker = threading.Thread(target=self._run, args=(send,), name="endpoint", daemon=True)
-        worker.start()
-
-    def block(self, within_s: float) -> bytes:
-        """Return the next bytes of the answer; empty at its end.
-
-        Raises:
-            Fault: It did not come within ``within_s`` seconds, or never will.
-        """
-        try:
-            got = self._blocks.get(timeout=max(within_s, 0.0))
-        except queue.Empty:
-            what = f"no whole answer within {max(within_s, 0.0):.3g} s"
-            raise RequestError(what, kind="timeout", again=True) from None
-        if isinstance(got, RequestError):
-            raise got
-        return got
-
-    def close(self) -> None:
-        """End the request; its thread follows when the library lets it."""
-        self._stopped.set()
-        threading.Thread(target=self._client.close, daemon=True).start()
-
-    def _run(self, send: Send) -> None:
-        try:
-            with send(self._client) as response:
-                for block in response.iter_bytes():
-                    if block and not self._put(block):
-                        return
-            self._put(b"")
-        except Exception as error:  # handed over to the thread that waits
-            self._put(_fault(error))
-
-    def _put(self, item: bytes | RequestError) -> bool:
-        while not self._stopped.is_set():
-            with contextlib.suppress(queue.Full):
-                self._blocks.put(item, timeout=0.2)
-                return True
-        return False
-
-
-def whole(
-    endpoint: Endpoint,
-    send: Send,
-    *,
-    limit_s: float,
-    most: int,
-    now: Callable[[], float],
-    client: Client | None = None,
-) -> bytes:
-    """Return a whole answer.
-
-    Args:
-        endpoint: Where the request goes.
-        send: Opens it.
-        limit_s: Seconds from now to the last byte.
-        most: Bytes it may have.
-        now: The clock.
-        client: As `StreamingRequest`.
-
-    Raises:
-        Fault: It failed, took too long or is too large; no more than ``most`` was ever held.
-    """
-    end = now() + limit_s
-    wire = StreamingRequest(endpoint, send, limit_s=limit_s, client=client)
-    body = bytearray()
-    try:
-        while block := wire.block(end - now()):
-            body += block
-            if len(body) > most:
-                raise RequestError(f"an answer of more than {most >> 20} MiB", kind="broken")
-        return bytes(body)
-    finally:
-        wire.close()
-
-
-def http_client(endpoint: Endpoint, limit_s: float) -> Any:
-    """Return an HTTP client for what is no language model: a `Client`."""
-    import httpx2
-
-    return httpx2.Client(timeout=limit_s, **_limits(endpoint))
-
-
-def _openai_client(endpoint: Endpoint, limit_s: float) -> Any:
-    import openai
-
-    http = openai.DefaultHttpxClient(**_limits(endpoint))
-    return openai.OpenAI(
-        base_url=endpoint.base_url, api_key="none", timeout=limit_s, max_retries=0, http_client=http
-    )
-
-
-def _limits(endpoint: Endpoint) -> dict[str, Any]:
-    """Return what every client is made with: what may leave, whom it trusts, what it follows."""
-    for name in TALKATIVE:
-        logging.getLogger(name).setLevel(logging.WARNING)
-
-    def only_what_is_listed(request: Any) -> None:
-        for name in [name for name in request.headers if name.lower() not in SENT]:
-            del request.headers[name]
-        request.headers["accept-encoding"] = "identity"  # a packed answer could be a bomb
-        request.headers["user-agent"] = "ragstream"
-        if endpoint.api_key:
-            request.headers["authorization"] = f"Bearer {endpoint.api_key}"
-
-    return {
-        "verify": _certificates(),
-        "follow_redirects": False,
-        "trust_env": False,
-        "event_hooks": {"request": [only_what_is_listed], "response": [_check_head]},
-    }
-
-
-@functools.cache
-def _certificates() -> ssl.SSLContext:
-    """Return whom we trust; to read the list takes 40 ms, so it is read once."""
-    import httpx2
-
-    return httpx2.create_ssl_context(trust_env=False)
-
-
-def _check_head(response: Any) -> None:
-    if not 200 <= response.status_code < 300:
-        raise refusal(response.status_code, response.headers.get("retry-after"))
-    if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise RequestError("a compressed answer that was not requested", kind="broken")
-
-
-def _fault(error: BaseException) -> RequestError:
-    """Say what happened in our words: those of a server or a library may hold what was sent."""
+def _in_our_words(error: BaseException) -> RequestError:
+    """Say what happened: the words of a server or a library may hold what was sent."""
     chain = list(_chain(error))
     for one in chain:
         if isinstance(one, RequestError):
@@ -344,17 +340,12 @@ def _fault(error: BaseException) -> RequestError:
     if any("Timeout" in name for name in names):
         return RequestError("no answer in time", kind="timeout", again=True)
     # of the library, its HTTP library or the socket; anything else would fail again
-    broken = any(isinstance(one, OSError) or _is_of_library(one) for one in chain)
-    return RequestError(
-        f"no whole answer ({type(chain[-1]).__name__})", kind="broken", again=broken
-    )
+    modules = {type(one).__module__.partition(".")[0] for one in chain}
+    again = bool(modules & _LIBRARIES) or any(isinstance(one, OSError) for one in chain)
+    return RequestError(f"no whole answer ({type(chain[-1]).__name__})", kind="broken", again=again)
 
 
-def _is_of_library(error: BaseException) -> bool:
-    return type(error).__module__.partition(".")[0] in ("openai", "httpx2", "httpcore2", "h11")
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _chain(error: BaseException) -> Iterable[BaseException]:
     seen: set[int] = set()
     now: BaseException | None = error
     while now is not None and id(now) not in seen:

@@ -1,14 +1,8 @@
-"""Forecasts from Open-Meteo: two questions to two fixed hosts, answers checked.
-
-`OpenMeteo`: two questions to two fixed hosts, https, no key, nothing of this machine sent along.
+"""`OpenMeteo`: two questions to two fixed hosts, https, no key, nothing of this machine sent along.
 
 A city is a parameter of the first question and coordinates of the second; no address is ever made
-of what a person or an answer says. Requests go through `platform.http`: no redirect is followed,
-no proxy of the environment used, a slow answer ends with the clock, a large one with its size.
-
-Open-Meteo's answers as checked values: of what they say nothing is taken on trust.
-
-Not its types, its sizes, its units, its order, nor that it speaks of the place that was asked for.
+of what a person or an answer says. Of an answer nothing is taken on trust: not its types, its
+sizes, its units, its order, nor that it speaks of the place that was asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, NaiveDatetime, ValidationErro
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.platform.endpoint import Endpoint, endpoint_at
-from ragstream_core.platform.http import RequestError, http_client, whole
+from ragstream_core.platform.http import EndpointClient, RequestError, http_client
 from ragstream_core.weather.analytics import Hour
 from ragstream_core.weather.records import MAX_DAYS, Place
 
@@ -78,13 +72,13 @@ class _Forecast(_Strict):
 
 
 def places_in(body: bytes) -> list[Place]:
-    """Return the places that a geocoding answer names, best first; none where it knows none.
+    """Return the places that a geocoding answer names, best first; none if it knows none.
 
     Args:
         body: JSON of ``/v1/search``.
 
     Raises:
-        Fault: It is something else.
+        RequestError: It is something else.
     """
     return _checked(_Places, body, "list of places").results
 
@@ -98,7 +92,7 @@ def hours_in(body: bytes, place: Place, days: int) -> list[Hour]:
         days: How many days were.
 
     Raises:
-        Fault: It is something else, or for another place, or for more days.
+        RequestError: It is something else, or for another place, or for more days.
     """
     found = _checked(_Forecast, body, "forecast")
     east = abs(found.longitude - place.longitude)
@@ -164,7 +158,7 @@ class OpenMeteo:
             limit_s: Seconds from now to the last byte.
 
         Raises:
-            Fault: There is no answer that can be used.
+            RequestError: There is no answer that can be used.
         """
         count = MAX_PLACES_OF_COUNTRY if country else MAX_PLACES
         asked = {"name": city, "count": count, "language": "en", "format": "json"}
@@ -181,7 +175,7 @@ class OpenMeteo:
             limit_s: Seconds from now to the last byte.
 
         Raises:
-            Fault: There is no answer that can be used.
+            RequestError: There is no answer that can be used.
         """
         asked = {
             "latitude": f"{place.latitude:.4f}",
@@ -195,13 +189,10 @@ class OpenMeteo:
     def _ask(
         self, endpoint: Endpoint, path: str, asked: Mapping[str, Any], limit_s: float
     ) -> bytes:
-        return whole(
-            endpoint,
+        return EndpointClient(endpoint, library=http_client, now=self.now).body(
             lambda client: client.stream("GET", endpoint.base_url + path, params=dict(asked)),
             limit_s=limit_s,
             most=MAX_BYTES,
-            now=self.now,
-            client=http_client,
         )
 
 

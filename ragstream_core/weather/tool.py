@@ -70,8 +70,8 @@ class WeatherTool:
             if wrong:
                 return _without(city, days, wrong, "Ask again.")
             return self._looked_up(city, days, str(one_line(country)))
-        except RequestError as fault:
-            return _without(city, days, fault.what, NEXT[fault.kind])
+        except RequestError as error:
+            return _without(city, days, str(error), NEXT[error.kind])
         except Exception as error:  # the face never sees a traceback of a weather report
             return _without(city, days, f"unexpected: {type(error).__name__}", "Try again later.")
 
@@ -87,9 +87,9 @@ class WeatherTool:
         place, others = places[0], tuple(places[1 : 1 + MAX_ALTERNATIVES])
         try:
             hours = self._api.hours(place, days, limit_s=end - self._api.now())
-        except RequestError as fault:
-            what = f"{_name(self._api.forecast)}: {fault.what}"
-            return _without(city, days, what, NEXT[fault.kind], place=place, others=others)
+        except RequestError as error:
+            what = f"{_name(self._api.forecast)}: {error}"
+            return _without(city, days, what, NEXT[error.kind], place=place, others=others)
         found = analytics.daily(hours)
         if not found:
             what = "Open-Meteo knows too few hours of these days"
@@ -99,10 +99,8 @@ class WeatherTool:
     def _places(self, city: str, country: str, end: float) -> list[Place]:
         try:
             return self._api.places(city, country=country, limit_s=end - self._api.now())
-        except RequestError as fault:
-            raise RequestError(
-                f"{_name(self._api.geocoding)}: {fault.what}", kind=fault.kind
-            ) from None
+        except RequestError as error:
+            raise RequestError(f"{_name(self._api.geocoding)}: {error}", kind=error.kind) from None
 
     def _explained(self, found: WeatherAnalysis) -> WeatherAnalysis:
         """Have the model explain the figures; where it cannot, the text of the rules stays."""

@@ -8,27 +8,32 @@ taken off first. A stream that ends early is a ``partial`` reply.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ragstream_core.errors import ChatRefused
+from ragstream_core.errors import ChatFailed, ChatRefused
 from ragstream_core.models.chat.prices import Prices
-from ragstream_core.models.chat.requests import ChatCalls
 from ragstream_core.models.chat.responses import (
     StreamedText,
-    counted,
+    event_texts,
+    failed,
     finish_of,
+    json_object,
     text_of,
     usage_of,
     validated,
 )
 from ragstream_core.platform.endpoint import Endpoint
-from ragstream_core.platform.http import RequestError
+from ragstream_core.platform.http import EndpointClient, Kind, RequestError, Send
 from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply, ChatUsage
+from ragstream_core.text.tokenizer import most_tokens
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+MAX_STRUCTURED_BYTES = 4 << 20
+MAX_TEXT_BYTES = 16 << 20
 LATEST = ":latest"
 """What Ollama puts behind a name that was pulled without a tag."""
 CUT = {"length": "the model's limit of tokens was reached", "content_filter": "it was filtered"}
@@ -60,17 +65,18 @@ class EndpointChat:
 
     Args:
         options: Model, address and limits.
-        calls: Makes the requests; default: over HTTP.
+        client: Makes the requests; default: one made of the options.
     """
 
-    def __init__(self, options: ChatOptions, calls: ChatCalls | None = None) -> None:
+    def __init__(self, options: ChatOptions, client: EndpointClient | None = None) -> None:
+        endpoint = options.endpoint
         self._options = options
-        self._calls = calls or ChatCalls(options.endpoint)
+        self._client = client or EndpointClient(endpoint, final=final_kinds(endpoint))
         self._model = options.model
 
     @property
     def name(self) -> str:
-        """The model's name; asks the endpoint for its list where none is set.
+        """The model's name; asks the endpoint for its list if none is set.
 
         Raises:
             ChatFailed: No name is set and the endpoint cannot be asked, or has no model.
@@ -95,10 +101,19 @@ class EndpointChat:
         Raises:
             ChatFailed: It cannot be asked.
         """
-        return self._calls.models()
+        try:
+            answer = self._answer(
+                lambda client: client.models.with_streaming_response.list(), MAX_STRUCTURED_BYTES
+            )
+            return sorted({str(row["id"]) for row in answer["data"]})
+        except RequestError as error:
+            raise self._failed(error) from None
+        except (KeyError, TypeError):
+            what = "an answer that is not a list of models"
+            raise self._failed(RequestError(what, kind="broken")) from None
 
     def price(self, input_tokens: int, output_tokens: int) -> float | None:
-        """Return what so many tokens cost in US dollars; None where no price is known."""
+        """Return what so many tokens cost in US dollars; None if no price is known."""
         return self._options.prices.cost(self.name, input_tokens, output_tokens)
 
     def complete(
@@ -113,14 +128,14 @@ class EndpointChat:
         Raises:
             ChatFailed: No answer within the budget; or it is empty, declined, or not of the schema.
         """
-        body = self._calls.completion(self._request(messages), schema=schema)
+        body: dict[str, Any] = {}
         try:
+            body = self._completion(self._request(messages), schema)
             text = text_of(body)
-        except RequestError as fault:
-            failed = self._calls.failed(fault)
-            told = usage_of(body)
-            failed.took = self._priced(told) if told else None
-            raise failed from None
+        except RequestError as error:
+            problem, told = self._failed(error), usage_of(body)
+            problem.took = self._priced(told) if told else None
+            raise problem from None
         reply = self._reply(text, messages, body)
         if schema is None:
             return reply
@@ -136,19 +151,54 @@ class EndpointChat:
         answer = StreamedText()
         reason = ""
         try:
-            for event in self._calls.events(self._request(messages)):
+            for event in self._events(self._request(messages)):
                 text = answer.add(event)
                 if text:
                     yield ChatDelta(text)
             answer.require_text()
-        except RequestError as fault:
+        except RequestError as error:
             if not answer.text.strip():
-                raise self._calls.failed(fault) from None
-            reason = fault.what
+                raise self._failed(error) from None
+            reason = str(error)
         rest = answer.rest()
         if rest:
             yield ChatDelta(rest)
         yield ChatDelta("", self._reply(answer.text, messages, answer.body(), reason=reason))
+
+    def _completion(
+        self, request: Mapping[str, Any], schema: type[BaseModel] | None
+    ) -> dict[str, Any]:
+        def send(client: Any) -> Any:
+            completions = client.chat.completions.with_streaming_response
+            if schema is None:
+                return completions.create(**request)
+            return completions.parse(**request, response_format=schema)
+
+        return self._answer(send, MAX_TEXT_BYTES if schema is None else MAX_STRUCTURED_BYTES)
+
+    def _answer(self, send: Send, most: int) -> dict[str, Any]:
+        client = self._client
+        return json_object(
+            client.retry(lambda limit_s: client.body(send, limit_s=limit_s, most=most))
+        )
+
+    def _events(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the events of a stream; ends only after the mark of its end."""
+
+        def send(client: Any) -> Any:
+            return client.chat.completions.with_streaming_response.create(
+                **request, stream=True, stream_options={"include_usage": True}
+            )
+
+        with closing(self._client.stream(send)) as blocks:
+            for data in event_texts(blocks):
+                if data == b"[DONE]":
+                    return
+                yield json_object(data)
+        raise RequestError("the stream broke off without the mark of its end", kind="broken")
+
+    def _failed(self, error: RequestError) -> ChatFailed:
+        return failed(error, self._options.endpoint)
 
     def _request(self, messages: Sequence[ChatMessage]) -> dict[str, Any]:
         options = self._options
@@ -176,7 +226,7 @@ class EndpointChat:
         answered = body.get("model")
         model = answered if isinstance(answered, str) and answered[:200].isprintable() else ""
         usage = usage_of(body) or ChatUsage(
-            sum(counted(m.text) for m in messages), counted(text), reported=False
+            sum(most_tokens(m.text) for m in messages), most_tokens(text), reported=False
         )
         return ChatReply(
             text=text,
@@ -190,9 +240,16 @@ class EndpointChat:
         cost = self._options.prices.cost(
             self.name, usage.input_tokens, usage.output_tokens, cached_tokens=usage.cached_tokens
         )
-        return ChatUsage(
-            usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reported, cost
-        )
+        return replace(usage, cost_usd=cost)
+
+
+def final_kinds(endpoint: Endpoint) -> tuple[Kind, ...]:
+    """Return the kinds of failure of a language model after which another attempt is no use.
+
+    A model that needs longer than it may take will need longer again, and be paid twice; one on
+    this machine that does not run will not run in a second.
+    """
+    return ("timeout", "unreachable") if endpoint.is_local else ("timeout",)
 
 
 def chosen_model(wanted: str, available: Sequence[str]) -> str:
@@ -218,7 +275,7 @@ def chosen_model(wanted: str, available: Sequence[str]) -> str:
 
 
 def is_there(wanted: str, available: Sequence[str]) -> bool:
-    """Say whether an endpoint that lists these models knows a name, bare or with `LATEST`."""
+    """Return whether an endpoint that lists these models knows a name, bare or with `LATEST`."""
     return wanted in available or f"{wanted}{LATEST}" in available
 
 

@@ -1,39 +1,111 @@
-"""Reading the answer of a language model: completions, event streams and values of a schema.
+"""Reading the answer of a language model with suspicion, and naming what went wrong.
 
-The answer of a model as a value of a schema, or an error that repeats nothing of it.
-
-What a completion or a stream of events holds, read with suspicion: text, end, usage.
+Nothing of an answer is trusted: not its size, its depth, its end, its types. An error names the
+host and what happened; never a key, a text, or the server's own words.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import codecs
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragstream_core.errors import ChatBroken
-from ragstream_core.platform.http import RequestError
+from ragstream_core.errors import (
+    ChatBroken,
+    ChatBusy,
+    ChatFailed,
+    ChatRefused,
+    ChatTimeout,
+    ChatUnreachable,
+)
+from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.http import Kind, RequestError
 from ragstream_core.records.chat import ChatUsage
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-
+Schema = TypeVar("Schema", bound="BaseModel")
 MAX_TEXT_CHARS = 16 << 20
 MAX_TOKENS = 1 << 40
-_TOKEN = re.compile(r"[^\W\u2e80-\uffff]{1,4}|[\u2e80-\U0010ffff]|[^\w\s]")
+MAX_EVENT_BYTES = 4 << 20
+ERRORS: dict[Kind, type[ChatFailed]] = {
+    "unreachable": ChatUnreachable,
+    "busy": ChatBusy,
+    "refused": ChatRefused,
+    "timeout": ChatTimeout,
+    "broken": ChatBroken,
+}
+HINTS = {
+    400: "the model may not accept a setting: try provider.temperature=-1, or a shorter prompt",
+    401: "set the key: RAGSTREAM_PROVIDER__API_KEY in the environment, or provider.api_key_file",
+    403: "the key may not use this model; `ragstream models list` shows those it may",
+    404: "check provider.base_url and provider.model; `ragstream models list` shows the models, "
+    "`ragstream models pull` how to get one",
+    413: "the prompt is too large for this model: lower prompt.budget_tokens",
+    429: "wait, or check your account's limits",
+}
+HINT_OF_KIND: dict[Kind, str] = {
+    "unreachable": "check provider.base_url; `ragstream models list` tries it",
+    "busy": "try again later",
+    "refused": "check provider.base_url, provider.model and the key",
+    "timeout": "raise provider.timeout_s and provider.budget_s, or use a faster model",
+    "broken": "try again, or use another model (provider.model)",
+}
 
 
-def counted(text: str) -> int:
-    """Return an estimate of a text's tokens, rather too many: four letters, or one other sign."""
-    return sum(1 for _ in _TOKEN.finditer(text))
+def failed(error: RequestError, endpoint: Endpoint) -> ChatFailed:
+    """Return the error for people that a failed request to a language model means."""
+    hint = HINTS.get(error.status) or HINT_OF_KIND[error.kind]
+    if error.kind == "unreachable" and endpoint.is_local:
+        hint = "start it, e.g. `ollama serve`, or set provider.base_url to where one runs"
+    return ERRORS[error.kind](f"the language model at {endpoint.host}: {error}", hint=hint)
+
+
+def event_texts(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what follows ``data:`` on each line of an event stream.
+
+    Raises:
+        RequestError: A line is longer than `MAX_EVENT_BYTES`.
+    """
+    mark = b"data:"
+    held = bytearray()
+    for block in blocks:
+        held += block
+        if b"\n" not in block and len(held) <= MAX_EVENT_BYTES:
+            continue
+        *lines, rest = bytes(held).split(b"\n")
+        held = bytearray(rest)
+        if len(held) > MAX_EVENT_BYTES:
+            raise RequestError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB", kind="broken")
+        for line in lines:
+            if line.startswith(mark):
+                yield line.removeprefix(mark).strip()
+    if held.startswith(mark):
+        yield bytes(held).removeprefix(mark).strip()
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """Return the JSON object of an answer or an event.
+
+    Raises:
+        RequestError: It is none, or nested too deep.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise RequestError("an answer that is not JSON", kind="broken") from None
+    if not isinstance(value, dict):
+        raise RequestError("an answer that is not a JSON object", kind="broken")
+    return value
 
 
 def text_of(body: Mapping[str, Any]) -> str:
     """Return the text of a completion; never empty.
 
     Raises:
-        Fault: There is none, the model declined, or its limit left only a part of it.
+        RequestError: There is none, the model declined, or its limit left only a part of it.
     """
     message = _choice(body).get("message")
     if not isinstance(message, Mapping):
@@ -47,13 +119,13 @@ def text_of(body: Mapping[str, Any]) -> str:
 
 
 def finish_of(body: Mapping[str, Any]) -> str:
-    """Return why the model stopped, as the endpoint says; empty where it does not."""
+    """Return why the model stopped, as the endpoint says; empty if it does not."""
     finish = _choice(body).get("finish_reason")
     return finish if isinstance(finish, str) else ""
 
 
 def usage_of(body: Mapping[str, Any]) -> ChatUsage | None:
-    """Return the tokens that the endpoint counted; None where it did not, or nonsense."""
+    """Return the tokens that the endpoint counted; None if it did not, or nonsense."""
     usage = body.get("usage")
     if not isinstance(usage, Mapping):
         return None
@@ -78,32 +150,35 @@ class StreamedText:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
-        self._half = ""
+        # a character may come in two halves, one an event
+        self._units = codecs.getincrementaldecoder("utf-16-le")("replace")
         self._last: dict[str, Any] = {}
 
     def add(self, event: Mapping[str, Any]) -> str:
         """Return the text that an event adds; may be empty.
 
         Raises:
-            Fault: The event says that the stream failed, or the text is too long.
+            RequestError: The event says that the stream failed, or the text is too long.
         """
         if event.get("error"):
             raise RequestError("the endpoint broke the answer off", kind="broken")
-        self._note(event)
+        for name in ("model", "usage"):
+            if event.get(name):
+                self._last[name] = event[name]
+        if finish_of(event):
+            self._last["choices"] = [{"finish_reason": finish_of(event)}]
         delta = _choice(event).get("delta")
         content = delta.get("content") if isinstance(delta, Mapping) else None
         if not isinstance(content, str):
             return ""
-        text = self._half + content
-        # an emoji may come in two halves
-        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return self._keep(text[: len(text) - len(self._half)])
+        self._length += len(content)
+        if self._length > MAX_TEXT_CHARS:
+            raise RequestError(f"an answer of more than {MAX_TEXT_CHARS >> 20} MiB", kind="broken")
+        return self._keep(self._units.decode(content.encode("utf-16-le", "surrogatepass")))
 
     def rest(self) -> str:
         """Return what was held back; call it once, at the end."""
-        mended, self._half = _whole_characters(self._half), ""
-        self._parts.append(mended)
-        return mended
+        return self._keep(self._units.decode(b"", final=True))
 
     @property
     def text(self) -> str:
@@ -118,26 +193,14 @@ class StreamedText:
         """Check that there is something.
 
         Raises:
-            Fault: There is not.
+            RequestError: There is not.
         """
         if not self.text.strip():
             raise _empty(finish_of(self._last))
 
-    def _note(self, event: Mapping[str, Any]) -> None:
-        for name in ("model", "usage"):
-            if event.get(name):
-                self._last[name] = event[name]
-        if finish_of(event):
-            self._last["choices"] = [{"finish_reason": finish_of(event)}]
-
     def _keep(self, text: str) -> str:
-        self._length += len(text)
-        if self._length > MAX_TEXT_CHARS:
-            raise RequestError(f"an answer of more than {MAX_TEXT_CHARS >> 20} MiB", kind="broken")
-        mended = _whole_characters(text)
-        if mended:
-            self._parts.append(mended)
-        return mended
+        self._parts.append(text)
+        return text
 
 
 def _choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -163,9 +226,6 @@ def _whole_characters(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-Schema = TypeVar("Schema", bound="BaseModel")
-
-
 def validated(
     text: str, schema: type[Schema], *, who: str, took: ChatUsage | None = None
 ) -> Schema:
@@ -174,7 +234,7 @@ def validated(
     Args:
         text: The answer.
         schema: What it must be.
-        who: Who answered, for the message.
+        who: The model or host that answered, for the message.
         took: What the answer took, for the error.
 
     Raises:

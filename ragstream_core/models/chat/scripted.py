@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import ChatBroken, UnknownSetting
-from ragstream_core.models.chat.requests import ERRORS
-from ragstream_core.models.chat.responses import counted, validated
+from ragstream_core.models.chat.responses import ERRORS, validated
 from ragstream_core.records.chat import ChatDelta, ChatMessage, ChatReply, ChatUsage
+from ragstream_core.text.tokenizer import most_tokens
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -106,12 +106,12 @@ class ScriptedChat:
         raise ChatBroken("the script has no answer for this", hint="add an entry without `when`")
 
     def _reply(self, text: str, messages: Sequence[ChatMessage], *, cut: bool) -> ChatReply:
-        sent = sum(counted(message.text) for message in messages)
+        sent = sum(most_tokens(message.text) for message in messages)
         return ChatReply(
             text=text,
             status="partial" if cut else "complete",
             model=self.name,
-            usage=ChatUsage(sent, counted(text), cost_usd=0.0),
+            usage=ChatUsage(sent, most_tokens(text), cost_usd=0.0),
             reason="the script breaks off here" if cut else "",
         )
 

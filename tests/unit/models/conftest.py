@@ -10,11 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat
+from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat, final_kinds
 from ragstream_core.models.chat.prices import Prices
-from ragstream_core.models.chat.requests import ChatCalls
 from ragstream_core.platform.endpoint import endpoint_at
-from ragstream_core.platform.http import RetryClock
+from ragstream_core.platform.http import EndpointClient
 from ragstream_core.records.chat import ChatMessage
 
 KEY = "sk-canary-0123456789"
@@ -144,9 +143,14 @@ def chat(server, waits):
             waits.append(seconds)
             clock[0] += seconds
 
-        pace = RetryClock(lambda: time.monotonic() + clock[0], sleep, lambda: 0.5)
+        client = EndpointClient(
+            endpoint,
+            final=final_kinds(endpoint),
+            now=lambda: time.monotonic() + clock[0],
+            sleep=sleep,
+        )
         given = ChatOptions(**{"model": "toy", "prices": Prices(endpoint), **options},
                             endpoint=endpoint)  # fmt: skip
-        return EndpointChat(given, ChatCalls(endpoint, pace=pace))
+        return EndpointChat(given, client)
 
     return made

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragstream_core.errors import InputUnavailable, IntegrityError
-from ragstream_core.models.chat.requests import ERRORS
+from ragstream_core.models.chat.responses import ERRORS
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.exchanges import Exchange, Exchanges, exchange_from, request_digest
 from ragstream_core.prompts.store import PromptStore

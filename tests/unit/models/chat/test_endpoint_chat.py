@@ -23,7 +23,9 @@ from ragstream_core.errors import (
     ChatUnreachable,
 )
 from ragstream_core.models.chat.endpoint_chat import chosen_model
-from ragstream_core.models.chat.responses import StreamedText
+from ragstream_core.models.chat.responses import StreamedText, finish_of, text_of, usage_of
+from ragstream_core.platform.endpoint import endpoint_at
+from ragstream_core.platform.http import EndpointClient, RequestError, refusal
 from tests.unit.models.conftest import (
     ASKED,
     COUNTED,
@@ -355,8 +357,6 @@ def test_a_strange_retry_after_does_no_harm(chat, server, waits, header):
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "https://api.example.org/v1"])
 def test_what_took_too_long_is_paid_once_wherever_it_was_asked(chat, url):
-    from ragstream_core.platform.http import RequestError
-
     tried = []
 
     def once(limit_s):
@@ -364,15 +364,12 @@ def test_what_took_too_long_is_paid_once_wherever_it_was_asked(chat, url):
         raise RequestError("no whole answer", kind="timeout", again=True)
 
     with pytest.raises(RequestError, match="no whole answer$"):
-        chat(url=url)._calls._attempts.run(once)
+        chat(url=url)._client.retry(once)
     assert len(tried) == 1
 
 
 @given(budget_s=st.floats(0.5, 40), wait=st.integers(0, 60))
 def test_waiting_never_exceeds_the_budget(budget_s, wait):
-    from ragstream_core.platform.endpoint import endpoint_at
-    from ragstream_core.platform.http import RequestError, RetryClock, RetryPolicy, refusal
-
     clock = [0.0]
 
     def sleep(seconds):
@@ -384,7 +381,7 @@ def test_waiting_never_exceeds_the_budget(budget_s, wait):
 
     endpoint = endpoint_at("http://127.0.0.1:1/v1", timeout_s=10, budget_s=budget_s)
     with pytest.raises(RequestError, match="429"):
-        RetryPolicy(endpoint, pace=RetryClock(lambda: clock[0], sleep, lambda: 0.99)).run(once)
+        EndpointClient(endpoint, now=lambda: clock[0], sleep=sleep).retry(once)
     assert clock[0] <= budget_s + 1e-9
 
 
@@ -529,9 +526,6 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["choices", "usage", "error", "model"]), json_values))
 def test_no_event_of_any_shape_breaks_more_than_a_fault(event_of_any_shape):
-    from ragstream_core.models.chat.responses import finish_of, text_of, usage_of
-    from ragstream_core.platform.http import RequestError
-
     joined = StreamedText()
     for read in (joined.add, text_of, usage_of, finish_of):
         try:

@@ -64,7 +64,7 @@ def test_a_key_is_in_no_message_traceback_log_or_repr(chat, server, caplog, caps
     caplog.set_level(logging.DEBUG)
     server.answers = [PATHS[path]]
     model = chat(key=canary)
-    texts = [repr(model), str(vars(model)), repr(model._options), repr(model._calls.endpoint)]
+    texts = [repr(model), str(vars(model)), repr(model._options), repr(model._client.endpoint)]
     for ask in (lambda: model.complete(ASKED, schema=City), lambda: list(model.stream(ASKED))):
         try:
             ask()

@@ -12,7 +12,7 @@ from ragstream_core.errors import ChatBroken, ChatBusy, ChatTimeout, UnknownSett
 from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat
 from ragstream_core.models.chat.prices import Prices
 from ragstream_core.models.chat.providers import PROVIDERS, create_chat
-from ragstream_core.models.chat.requests import ERRORS
+from ragstream_core.models.chat.responses import ERRORS
 from ragstream_core.models.chat.scripted import PIECE, ScriptedChat
 from ragstream_core.platform.endpoint import endpoint_at
 from ragstream_core.records.chat import ChatMessage

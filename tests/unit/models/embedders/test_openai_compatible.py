@@ -15,9 +15,9 @@ import pytest
 
 from ragstream_core.errors import EmbeddingFailed, UnknownSetting
 from ragstream_core.models.embedders import registry
-from ragstream_core.models.embedders.openai_compatible import BATCH, EndpointCalls, EndpointEmbedder
+from ragstream_core.models.embedders.openai_compatible import BATCH, EndpointEmbedder
 from ragstream_core.platform.endpoint import endpoint_at
-from ragstream_core.platform.http import RetryClock
+from ragstream_core.platform.http import EndpointClient
 
 KEY = "sk-canary-0123456789"
 DIMENSION = 8
@@ -149,9 +149,8 @@ def make(server, tmp_path, waits):
             waits.append(seconds)
             clock[0] += seconds
 
-        pace = RetryClock(lambda: time.monotonic() + clock[0], sleep, lambda: 0.5)
-        calls = EndpointCalls(endpoint, model, pace=pace)
-        embedder = EndpointEmbedder(tmp_path, model=model, endpoint=endpoint, calls=calls)
+        client = EndpointClient(endpoint, now=lambda: time.monotonic() + clock[0], sleep=sleep)
+        embedder = EndpointEmbedder(tmp_path, model=model, endpoint=endpoint, client=client)
         server.seen.clear()
         return embedder
 
@@ -260,7 +259,7 @@ def test_attempts_are_counted_and_then_the_endpoint_is_left_alone(make, server, 
     with pytest.raises(EmbeddingFailed, match="not contacted"):
         embedder.embed_documents(["x"])
     assert len(server.seen) == 5
-    embedder._calls._attempts.pace.sleep(61)
+    embedder._client._sleep(61)
     assert embedder.embed_documents(["x"]).shape == (1, DIMENSION)
 
 
@@ -277,9 +276,9 @@ def test_nobody_listens(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     endpoint = endpoint_at(f"http://127.0.0.1:{port}/v1", key=KEY, key_url="https://a.example")
-    calls = EndpointCalls(endpoint, "toy", pace=RetryClock(sleep=lambda _: None))
+    client = EndpointClient(endpoint, sleep=lambda _: None)
     with pytest.raises(EmbeddingFailed, match=f"127.0.0.1:{port}: no answer") as caught:
-        EndpointEmbedder(tmp_path, model="toy", endpoint=endpoint, calls=calls)
+        EndpointEmbedder(tmp_path, model="toy", endpoint=endpoint, client=client)
     assert caught.value.hint
 
 
