@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragstream_app.session import note
-from ragstream_core.prompts.compose import injected
-from ragstream_core.prompts.exchanges import LLM_USAGE, llm_usage
+from ragstream_core.services.build_prompt import agents_usage, prompt_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,8 +54,7 @@ class PromptOutcome:
     @property
     def llm(self) -> dict[str, Any]:
         """What agents took now that asked a language model, as `llm_usage`."""
-        rows = {} if self.asked else self.prompt.extras.get(LLM_USAGE, {})
-        return llm_usage(rows.values())
+        return agents_usage(self.prompt, from_record=bool(self.asked))
 
     @property
     def asked(self) -> Sequence[Asking]:
@@ -65,28 +63,17 @@ class PromptOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
-        files = injected(self.prompt)
         told = {"compared": self.compared} if self.compared else {}
-        return {
-            "prompt_key": self.prompt_key,
-            "from_record": bool(self.asked),
-            "run_id": self.run_id,
-            "stage": self.prompt.stage,
-            "model_target": self.prompt.model_target,
-            "super_prompt": self.text,
-            "tokens": self.tokens,
-            "cost_usd": self.cost_usd,
-            "token_tree": self.prompt.extras.get("token_tree", {}),
-            "selection": list(self.prompt.final_selection_ids),
-            "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
-            "warnings": self.warnings,
-            "events": [
-                f"{row['stage']}: {row['message']}" for row in self.prompt.extras.get("events", [])
-            ],
-            "llm": self.llm,
-            "timings_ms": {op: round(ms, 3) for op, ms in self.timings_ms.items()},
-            **told,
-        }
+        found = prompt_json(
+            self.prompt,
+            prompt_key=self.prompt_key,
+            from_record=bool(self.asked),
+            run_id=self.run_id,
+            cost_usd=self.cost_usd,
+            warnings=self.warnings,
+            timings_ms=self.timings_ms,
+        )
+        return {**found, **told}
 
 
 def announced(workspace: Workspace, request: PromptRequest) -> Estimate | None:

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,12 +89,6 @@ def emit_json(value: Any) -> None:
 def note(text: str) -> None:
     """Write a line for people to stderr, so that stdout stays what was asked for."""
     typer.echo(text, err=True)
-
-
-def pending_paths(status: Mapping[str, Any]) -> list[str]:
-    """Return the paths of a project's status that an ingest would read or drop, sorted."""
-    pending: Mapping[str, list[str]] = status["pending"]
-    return sorted({path for kind in ("new", "changed", "removed") for path in pending[kind]})
 
 
 def is_recorded(workspace: Workspace, *, wanted: bool) -> bool:

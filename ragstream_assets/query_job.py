@@ -15,13 +15,13 @@ from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
 from ragstream_assets.launchpad import FROM_RUN, request_config, stage_config
 from ragstream_assets.previews.metadata import Metadata, prompt_metadata, stage_metadata
-from ragstream_assets.recorder.chain_run import AFTER_AUDIT, AGAIN, AUDIT
+from ragstream_assets.recorder.chain_run import AFTER_AUDIT
 from ragstream_assets.recorder.outcomes import StepResult, outcome
 from ragstream_assets.recorder.requests import by_reference, resolve, typed_request
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
-from ragstream_core.prompts.chain import CHAIN, OPS, RERUN, StageSpec, rescoped, step
+from ragstream_core.prompts.chain import AGAIN, AUDIT, CHAIN, OPS, RERUN, StageSpec, rescoped, step
 from ragstream_core.prompts.inputs import PromptInputs, begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
 from ragstream_core.services.edit_prompt import with_edits

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from ragstream_app.session import note, pending_paths
+from ragstream_app.session import note
 from ragstream_core.prompts.compose import injected
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.super_prompt import BODY_KEYS
 
 if TYPE_CHECKING:
-    from ragstream_core.wiring.workspace import Workspace
+    pass
 
 
 def usage_text(usage: ChatUsage) -> str:
@@ -48,9 +48,6 @@ def usage_from(row: Mapping[str, Any]) -> ChatUsage:
     return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
 
 
-_NAMES_SHOWN = 3
-
-
 def read_text(text: str) -> str:
     """Return the text of a prompt; ``-`` reads stdin."""
     if text != "-":
@@ -71,23 +68,6 @@ def setting_values(assignments: list[str] | None) -> dict[str, str]:
     from ragstream_core.config import parse_assignments
 
     return parse_assignments(assignments)
-
-
-def changed_files(workspace: Workspace, projects: tuple[str, ...]) -> list[str]:
-    """Return one sentence a project with documents that changed since its last ingest.
-
-    Raises:
-        UnknownProject: There is no such folder.
-    """
-    found = []
-    for project in projects:
-        pending = pending_paths(workspace.status(project))
-        if pending:
-            names = ", ".join(pending[:_NAMES_SHOWN])
-            more = " …" if len(pending) > _NAMES_SHOWN else ""
-            changed = f"{len(pending)} file(s) changed since the last ingest"
-            found.append(f"{project}: {changed}: {names}{more}")
-    return found
 
 
 MAX_CANDIDATES = 20

@@ -275,8 +275,7 @@ def press_all(
 
 def _completed(after: RecordedPrompt) -> str:
     """Return the button whose last op has passed just now, the audit's second pass included."""
-    from ragstream_assets.recorder.chain_run import AGAIN, AUDIT
-    from ragstream_core.prompts.chain import RERUN, rescoped
+    from ragstream_core.prompts.chain import AGAIN, AUDIT, RERUN, rescoped
 
     step = list(after.passed)[-1]
     if step == f"{AGAIN}.{RERUN[-1]}":

@@ -14,7 +14,7 @@ from ragstream_assets.instance import drop_instances
 from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.outcomes import RunOutcome, StepResult
 from ragstream_assets.recorder.writer import Recording, brief, writer
-from ragstream_core.prompts.chain import OPS, RERUN, run_chain
+from ragstream_core.prompts.chain import AGAIN, AUDIT, OPS, RERUN, run_chain, step_of
 from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, inputs_of
 from ragstream_core.prompts.recorded import Asking
 from ragstream_core.prompts.store import PromptRecord
@@ -25,8 +25,6 @@ from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.recall import Recalled
 from ragstream_core.wiring.workspace import Workspace
 
-AGAIN = "rerun"
-AUDIT = "a2_audit"
 AFTER_AUDIT = OPS[OPS.index(AUDIT) + 1]
 
 OWN = {
@@ -57,11 +55,6 @@ def steps_of(ops: tuple[str, ...]) -> list[str]:
     """Return the step keys that ops of the chain stand for: the audit brings its re-run along."""
     again = [f"{AGAIN}.{op}" for op in RERUN] if AUDIT in ops else []
     return [*ops, *again]
-
-
-def step_of(op: str, passed: Container[str]) -> str:
-    """Return the step key of an op that comes after those that have passed."""
-    return f"{AGAIN}.{op}" if op in RERUN and AUDIT in passed else op
 
 
 def upstream_of(op: str, passed: Container[str]) -> str:

@@ -4,12 +4,12 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ragstream_assets.recorder.chain_run import RecordedPrompt, step_of
+from ragstream_assets.recorder.chain_run import RecordedPrompt
 from ragstream_assets.recorder.outcomes import StepResult
 from ragstream_assets.recorder.recorder import is_on, record_stage
 from ragstream_assets.recorder.writer import Recording
 from ragstream_core.errors import UsageError
-from ragstream_core.prompts.chain import CHAIN, OPS
+from ragstream_core.prompts.chain import CHAIN, OPS, step_of
 from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, begin, inputs_from
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt

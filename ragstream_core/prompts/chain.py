@@ -7,7 +7,7 @@ and this runner and demands equal results.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,9 @@ CHAIN = (
 )
 RERUN = ("retrieval", "reranker", "a3_nli_gate", "a4_condenser")
 """The ops that an audit repeats, at most once (R-163)."""
+AUDIT = "a2_audit"
+AGAIN = "rerun"
+"""How the steps of ops that the audit repeats are told from the first ones: ``rerun.OP``."""
 OPS = tuple(spec.op for spec in CHAIN)
 BUTTONS = tuple(dict.fromkeys(spec.button for spec in CHAIN))
 
@@ -102,6 +105,11 @@ BUTTONS = tuple(dict.fromkeys(spec.button for spec in CHAIN))
 def ops_of(button: str) -> tuple[str, ...]:
     """Return the ops that a button of the page runs, in order."""
     return tuple(spec.op for spec in CHAIN if spec.button == button)
+
+
+def step_of(op: str, passed: Container[str]) -> str:
+    """Return the step key of an op that comes after those that have passed."""
+    return f"{AGAIN}.{op}" if op in RERUN and AUDIT in passed else op
 
 
 def last_op(stage: str) -> str:
@@ -148,7 +156,7 @@ def run_chain(
         raise UsageError(f"no such way through the chain: {first} → {through}")
     for op in OPS[OPS.index(first) : OPS.index(through) + 1]:
         prompt = _run(make, op, prompt, observe)
-        if op == "a2_audit" and rescoped(prompt):
+        if op == AUDIT and rescoped(prompt):
             for again in RERUN:
                 prompt = _run(make, again, prompt, observe)
     return prompt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.text.chunk_profiles import ChunkProfile
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
+
+
+_NAMES_SHOWN = 3
 
 
 def ingestion_config(workspace: Workspace, project: str) -> IngestionConfig:
@@ -162,6 +166,29 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         "bytes": _size(index_dir),
         "collection": chroma_collections.state(workspace, project, newest),
     }
+
+
+def pending_paths(status: Mapping[str, Any]) -> list[str]:
+    """Return the paths of a project's status that an ingest would read or drop, sorted."""
+    pending: Mapping[str, list[str]] = status["pending"]
+    return sorted({path for kind in ("new", "changed", "removed") for path in pending[kind]})
+
+
+def changed_files(workspace: Workspace, projects: Sequence[str]) -> list[str]:
+    """Return one sentence a project with documents that changed since its last ingest.
+
+    Raises:
+        UnknownProject: There is no such folder.
+    """
+    found = []
+    for project in projects:
+        pending = pending_paths(status(workspace, project))
+        if pending:
+            names = ", ".join(pending[:_NAMES_SHOWN])
+            more = " …" if len(pending) > _NAMES_SHOWN else ""
+            changed = f"{len(pending)} file(s) changed since the last ingest"
+            found.append(f"{project}: {changed}: {names}{more}")
+    return found
 
 
 def _waiting(found: Inspection) -> list[str]:

@@ -260,7 +260,7 @@ def _task(talk: ChatRepl, rest: str) -> CommandOutput:
 
 
 def _model(talk: ChatRepl, rest: str) -> CommandOutput:
-    from ragstream_app.cli.chat.model_choice import listed
+    from ragstream_core.services.choose_model import listed
 
     names = listed(talk.workspace.config)
     if rest:

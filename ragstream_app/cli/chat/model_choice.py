@@ -1,69 +1,14 @@
-"""Which language model a chat asks: the configured one, the person's choice, or always the same."""
+"""Let a person pick one of the language models of an endpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragstream_app.output.tables import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from ragstream_core.config import AppConfig
-
-SETTING = "provider.model"
-LISTING_S = 10.0
-"""Seconds that a list of models may take."""
-
-Pick = Callable[[Sequence[str], str], str]
-"""Given the names and the one that would be taken, returns the chosen one."""
-
-
-def ensure_model(config: AppConfig, pick: Pick | None = None) -> str:
-    """Return the model to ask (R-201).
-
-    One that somebody configured is taken as it is. Else the endpoint is asked for its list: the
-    default model where it is there, what a person picks, or what `chosen_model` always takes.
-
-    Args:
-        config: The settings.
-        pick: Asks a person; None where there is none to ask.
-
-    Returns:
-        Its name; that of the settings, perhaps "", where nobody answers at the endpoint.
-    """
-    from ragstream_core.models.chat.endpoint_chat import chosen_model
-
-    wanted = config.settings.provider.model
-    if wanted and config.origin[SETTING] != "default":
-        return wanted
-    names = listed(config)
-    if not names:
-        return wanted
-    choice = chosen_model(wanted, names)
-    is_wanted = bool(wanted) and choice.partition(":")[0] == wanted.partition(":")[0]
-    return choice if pick is None or is_wanted or len(names) == 1 else pick(names, choice)
-
-
-def listed(config: AppConfig) -> list[str]:
-    """Return the models of the endpoint, sorted; none where it cannot be asked.
-
-    Args:
-        config: The settings.
-
-    Raises:
-        RagstreamError: The provider's settings are wrong.
-    """
-    from ragstream_core.errors import ChatFailed
-    from ragstream_core.wiring.models import chat_model
-
-    limits = {"provider.timeout_s": LISTING_S, "provider.budget_s": LISTING_S}
-    try:
-        names = chat_model(config.with_task("", explicit=limits)).list_models()
-    except ChatFailed:
-        return []
-    return sorted(name for name in names if name.isprintable())
 
 
 def picked(console: Console, names: Sequence[str], choice: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.output.stages import changed_files, read_text, setting_values
+from ragstream_app.output.stages import read_text, setting_values
 from ragstream_app.prompt_runner import ask as build
 from ragstream_app.prompt_runner import wait_for_recording
 from ragstream_app.session import FAILED, emit_json, is_recorded, note, session_of
@@ -74,6 +74,7 @@ def ask(
     from ragstream_core.prompts.chain import OPS
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.services import ask
+    from ragstream_core.wiring.ingestion import changed_files
 
     settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
     settings = ({"prompt.model_target": model} if model else {}) | settings
@@ -121,7 +122,7 @@ def ask(
 
 def _with_model(workspace: Workspace) -> Workspace:
     """Return the workspace with the model that a chat would take, too (R-201)."""
-    from ragstream_app.cli.chat.model_choice import SETTING, ensure_model
+    from ragstream_core.services.choose_model import SETTING, ensure_model
 
     chosen = {SETTING: ensure_model(workspace.config)}
     return replace(workspace, config=workspace.config.with_task("", explicit=chosen))

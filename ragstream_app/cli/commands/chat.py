@@ -14,7 +14,7 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.cli.commands import ask
-from ragstream_app.output.stages import changed_files, setting_values
+from ragstream_app.output.stages import setting_values
 from ragstream_app.session import FAILED, is_recorded, session_of
 from ragstream_core.settings.layers import CHAT_TASK
 
@@ -105,10 +105,11 @@ def chat(
         RagstreamError: No or an unknown project, a wrong setting, task or session.
         Exit: With 1, where a question of a pipe got no whole answer.
     """
-    from ragstream_app.cli.chat.model_choice import ensure_model, picked
+    from ragstream_app.cli.chat.model_choice import picked
     from ragstream_app.cli.chat.repl import ChatRepl
     from ragstream_app.session import console
     from ragstream_core.services.chat import ChatOptions, with_session
+    from ragstream_core.services.choose_model import ensure_model
 
     space = session_of(ctx).workspace()
     wanted = space.config.with_task("", explicit={"provider.model": model} if model else None)
@@ -153,6 +154,8 @@ def _checked(space: Workspace, chosen: ChatOptions) -> list[str]:
     Raises:
         RagstreamError: No or an unknown project, a wrong session, task or setting.
     """
+    from ragstream_core.wiring.ingestion import changed_files
+
     chosen.request("any question")
     space.config.with_task(chosen.task, explicit=chosen.settings)
     return changed_files(space, chosen.projects)

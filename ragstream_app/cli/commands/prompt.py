@@ -14,7 +14,7 @@ import typer
 from ragstream_app.cli import options
 from ragstream_app.cli.commands.explain import Key
 from ragstream_app.output.delivery import Target, deliver
-from ragstream_app.output.stages import changed_files, read_text, setting_values
+from ragstream_app.output.stages import read_text, setting_values
 from ragstream_app.output.tables import KEY_DIGITS
 from ragstream_app.prompt_runner import announced, ask, outcome_of, wait_for_recording
 from ragstream_app.session import emit_json, is_recorded, note, session_of
@@ -66,6 +66,7 @@ def prompt(
     target.check()
     from ragstream_core.prompts.chain import last_op
     from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.ingestion import changed_files
 
     settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
     settings |= {"prompt.model_target": model_target} if model_target else {}

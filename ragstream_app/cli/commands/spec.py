@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.output.stages import changed_files, setting_values
+from ragstream_app.output.stages import setting_values
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
@@ -83,6 +83,7 @@ def spec(
     from ragstream_app.output.progress import ingest_progress
     from ragstream_core.services import test_specs
     from ragstream_core.services.test_specs import SpecRequest, generate
+    from ragstream_core.wiring.ingestion import changed_files
 
     if form not in FORMS:
         raise UsageError(f"--form {form}: no such form", hint="--form deterministic or --form llm")
