@@ -208,6 +208,13 @@ class Answer:
     origin: Origin = "model"
     source_turn: str = ""
 
+    def __str__(self) -> str:
+        """Return the clean text."""
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
     @property
     def cost_usd(self) -> float | None:
         """What the answer cost, US dollars; None where nobody knows."""

@@ -93,7 +93,7 @@ def _rows(log: Journal, session: str, tags: set[str]) -> Iterator[dict[str, Any]
         if isinstance(turn, Turn) and session in ("", turn.session_id):
             now = folded.tags(turn.id, turn.tags)
             if tags <= set(now):
-                yield _row(entry, turn, now)
+                yield turn_row(entry, turn, now)
 
 
 def _as_turn(asked: Asked) -> Turn:
@@ -108,7 +108,8 @@ def _as_turn(asked: Asked) -> Turn:
     )
 
 
-def _row(entry: Entry, turn: Turn, tags: tuple[str, ...]) -> dict[str, Any]:
+def turn_row(entry: Entry, turn: Turn, tags: tuple[str, ...]) -> dict[str, Any]:
+    """Return a turn as a row of `turn_rows`, with the given tags."""
     return {
         "id": turn.id,
         "seq": entry.seq,

@@ -59,6 +59,12 @@ class IngestionStats:
     refused: str = ""
     quality: dict[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """Return what it did on one line."""
+        done = "generation" if self.committed else "nothing to do; generation"
+        files, chunks = self.files.get("scanned", 0), self.chunks.get("live", 0)
+        return f"{self.project}: {done} {self.generation}, {files} files, {chunks} chunks"
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form: the documented keys first, details after them."""
         return {

@@ -10,7 +10,7 @@ import functools
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 
 from ragstream_core.config import blas_core_type
@@ -62,6 +62,14 @@ class ReplayVerdict:
     first_difference: str
     output_sha256: str
     hint: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """Return its fields."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Return the verdict and its reason."""
+        return f"{self.verdict}: {self.reason}" if self.reason else self.verdict
 
 
 @functools.cache

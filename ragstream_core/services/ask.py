@@ -123,7 +123,7 @@ class Keeper:
 
 Begun = Callable[[bool], object]
 """Told before the first words whether they are the extract."""
-Show = Callable[[str], None]
+Show = Callable[[str], object]
 """Called with each piece of clean text as it comes."""
 
 

@@ -155,7 +155,7 @@ def _triple(change: list[Any]) -> tuple[str, str, Any]:
     return op, key, value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """A prompt, explained.
 
@@ -181,6 +181,18 @@ class Explanation:
     def locked(self) -> bool:
         """Whether the prompt had the Exact File Lock."""
         return bool(self.record.inputs["lock"])
+
+    def __str__(self) -> str:
+        """Return one line a candidate: its id, and the stage and rule that decided last."""
+        last = [(way["chunk_id"], way["steps"][-1]) for way in self.candidates]
+        return "\n".join(
+            f"{shown_name(i)}: {'kept' if at['kept'] else 'out'} at {at['stage']}, {at['rule']}"
+            for i, at in last
+        )
+
+    def __repr__(self) -> str:
+        """Return key and size on one line."""
+        return f"Explanation({self.record.prompt_key[:12]!r}, candidates={len(self.candidates)})"
 
     def to_json(self) -> dict[str, Any]:
         """Return it for scripts; of a Super-Prompt edited by hand only the digest."""

@@ -100,7 +100,7 @@ def replay(
         raise UsageError("no prompt given", hint="ragstream replay KEY, or --bundle FILE")
     identical = verdict.verdict == "identical"
     if as_json:
-        emit_json({"prompt_key": full_key, **asdict(verdict)})
+        emit_json({"prompt_key": full_key, **verdict.to_json()})
     else:
         first = f", first at {verdict.first_difference}" if verdict.first_difference else ""
         reason = f": {verdict.reason}{first}" if verdict.reason else ""

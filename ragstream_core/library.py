@@ -1,0 +1,381 @@
+"""`RAGstream`: ingest, search, prompt and ask from Python, without Dagster and without a shell.
+
+It stands on the services that the command line calls, so the same question gives the same prompt
+under the same key. What is made here is kept like everything else, but no Dagster run is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from ragstream_core.errors import UsageError
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring.workspace import Workspace, open_workspace
+
+if TYPE_CHECKING:
+    from ragstream_core.answers.answer import Answer
+    from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.prompts.replay import ReplayVerdict
+    from ragstream_core.services.build_prompt import Progress, Prompt
+    from ragstream_core.services.explain import Explanation
+    from ragstream_core.services.search import SearchResult
+    from ragstream_core.services.turns import HistoryTurn
+
+__all__ = ["History", "PromptOptions", "RAGstream"]
+
+
+class PromptOptions(TypedDict, total=False):
+    """What `RAGstream.prompt` and `RAGstream.ask` may be told besides the question.
+
+    Attributes:
+        files: Paths to inject, ``path`` or ``project/path``.
+        diffs: Paths whose changes since the last commit are shown.
+        off: ``project/path`` of files to leave out.
+        lock: Exact File Lock: nothing but ``files``.
+        settings: Dotted setting → value, for this call.
+        task: Name of a task profile.
+        as_of: Generation to read, for one project; 0: the newest.
+        session: The conversation that the question belongs to; empty: none.
+    """
+
+    files: Sequence[str]
+    diffs: Sequence[str]
+    off: Sequence[str]
+    lock: bool
+    settings: Mapping[str, Any]
+    task: str
+    as_of: int
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The conversations of a data root.
+
+    Attributes:
+        workspace: The data root.
+    """
+
+    workspace: Workspace
+
+    def append(
+        self,
+        user: str,
+        assistant: str = "",
+        *,
+        session: str = "",
+        tags: Sequence[str] = (),
+        projects: str | Sequence[str] = (),
+        answers: str = "",
+        importance: float = 0.0,
+    ) -> HistoryTurn:
+        """Keep one turn; when this returns it is on the disk.
+
+        Args:
+            user: What was asked.
+            assistant: What was answered.
+            session: The conversation; default: that of the answered prompt, or a new one.
+            tags: GOLD, SILVER, BLUE or your own.
+            projects: Projects that it belongs to.
+            answers: Key of the prompt that it answers, if it comes from another program; the turn's
+                ``citations`` say which ones that prompt issued.
+            importance: In [0, 1]; raises its rank.
+
+        Raises:
+            UsageError: No text, or a value that is not valid.
+            UnknownPrompt: No prompt under that key.
+            Refused: `history.persist` is off.
+            ProjectLocked: Another process kept writing for 5 seconds.
+            OperationFailed: Disk full or failing; the turn is not kept.
+        """
+        from ragstream_core.conversations.journal.records import Turn
+        from ragstream_core.services import external_reply, turns
+        from ragstream_core.wiring import journal
+
+        space = self.workspace
+        named = session or (external_reply.prompt_session(space, answers) if answers else "")
+        turn = Turn(
+            "", named or journal.new_session(space), "", user, assistant,
+            tags=tuple(tags), projects=_names(projects), importance=importance,
+        )  # fmt: skip
+        if not answers:
+            return turns.kept_turn(journal.append_turn(space, turn))
+        entry, _ = external_reply.append_external(space, turn, answers=answers)
+        return turns.kept_turn(entry)
+
+    def show(
+        self, session: str = "", *, tags: Sequence[str] = (), last: int = 0
+    ) -> tuple[HistoryTurn, ...]:
+        """Return turns in their order.
+
+        Args:
+            session: Only this conversation; "": all.
+            tags: Only turns with all of these.
+            last: Only so many, the newest; 0: all.
+
+        Raises:
+            IntegrityError: A newer version of the program wrote the journal.
+        """
+        from ragstream_core.services import turns
+
+        return turns.turns(self.workspace, session, tags=tags, last=last)
+
+    def search(
+        self, text: str, *, session: str = "", tags: Sequence[str] = (), k: int = 10
+    ) -> tuple[HistoryTurn, ...]:
+        """Return the turns that share most words with a text, the best first; no model is needed.
+
+        Args:
+            text: What is looked for.
+            session: Only this conversation; "": all.
+            tags: Only turns with all of these.
+            k: At most so many, at least 1.
+
+        Raises:
+            UsageError: Nothing to look for, or ``k`` is below 1.
+        """
+        from ragstream_core.services import turns
+        from ragstream_core.services.search import require_search
+
+        require_search(text, k)
+        return turns.search(self.workspace, text, session=session, tags=tags, k=k)
+
+
+class RAGstream:
+    """A data root: its documents, its prompts and its conversations.
+
+    Args:
+        data_dir: The data root; default: as configured, else ``./data``.
+        settings: Dotted setting → value, stronger than the configuration file and environment.
+        config: A configuration file.
+        task: Name of a task profile.
+
+    Raises:
+        UnknownSetting: A setting that does not exist or has a bad value.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        config: str | Path | None = None,
+        task: str = "",
+    ) -> None:
+        path = Path(config) if config is not None else None
+        self._workspace = open_workspace(
+            data_dir, config_path=path, task=task, explicit=dict(settings or {})
+        )
+
+    @property
+    def data_dir(self) -> Path:
+        """The data root."""
+        return self._workspace.data_dir
+
+    @property
+    def history(self) -> History:
+        """The conversations."""
+        return History(self._workspace)
+
+    def projects(self) -> tuple[str, ...]:
+        """Return the names of the projects: the folders below ``doc_raw``, sorted."""
+        return tuple(self._workspace.projects())
+
+    def ingest(
+        self,
+        project: str,
+        *,
+        verify: bool = False,
+        rebuild: bool = False,
+        progress: Progress | None = None,
+    ) -> IngestionStats:
+        """Bring a project's index up to date with its folder.
+
+        Args:
+            project: Its name.
+            verify: Hash every file and check every vector.
+            rebuild: Start a new index; after a change of the model, or damage.
+            progress: Called with (phase, done, total).
+
+        Raises:
+            UnknownProject: There is no such folder.
+            ProjectLocked: Another process is writing it.
+            ModelMismatch: The index was built by another model.
+            RagstreamError: The index is damaged, or the model cannot be used.
+        """
+        if verify and rebuild:
+            raise UsageError("verify and rebuild exclude each other", hint="give one of them")
+        unchanged = None if verify or rebuild else self._workspace.unchanged(project)
+        if unchanged is not None:
+            return unchanged
+        return self._workspace.ingest(project, verify=verify, rebuild=rebuild, progress=progress)
+
+    def search(self, text: str, projects: str | Sequence[str], *, k: int = 10) -> SearchResult:
+        """Rank the chunks of projects for a text, without a prompt around it.
+
+        Args:
+            text: What is looked for.
+            projects: One or more names.
+            k: At most so many chunks, at least 1.
+
+        Raises:
+            UsageError: Nothing to look for, nowhere to look, or ``k`` is below 1.
+            RagstreamError: Unknown project, damaged index, missing model.
+        """
+        from ragstream_core.services import search
+
+        return search.search(self._workspace, text, _names(projects), k=k)
+
+    def prompt(
+        self,
+        text: str,
+        projects: str | Sequence[str],
+        *,
+        through: str = OPS[-1],
+        fresh: bool = False,
+        progress: Progress | None = None,
+        **options: Unpack[PromptOptions],
+    ) -> Prompt:
+        """Turn a question into a Super-Prompt: evidence, files and rules, cited, within a budget.
+
+        Args:
+            text: The question.
+            projects: One or more names.
+            through: Stop after this stage or op; then nothing is kept.
+            fresh: Run the chain also if the kept prompt is unchanged.
+            progress: Called with (op, done, total) after each op.
+            **options: As `PromptOptions`.
+
+        Raises:
+            RagstreamError: A wrong request, or a stage that refused or failed; nothing is kept.
+        """
+        from ragstream_core.services import build_prompt
+
+        return build_prompt.build_prompt(
+            self._workspace,
+            _request(text, projects, options),
+            through=through,
+            fresh=fresh,
+            progress=progress,
+        )
+
+    def ask(
+        self,
+        text: str,
+        projects: str | Sequence[str],
+        *,
+        model: str = "",
+        allow_secrets: bool = False,
+        show: Callable[[str], object] | None = None,
+        fresh: bool = False,
+        progress: Progress | None = None,
+        **options: Unpack[PromptOptions],
+    ) -> Answer:
+        """Answer a question from documents; citations are checked, and the turn is kept.
+
+        If no language model can be reached, the answer is an extract of the documents, and its
+        ``origin`` is ``extract``.
+
+        Args:
+            text: The question.
+            projects: One or more names.
+            model: Ask this model instead of `provider.model`.
+            allow_secrets: Send it even if it seems to contain keys or passwords.
+            show: Called with each piece of the answer as it comes.
+            fresh: As `prompt`.
+            progress: As `prompt`.
+            **options: As `PromptOptions`.
+
+        Raises:
+            Refused: It seems to contain secrets, and they would leave this machine.
+            ChatFailed: There is no answer; the question is kept.
+            RagstreamError: As `prompt`.
+        """
+        from ragstream_core.services import ask, build_prompt
+
+        given = {"prompt.model_target": model} if model else {}
+        request = _request(text, projects, options)
+        request = replace(request, settings={**given, **request.settings})
+        workspace = self._asking(model)
+        made = build_prompt.build_prompt(workspace, request, fresh=fresh, progress=progress)
+        prepared = ask.prepare(
+            workspace,
+            made.super_prompt,
+            prompt_key=made.key,
+            session=request.session,
+            or_extract=True,
+        )
+        found = ask.answer(workspace, prepared, allow_secrets=allow_secrets, show=show)
+        return replace(found, warnings=(*made.warnings, *found.warnings))
+
+    def replay(self, key: str, *, live: bool = False) -> ReplayVerdict:
+        """Make a kept prompt again from its inputs and compare the bytes.
+
+        Args:
+            key: Its key or the first 6 digits.
+            live: Ask the language model again and compare its answers as well.
+
+        Raises:
+            UnknownPrompt: No such prompt.
+            IntegrityError: Its record is damaged.
+        """
+        return self._workspace.replay(self._workspace.store.find(key), live=live)
+
+    def explain(self, key: str, *, chunk: str = "") -> Explanation:
+        """Return why each candidate is in a kept prompt or is not.
+
+        Args:
+            key: Its key or the first 6 digits.
+            chunk: Only this candidate: its id, its citation or a part of its path.
+
+        Raises:
+            UsageError: No such prompt, or no such candidate in it.
+            RagstreamError: Its ledger is gone and cannot be made again.
+        """
+        from ragstream_core.services.explain import explanation
+
+        return explanation(self._workspace, key, chunk=chunk)
+
+    def __repr__(self) -> str:
+        """Return the data root."""
+        return f"RAGstream(data_dir={str(self.data_dir)!r})"
+
+    def _asking(self, model: str) -> Workspace:
+        """Return the workspace with the language model that is asked."""
+        from ragstream_core.services.choose_model import SETTING, ensure_model
+
+        config = self._workspace.config
+        if model:
+            config = config.with_task("", explicit={SETTING: model})
+        config = config.with_task("", explicit={SETTING: ensure_model(config)})
+        return replace(self._workspace, config=config)
+
+
+def _request(text: str, projects: str | Sequence[str], options: PromptOptions) -> PromptRequest:
+    unknown = sorted(options.keys() - PromptOptions.__annotations__.keys())
+    if unknown:
+        raise UsageError(
+            f"no such option: {', '.join(unknown)}",
+            hint=f"one of: {', '.join(PromptOptions.__annotations__)}",
+        )
+    return PromptRequest(
+        text=text,
+        projects=_names(projects),
+        files=_names(options.get("files", ())),
+        diffs=_names(options.get("diffs", ())),
+        off=_names(options.get("off", ())),
+        lock=options.get("lock", False),
+        settings=dict(options.get("settings", {})),
+        task=options.get("task", ""),
+        as_of=options.get("as_of", 0),
+        session=options.get("session", ""),
+    )
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names without doubles; a single text is one name."""
+    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))

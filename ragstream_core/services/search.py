@@ -1,0 +1,123 @@
+"""Chunks ranked for a text, without a prompt around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from ragstream_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """One chunk that was found.
+
+    Attributes:
+        chunk_id: Its id.
+        source: Project and path of its file.
+        score: The fused score, higher is better.
+        dense: The cosine.
+        lexical: The BM25 score.
+        snippet: Its text.
+    """
+
+    chunk_id: str
+    source: str
+    score: float
+    dense: float
+    lexical: float
+    snippet: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return one row of `ragstream search --json`."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Return score, source and text."""
+        return f"{self.score:.3f} {self.source}\n{self.snippet}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SearchResult(Sequence[SearchHit]):
+    """The chunks that were found, the best first.
+
+    Attributes:
+        text: What was looked for.
+        hits: The chunks.
+    """
+
+    text: str
+    hits: tuple[SearchHit, ...]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, place: int) -> SearchHit: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[SearchHit, ...]: ...
+    def __getitem__(self, place: int | slice) -> SearchHit | tuple[SearchHit, ...]:
+        """Return the hit at a place, 0 for the best."""
+        return self.hits[place]
+
+    def __iter__(self) -> Iterator[SearchHit]:
+        """Yield the hits, the best first."""
+        return iter(self.hits)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return what `ragstream search --json` prints."""
+        return [hit.to_json() for hit in self.hits]
+
+    def __str__(self) -> str:
+        """Return all hits."""
+        return "\n\n".join(map(str, self.hits))
+
+    def __repr__(self) -> str:
+        """Return question and sources on one line."""
+        return f"SearchResult({self.text!r}, {[hit.source for hit in self.hits]})"
+
+    def _repr_markdown_(self) -> str:
+        rows = [f"| {hit.score:.3f} | {hit.source} | {_cell(hit.snippet)} |" for hit in self.hits]
+        return "\n".join(["| score | source | text |", "|---|---|---|", *rows])
+
+
+def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) -> SearchResult:
+    """Return the chunks of projects that fit a text best.
+
+    Args:
+        workspace: The data root.
+        text: What is looked for.
+        projects: Their names.
+        k: At most so many, at least 1.
+
+    Raises:
+        UsageError: Nothing to look for, nowhere to look, or ``k`` is below 1.
+        RagstreamError: Unknown project, damaged index, missing model.
+    """
+    require_search(text, k)
+    if not projects:
+        raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
+    rows = workspace.search(text, list(dict.fromkeys(projects)), k=k)
+    return SearchResult(text, tuple(SearchHit(**row) for row in rows))
+
+
+def require_search(text: str, k: int) -> None:
+    """Refuse a search for nothing.
+
+    Raises:
+        UsageError: The text has no letter and no digit, or ``k`` is below 1.
+    """
+    if not any(c.isalnum() for c in text):
+        raise UsageError("the search text is empty", hint='ragstream search "…" -p PROJECT')
+    if k < 1:
+        raise UsageError(f"k is {k}: ask for at least 1 result", hint="k=10")
+
+
+def _cell(text: str) -> str:
+    """Return a text as it may stand in a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")
