@@ -32,7 +32,7 @@ class Endpoint:
     Attributes:
         base_url: What ``/embeddings`` or ``/chat/completions`` is put behind.
         host: ``host:port``, lower case.
-        api_key: Its key; empty where it has none. Never shown.
+        api_key: Its key; empty if it has none. Never shown.
         timeout_s: Seconds one request may take, from first to last byte.
         budget_s: Seconds a request may take with all its repetitions.
     """

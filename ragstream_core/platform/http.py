@@ -1,7 +1,7 @@
 """`EndpointClient`: requests to one endpoint that always end, and send nothing but what is listed.
 
 The HTTP library's time-outs start again with every byte, and looking up a name or a slow drip of
-headers has none. So each request runs on a thread of its own, and whoever waits has the clock. What
+headers has none. So each request runs on a thread of its own, and the caller has the clock. What
 leaves is on a list: the header fields below, the body, and the key of this host. Nothing of the
 environment is sent or used, no redirect is followed, and the body of a refusal is never read.
 """

@@ -1,11 +1,8 @@
-"""What an answer costs and how much a model can read, from the installed price table.
+"""What an answer costs and how much a model can read.
 
-What an answer costs: 0 on this machine, from the settings, or from the price table.
-
-The table is the data of `genai-prices` as installed; nothing is fetched, so a price may be out of
-date. Where a host or a model is not in it, the cost is unknown, never guessed.
-
-Context windows of language models, as far as the installed price table knows them.
+Costs are 0 on this machine, else from the settings or from the price table: the data of
+`genai-prices` as installed. Nothing is fetched, so a price may be out of date. If a host or a model
+is not in it, the cost is unknown, never guessed.
 """
 
 from __future__ import annotations
@@ -15,12 +12,13 @@ from dataclasses import dataclass
 
 from ragstream_core.platform.endpoint import Endpoint
 
+PER_MTOK = 1e-6
+FROM_TABLE = -1.0
+
 
 @functools.lru_cache(maxsize=64)
 def context_window(model: str) -> int:
-    """Return how many tokens a model reads and writes together; 0 where that is unknown.
-
-    The table is the data of `genai-prices` as installed; nothing is fetched.
+    """Return how many tokens a model reads and writes together; 0 if that is unknown.
 
     Args:
         model: Its name, as its provider knows it.
@@ -32,10 +30,6 @@ def context_window(model: str) -> int:
     except LookupError:
         return 0
     return found.context_window or 0
-
-
-PER_MTOK = 1e-6
-FROM_TABLE = -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,7 @@ class Prices:
     def cost(
         self, model: str, input_tokens: int, output_tokens: int, *, cached_tokens: int = 0
     ) -> float | None:
-        """Return the cost in US dollars, ≥ 0; None where no price is known.
+        """Return the cost in US dollars, ≥ 0; None if no price is known.
 
         Args:
             model: As the endpoint knows it.
@@ -69,33 +63,40 @@ class Prices:
             return PER_MTOK * (sent * input_tokens + answered * output_tokens)
         if self.endpoint.is_local:
             return 0.0
-        return _from_table(self.endpoint, model, (input_tokens, output_tokens, cached_tokens))
+        return table_price(
+            model,
+            input_tokens,
+            output_tokens,
+            cached_tokens=cached_tokens,
+            base_url=self.endpoint.base_url,
+        )
 
 
-def table_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """Return what a model costs in US dollars wherever it is asked; None where no price is known.
+def table_price(
+    model: str,
+    input_tokens: int,
+    output_tokens: int,
+    *,
+    cached_tokens: int = 0,
+    base_url: str | None = None,
+) -> float | None:
+    """Return what a model costs in US dollars by the table; None if no price is known.
 
     Args:
         model: As its provider knows it.
-        input_tokens: Tokens sent.
+        input_tokens: Tokens sent, cached ones included.
         output_tokens: Tokens answered.
+        cached_tokens: Those of the sent ones that the provider had kept.
+        base_url: Where it is asked; None: anywhere.
     """
-    return _from_table(None, model, (input_tokens, output_tokens, 0))
-
-
-def _from_table(
-    endpoint: Endpoint | None, model: str, tokens: tuple[int, int, int]
-) -> float | None:
     from genai_prices import Usage, calc_price
 
     try:
         usage = Usage(
-            input_tokens=tokens[0],
-            output_tokens=tokens[1],
-            cache_read_tokens=min(tokens[2], tokens[0]),
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=min(cached_tokens, input_tokens),
         )
-        url = endpoint.base_url if endpoint else None
-        price = calc_price(usage, model, provider_api_url=url)
-        return float(price.total_price)
+        return float(calc_price(usage, model, provider_api_url=base_url).total_price)
     except (LookupError, ValueError, ArithmeticError):
         return None

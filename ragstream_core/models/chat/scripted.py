@@ -1,4 +1,4 @@
-"""`ScriptedChat`: a language model that says what it was told to; for tests and for trying things.
+"""`ScriptedChat`: a language model that says what it was told to; for tests and trials.
 
 A script is a YAML list. The first entry whose ``when`` stands in the last message answers, as it is
 written; one with ``once: true`` does so a single time.
@@ -34,7 +34,7 @@ KEYS = frozenset({"when", "say", "fail", "cut", "once"})
 
 
 class ScriptedChat:
-    """A `ragstream_core.ports.ChatModel` that follows a script and contacts nobody.
+    """A `ragstream_core.ports.ChatModel` that follows a script and sends nothing.
 
     Args:
         script: A YAML file; empty: the entries alone.

@@ -1,4 +1,4 @@
-"""`WrappedChat`: a language model that hands everything on to another one."""
+"""`WrappedChat`: a language model that passes every call to another one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class WrappedChat:
-    """A `ragstream_core.ports.ChatModel`; what a subclass does not say is as the model says it.
+    """A `ragstream_core.ports.ChatModel`; a subclass overrides what it changes.
 
     Args:
-        model: Who is asked.
+        model: The model that is asked.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -29,7 +29,7 @@ class WrappedChat:
 
     @property
     def host(self) -> str:
-        """``host:port`` that everything is sent to; empty where nothing is sent."""
+        """``host:port`` that everything is sent to; empty if nothing is sent."""
         return self._model.host
 
     @property

@@ -12,7 +12,7 @@ from ragstream_core.records.identity import digest_of
 
 
 def known_dimension(models_dir: Path, endpoint: Endpoint, model: str) -> int:
-    """Return the dimension that an endpoint once answered with, 0 where it was never asked."""
+    """Return the dimension that an endpoint once answered with, 0 if it was never asked."""
     try:
         text = _probe_path(models_dir, endpoint, model).read_text(encoding="utf-8")
         return int(json.loads(text)["dimension"])
@@ -21,7 +21,7 @@ def known_dimension(models_dir: Path, endpoint: Endpoint, model: str) -> int:
 
 
 def keep_dimension(models_dir: Path, endpoint: Endpoint, model: str, *, dimension: int) -> None:
-    """Keep what an endpoint answered, so that looking for changes contacts nobody.
+    """Keep what an endpoint answered, so that looking for changes sends nothing.
 
     Raises:
         OSError: Disk full or permission denied.
@@ -31,7 +31,7 @@ def keep_dimension(models_dir: Path, endpoint: Endpoint, model: str, *, dimensio
 
 
 def endpoint_fingerprint(endpoint: Endpoint, model: str, dimension: int) -> str:
-    """Return ``embed_fp``: host, model and dimension, all that is known of a model so far away."""
+    """Return ``embed_fp``: host, model and dimension, all that is known of a remote model."""
     prefixes = fingerprints.prefixes_of(model)
     return digest_of(
         {
