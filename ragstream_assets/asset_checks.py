@@ -19,8 +19,8 @@ from ragstream_assets.previews.metadata import table
 from ragstream_assets.recorder.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.index.verify import Finding, verify_structure
-from ragstream_core.services import history_verify
-from ragstream_core.services.history_verify import Review, review
+from ragstream_core.services import verify
+from ragstream_core.services.verify import HistoryReport, history_report
 from ragstream_core.wiring.quality_gate import KeptQuality, kept_quality
 from ragstream_core.wiring.workspace import Workspace
 
@@ -127,15 +127,15 @@ _CHECKS = (
     (
         HISTORY_WHOLE,
         JOURNAL,
-        history_verify.JOURNAL,
+        verify.JOURNAL,
         "Every line verifies and no number is missing.",
     ),
-    (SOUND, HISTORY_EMBEDDINGS, history_verify.CATALOG, "Ids, texts and vectors are as committed."),
-    (PROMPT, HISTORY_EMBEDDINGS, history_verify.WAITING, "No turn waits for more than a day."),
-    (READABLE, SNAPSHOT, history_verify.SNAPSHOT, "It has its digest and is the newest."),
-    (HIGH_WATER, SNAPSHOT, history_verify.MARK, "The last embedded record is in the journal."),
-    (FRESH, SNAPSHOT, history_verify.AGE, "It is not older than a day while turns wait."),
-    (EQUAL, COLLECTION, history_verify.COLLECTION, "It is that of the newest generation."),
+    (SOUND, HISTORY_EMBEDDINGS, verify.CATALOG, "Ids, texts and vectors are as committed."),
+    (PROMPT, HISTORY_EMBEDDINGS, verify.WAITING, "No turn waits for more than a day."),
+    (READABLE, SNAPSHOT, verify.SNAPSHOT, "It has its digest and is the newest."),
+    (HIGH_WATER, SNAPSHOT, verify.MARK, "The last embedded record is in the journal."),
+    (FRESH, SNAPSHOT, verify.AGE, "It is not older than a day while turns wait."),
+    (EQUAL, COLLECTION, verify.COLLECTION, "It is that of the newest generation."),
 )
 _WARNINGS = frozenset({PROMPT, FRESH, EQUAL})
 
@@ -152,12 +152,12 @@ def history_checks(
 ) -> Iterator[dg.AssetCheckResult]:
     """Look the promises of the history up again."""
     with derived_errors():
-        found = review(workspace.open(), dt.datetime.now(dt.UTC))
+        found = history_report(workspace.open(), dt.datetime.now(dt.UTC))
     wanted = {key.name for key in context.selected_asset_check_keys}
     yield from (result for result in results(found) if result.check_name in wanted)
 
 
-def results(found: Review) -> Iterator[dg.AssetCheckResult]:
+def results(found: HistoryReport) -> Iterator[dg.AssetCheckResult]:
     """Yield the result of every check, with figures that Dagster plots."""
     figures = _figures(found)
     for name, spec, part, _ in _CHECKS:
@@ -176,15 +176,15 @@ def _severity(name: str) -> dg.AssetCheckSeverity:
     return dg.AssetCheckSeverity.WARN if name in _WARNINGS else dg.AssetCheckSeverity.ERROR
 
 
-def _figures(found: Review) -> dict[str, dict[str, Any]]:
+def _figures(found: HistoryReport) -> dict[str, dict[str, Any]]:
     status, snapshot = found.status, found.status["snapshot"]
     known: dict[str, dict[str, Any]] = {
-        history_verify.JOURNAL: {"records": status["records"]},
-        history_verify.CATALOG: {"turns": status["turns"], "chunks": status["chunks"]},
-        history_verify.WAITING: {"pending": status["pending"]},
-        history_verify.MARK: {"records": status["records"], "up_to_record": status["seq"]},
+        verify.JOURNAL: {"records": status["records"]},
+        verify.CATALOG: {"turns": status["turns"], "chunks": status["chunks"]},
+        verify.WAITING: {"pending": status["pending"]},
+        verify.MARK: {"records": status["records"], "up_to_record": status["seq"]},
     }
     if snapshot is not None:
-        known[history_verify.SNAPSHOT] = {"rows": snapshot["rows"], "digest": snapshot["digest"]}
-        known[history_verify.AGE] = {"age_hours": round(snapshot["age_s"] / 3600, 2)}
-    return {part: known.get(part, {}) for part in history_verify.PARTS}
+        known[verify.SNAPSHOT] = {"rows": snapshot["rows"], "digest": snapshot["digest"]}
+        known[verify.AGE] = {"age_hours": round(snapshot["age_s"] / 3600, 2)}
+    return {part: known.get(part, {}) for part in verify.PARTS}

@@ -71,10 +71,10 @@ def report_missed_generations(
     Returns:
         Their numbers, in the order of the reports: oldest first.
     """
-    from ragstream_core.services import verify
+    from ragstream_core.services import generations
 
     number, digest = _last_reported(instance, project)
-    missed = verify.generations_since(workspace, project, number, digest=digest)
+    missed = generations.generations_since(workspace, project, number, digest=digest)
     for generation in missed:
         instance.report_runless_asset_event(_materialization(project, generation))
     return [generation.n for generation in missed]

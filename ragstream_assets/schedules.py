@@ -97,11 +97,11 @@ def _figures(
 
 def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
     """Drop what one project no longer needs; return the row that says what went."""
-    from ragstream_core.services import verify
+    from ragstream_core.services import generations
 
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0) | {"project": project, "note": ""}
     try:
-        went = verify.gc(workspace, project, dry_run=dry_run)
+        went = generations.gc(workspace, project, dry_run=dry_run)
     except GenerationGone:
         return row | {"note": "never ingested"}
     except ProjectLocked:

@@ -87,7 +87,7 @@ def verify_history(root: Path) -> None:
         IntegrityError: It is not what was committed.
     """
     from ragstream_core.index.verify import verify_structure
-    from ragstream_core.wiring.history_check import name_chunk
+    from ragstream_core.wiring.verify_history import name_chunk
 
     index_dir = root / HOME / "index"
     if not (index_dir / CATALOG_NAME).exists():

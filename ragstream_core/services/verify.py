@@ -1,34 +1,149 @@
-"""Looking after indexes: what is kept, whether it is sound, what can go.
-
-What among the indexed passages looks like an attempt to command a language model (R-294).
-"""
+"""Verify the indexes and the conversations, repair what is derived, and name what else to run."""
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-from collections.abc import Collection, Iterator
+import datetime as dt
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from ragstream_core.errors import GenerationGone, RagstreamError
+from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.errors import RagstreamError
 from ragstream_core.index import generations as index_generations
-from ragstream_core.index import retention
-from ragstream_core.index.schema import CATALOG_NAME, transaction
-from ragstream_core.platform.disk import size_of
-from ragstream_core.prompts.store import pinned
+from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.verify import Finding
 from ragstream_core.prompts.suspicion import Tally, tally
 from ragstream_core.wiring import chroma_collections
+from ragstream_core.wiring.journal import holds_journal, journal
 
 if TYPE_CHECKING:
-    from ragstream_core.index.catalog import Catalog
-    from ragstream_core.index.generations import GenerationDiff
-    from ragstream_core.index.verify import Finding, Part
+    from ragstream_core.index.verify import Part
     from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.vector_stores.chroma.publisher import CollectionReport
     from ragstream_core.wiring.workspace import Workspace
 
 
+JOURNAL, CATALOG, MARK, SNAPSHOT = "journal", "catalog", "mark", "snapshot"
+WAITING, AGE, COLLECTION = "waiting", "age", "collection"
+PARTS = (JOURNAL, CATALOG, MARK, SNAPSHOT, WAITING, AGE, COLLECTION)
 BATCH = 512
+LONGEST_WAIT = dt.timedelta(days=1)
+
+CLEARING = "an interrupted clearing"
+SELECTION = "the published selection"
+CHROMA = "the Chroma collection"
+_HISTORY_COMMANDS = {
+    "clearing": "ragstream history check",
+    "journal": "ragstream backup DIR; what verifies is read as before, the rest is damaged",
+    "snapshot": "ragstream history embed",
+    "collection": "ragstream index check",
+}
+_REBUILD = "ragstream history backfill --rebuild"
+
+
+class FindingRow(TypedDict):
+    """A finding for people: what is wrong, where, and the command to run."""
+
+    check: str
+    message: str
+    run: str
+
+
+class VerifyReport(TypedDict):
+    """What was found in one project or in the conversations, as `index check --json` writes it.
+
+    Attributes:
+        project: Its name.
+        findings: What is not as it should be and was not repaired.
+        healed: What was made again.
+        generation: The newest; 0 if there is none or it cannot be read.
+        collection: How the Chroma collection stands; of projects only.
+        finished: Whether an interrupted clearing was finished; of conversations only.
+        suspicious: Counts of passages that look like commands to a model, if asked for.
+    """
+
+    project: str
+    findings: list[FindingRow]
+    healed: list[str]
+    generation: int
+    collection: NotRequired[dict[str, Any]]
+    finished: NotRequired[bool]
+    suspicious: NotRequired[dict[str, Any]]
+
+
+def verify_project(workspace: Workspace, project: str, *, part: Part | None = None) -> VerifyReport:
+    """Verify one project's index; make derived files again if they differ.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        part: Also read all data of this part of the texts.
+
+    Returns:
+        With ``collection``, as `chroma_collections.state`.
+    """
+    from ragstream_core.index.verify import verify_data, verify_structure
+
+    index_dir = workspace.index_dir(project)
+    if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
+        return VerifyReport(project=project, findings=[], healed=[], generation=0, collection={})
+    repaired: list[str] = []
+    findings = list(verify_structure(index_dir, read_texts=False))
+    if part is not None:
+        findings += verify_data(index_dir, part)
+    if not findings:
+        repaired, findings = _repair_derived(index_dir)
+        done = chroma_collections.keep_up(workspace, project, again=True)
+        more, left = _collection_outcome(done)
+        repaired, findings = repaired + more, findings + left
+    newest = _newest(index_dir)
+    return VerifyReport(
+        project=project,
+        findings=[
+            FindingRow(check=f.check, message=f.message, run=_command(project, f))
+            for f in dict.fromkeys(findings)
+        ],
+        healed=repaired,
+        generation=newest.n if newest else 0,
+        collection=chroma_collections.state(workspace, project, newest),
+    )
+
+
+def _repair_derived(index_dir: Path) -> tuple[list[str], list[Finding]]:
+    from ragstream_core.index.repair import repair_derived
+
+    try:
+        return repair_derived(index_dir), []
+    except (RagstreamError, OSError) as error:
+        return [], [Finding("derived", f"derived files cannot be made again: {error}")]
+
+
+def _collection_outcome(
+    done: CollectionReport | chroma_collections.Left,
+) -> tuple[list[str], list[Finding]]:
+    """Return what was repaired of a Chroma collection, and what could not be."""
+    if isinstance(done, chroma_collections.Left):
+        return [], [Finding("collection", done.why)] if done.failed else []
+    return ([CHROMA] if done.made != "unchanged" else []), []
+
+
+def _command(project: str, finding: Finding) -> str:
+    """Return what to run against a finding."""
+    if finding.check == "erasing":
+        path = finding.message.removeprefix("the erasing of ").removesuffix(" was interrupted")
+        return f"ragstream forget {path} -p {project}"
+    if finding.check == "collection":
+        return f"ragstream index check {project}"
+    return f"ragstream ingest {project}" + ("" if finding.check == "derived" else " --rebuild")
+
+
+def _newest(index_dir: Path) -> Generation | None:
+    try:
+        found = index_generations.kept_generations(index_dir)
+    except RagstreamError:
+        return None
+    return found[-1] if found else None
 
 
 def suspicious_passages(
@@ -57,221 +172,142 @@ def suspicious_passages(
     return tally(texts())
 
 
-def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
-    """Return the kept generations of a project, newest first.
+@dataclass(frozen=True, slots=True)
+class HistoryReport:
+    """The history at one moment.
 
-    Returns:
-        ``n, created, digest, files, chunks, index_fp, kept_by`` (``newest``, ``last 20``, or the
-        keys of kept prompts).
-
-    Raises:
-        GenerationGone: Nothing was ever ingested.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
+    Attributes:
+        findings: Part → what is not as it should be; every part is there.
+        status: As `history_embedding.history_status`.
     """
-    found = index_generations.kept_generations(workspace.index_dir(project))[::-1]
-    needed = pinned(workspace.store.root, project)
-    last = kept_count(workspace)
-    return [
-        {
-            "n": g.n,
-            "created": g.created,
-            "digest": g.digest,
-            "files": g.counts.get("files", 0),
-            "chunks": g.counts.get("chunks", 0),
-            "index_fp": g.index_fp,
-            "kept_by": [
-                *(["newest"] if at == 0 else [f"last {last}"] if at < last else []),
-                *needed.get(g.n, []),
-            ],
-        }
-        for at, g in enumerate(found)
-    ]
+
+    findings: Mapping[str, Sequence[Finding]]
+    status: Mapping[str, Any]
 
 
-def kept_count(workspace: Workspace) -> int:
-    """Return how many generations stay whoever needs them."""
-    settings = workspace.config.settings.ingestion
-    return 1 if settings.delete_replaced else settings.retain_generations
-
-
-def generations_since(
-    workspace: Workspace, project: str, number: int, *, digest: str
-) -> list[Generation]:
-    """Return the kept generations that came after one that is known, oldest first.
+def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
+    """Verify journal, catalog, snapshot and collection, one against another; read-only.
 
     Args:
         workspace: The data root.
-        project: Its name.
-        number: The known generation, 0 for none.
-        digest: Its digest; where that number has another one now, the store was made anew.
+        now: The present moment, with a zone.
 
-    Returns:
-        Nothing as well where nothing is ingested or the catalog cannot be read.
+    Raises:
+        RagstreamError: The collection cannot be compared.
     """
-    try:
-        found = index_generations.kept_generations(workspace.index_dir(project))
-    except RagstreamError:
+    from ragstream_core.wiring import history_collection
+    from ragstream_core.wiring.history_embedding import history_status
+    from ragstream_core.wiring.verify_history import history_findings
+
+    status = history_status(workspace)
+    found: dict[str, list[Finding]] = {part: [] for part in PARTS}
+    for finding in history_findings(workspace):
+        found[finding.check if finding.check in found else CATALOG].append(finding)
+    found[WAITING] += waiting(status, now)
+    found[AGE] += aged(status)
+    faults = history_collection.compare(workspace)
+    found[COLLECTION] += [Finding(COLLECTION, fault) for fault in faults]
+    return HistoryReport(found, status)
+
+
+def waiting(status: Mapping[str, Any], now: dt.datetime) -> list[Finding]:
+    """Return a finding if turns have waited for more than a day; a wrong clock is no reason."""
+    since = _time(status["oldest_pending"])
+    if not status["pending"] or (since is not None and now - since <= LONGEST_WAIT):
         return []
-    behind = bool(found) and found[-1].n < number  # an ingest that was ended may leave none at all
-    anew = behind or any(g.n == number and g.digest != digest for g in found)
-    return [g for g in found if anew or g.n > number]
+    return [Finding(WAITING, f"{status['pending']} turns wait since {status['oldest_pending']}")]
 
 
-def diff(workspace: Workspace, project: str, *, before: int, after: int) -> GenerationDiff:
-    """Compare two generations of a project.
-
-    Raises:
-        GenerationGone: One of them is not kept.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
-    return index_generations.compare(workspace.index_dir(project), before, after)
-
-
-def check(workspace: Workspace, project: str, *, part: Part | None = None) -> dict[str, Any]:
-    """Check one project's index; make derived files anew where they differ.
-
-    Args:
-        workspace: The data root.
-        project: Its name.
-        part: Also read all data of this part of the texts.
-
-    Returns:
-        ``project``, ``findings`` (check, message, run), ``healed`` (what was made again),
-        ``generation``, ``collection`` (as `collections.state`).
-    """
-    from ragstream_core.index.verify import verify_data, verify_structure
-
-    index_dir = workspace.index_dir(project)
-    if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
-        nothing: dict[str, Any] = {"findings": [], "healed": [], "generation": 0}
-        return {"project": project, **nothing, "collection": {}}
-    with contextlib.suppress(RagstreamError):  # what cannot be read is found below
-        index_generations.read(index_dir, lambda db: None)
-    healed: list[str] = []
-    findings = list(verify_structure(index_dir, read_texts=False))
-    if part is not None:
-        findings += verify_data(index_dir, part)
-    if not findings:
-        healed, findings = _heal(index_dir)
-        more, left = _collection(workspace, project)
-        healed, findings = healed + more, findings + left
-    rows = dict.fromkeys((f.check, f.message) for f in findings)
-    newest = _newest(index_dir)
-    return {
-        "project": project,
-        "findings": [
-            {"check": kind, "message": message, "run": _cure(project, kind, message)}
-            for kind, message in rows
-        ],
-        "healed": healed,
-        "generation": newest.n if newest else 0,
-        "collection": chroma_collections.state(workspace, project, newest),
-    }
+def aged(status: Mapping[str, Any]) -> list[Finding]:
+    """Return a finding if prompts read a selection of more than a day ago while turns wait."""
+    snapshot = status["snapshot"]
+    if not status["pending"]:
+        return []
+    if snapshot is None:
+        return [Finding(AGE, "nothing is published")]
+    if snapshot["age_s"] <= LONGEST_WAIT.total_seconds():
+        return []
+    hours = snapshot["age_s"] / 3600
+    return [Finding(AGE, f"published {hours:.0f} hours ago, {status['pending']} turns wait")]
 
 
-def _heal(index_dir: Path) -> tuple[list[str], list[Finding]]:
-    from ragstream_core.index.repair import repair_derived
-    from ragstream_core.index.verify import Finding
-
+def _time(text: str) -> dt.datetime | None:
     try:
-        return repair_derived(index_dir), []
-    except (RagstreamError, OSError) as error:
-        return [], [Finding("derived", f"derived files cannot be made again: {error}")]
-
-
-def _collection(workspace: Workspace, project: str) -> tuple[list[str], list[Finding]]:
-    """Make the Chroma collection again where it is not what the catalog says, or could not be."""
-    from ragstream_core.index.verify import Finding
-
-    done = chroma_collections.keep_up(workspace, project, again=True)
-    if isinstance(done, chroma_collections.Left):
-        return [], [Finding("collection", done.why)] if done.failed else []
-    return (["the Chroma collection"] if done.made != "unchanged" else []), []
-
-
-def _cure(project: str, kind: str, message: str) -> str:
-    if kind == "erasing":
-        path = message.removeprefix("the erasing of ").removesuffix(" was interrupted")
-        return f"ragstream forget {path} -p {project}"
-    if kind == "collection":
-        return f"ragstream index check {project}"
-    return f"ragstream ingest {project}" + ("" if kind == "derived" else " --rebuild")
-
-
-def _newest(index_dir: Path) -> Generation | None:
-    try:
-        found = index_generations.kept_generations(index_dir)
-    except RagstreamError:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
         return None
-    return found[-1] if found else None
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
-def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
-    """Drop generations nobody needs and everything that no kept generation names.
+def verify_history(workspace: Workspace, *, part: Part | None = None) -> VerifyReport:
+    """Verify the conversations as a project; finish what was being cleared.
+
+    A selection that is missing or behind is published again, and so is the Chroma collection.
 
     Args:
         workspace: The data root.
-        project: Its name.
-        dry_run: Only show what would be removed.
+        part: Also read this part of all texts and vectors, and compare every turn.
 
     Returns:
-        ``project``, ``dry_run``, ``generations`` (numbers), ``chunks``, ``files``, ``texts``,
-        ``vectors`` (rows that go), ``bytes`` (freed, or an estimate in a dry run).
-
-    Raises:
-        GenerationGone: Nothing was ever ingested.
-        ProjectLocked: Another process writes the project.
-        IntegrityError: The catalog or the record of a kept prompt is damaged.
-        OperationFailed: Disk full; nothing was dropped.
+        With ``finished``; the project is ``~history``.
     """
-    from ragstream_core.index.catalog import open_catalog
+    from ragstream_core.wiring import history_collection
+    from ragstream_core.wiring.verify_history import history_findings
 
-    index_dir = workspace.index_dir(project)
-    if not (index_dir / CATALOG_NAME).exists():
-        raise GenerationGone(
-            f"project {project} has no generation yet", hint=f"ragstream ingest {project}"
-        )
-    with open_catalog(index_dir) as catalog:
-        needed = pinned(workspace.store.root, project)
-        gone = retention.superfluous(catalog.db, kept_count(workspace), needed)
-        went = _estimate(catalog, gone) if dry_run else _collect(catalog, gone)
-    rows = {name: went[name] for name in ("chunks", "files", "texts", "vectors", "bytes")}
-    return {"project": project, "dry_run": dry_run, "generations": gone, **rows}
-
-
-def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:
-    db = catalog.db
-    waste = sum(size_of(path) for path in retention.leftovers(db, catalog.index_dir))
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        before = _payload(db)
-        went = retention.drop(db, gone, unnamed=True)
-        waste += before - _payload(db) + retention.unnamed_bytes(db)
-    finally:
-        db.execute("ROLLBACK")
-    pages = db.execute("PRAGMA freelist_count").fetchone()[0]
-    size = db.execute("PRAGMA page_size").fetchone()[0]
-    return {**went, "bytes": waste + pages * size}
-
-
-def _collect(catalog: Catalog, gone: list[int]) -> dict[str, int]:
-    from ragstream_core.index.erase import vacuum
-
-    before = size_of(catalog.index_dir)
-    with transaction(catalog.db, catalog.path):
-        went = retention.drop(catalog.db, gone, unnamed=True)
-    retention.compact(catalog.db, catalog.index_dir, thorough=True)
-    retention.sweep(catalog.db, catalog.index_dir)
-    vacuum(catalog.db, catalog.path)
-    return {**went, "bytes": max(before - size_of(catalog.index_dir), 0)}
-
-
-def _payload(db: sqlite3.Connection) -> int:
-    texts = "SELECT coalesce(sum(length(CAST(text AS BLOB)) + length(terms)), 0) FROM texts"
-    chunks = (
-        "SELECT coalesce(sum(length(chunk_id) + length(path) + length(heading) + 200), 0) "
-        "FROM chunks"
+    repaired, findings = repair_history(workspace)
+    findings += history_findings(workspace, part)
+    if not findings:
+        more, findings = _collection_outcome(history_collection.kept(workspace, again=True))
+        repaired += more
+    return VerifyReport(
+        project=HISTORY,
+        findings=[
+            FindingRow(
+                check=f.check, message=f.message, run=_HISTORY_COMMANDS.get(f.check, _REBUILD)
+            )
+            for f in dict.fromkeys(findings)
+        ],
+        healed=[what for what in repaired if what != CLEARING],
+        finished=CLEARING in repaired,
+        generation=_history_generation(workspace),
     )
-    return sum(int(db.execute(query).fetchone()[0]) for query in (texts, chunks))
+
+
+def has_history(workspace: Workspace) -> bool:
+    """Say whether anything was ever recorded."""
+    return holds_journal(journal(workspace).folder)
+
+
+def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
+    """Finish what was being cleared and publish a selection that is missing or behind.
+
+    Returns:
+        What was repaired, and what could not be.
+    """
+    from ragstream_core.wiring.erase_turns import finish, is_due
+    from ragstream_core.wiring.history_embedding import history_status
+    from ragstream_core.wiring.history_publishing import publish
+
+    repaired = []
+    try:
+        if is_due(workspace):
+            finish(workspace)
+            repaired.append(CLEARING)
+        now = history_status(workspace)
+        published = now["snapshot"]["generation"] if now["snapshot"] else 0
+        if now["generation"] != published and publish(workspace) is not None:
+            repaired.append(SELECTION)
+    except (RagstreamError, OSError) as error:
+        return repaired, [Finding("clearing" if not repaired else "snapshot", str(error))]
+    return repaired, []
+
+
+def _history_generation(workspace: Workspace) -> int:
+    from ragstream_core.index.history_rows import newest
+    from ragstream_core.wiring.journal import history_index_dir
+
+    try:
+        found = newest(history_index_dir(workspace))
+    except RagstreamError:
+        return 0
+    return found[0].generation if found is not None else 0

@@ -9,7 +9,7 @@ from ragstream_assets import asset_checks
 from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.index.view import forget_views
 from ragstream_core.services import history_update
-from ragstream_core.services.history_verify import review
+from ragstream_core.services.verify import history_report
 from ragstream_core.wiring.journal import history_index_dir, journal, snapshot_path
 
 NOW = dt.datetime(2026, 10, 5, 18, 0, tzinfo=dt.UTC)
@@ -28,7 +28,7 @@ def kept(space, say):
 def failing(space, now=NOW):
     forget_snapshots()
     forget_views()
-    found = {r.check_name: r for r in asset_checks.results(review(space, now))}
+    found = {r.check_name: r for r in asset_checks.results(history_report(space, now))}
     assert len(found) == 7
     return {name: result for name, result in found.items() if not result.passed}
 
@@ -41,7 +41,7 @@ def flip(path, at):
 
 def test_a_sound_history_passes_and_shows_figures(kept):
     assert not failing(kept)
-    figures = {r.check_name: r.metadata for r in asset_checks.results(review(kept, NOW))}
+    figures = {r.check_name: r.metadata for r in asset_checks.results(history_report(kept, NOW))}
     assert figures[asset_checks.HISTORY_WHOLE]["records"].value == 3
     assert figures[asset_checks.SOUND]["turns"].value == 3
     assert figures[asset_checks.FRESH]["age_hours"].value >= 0

@@ -9,8 +9,8 @@ from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring import history_collection
-from ragstream_core.wiring.history_check import check_history
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import said
 from tests.recorded import record_prompt, record_stage
 
@@ -55,7 +55,7 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report["removed"])
     assert set(space.store.keys()) == {other.record.prompt_key}
     assert history_collection.compare(space) == []
-    assert check_history(space, Part(1, 1)) == []
+    assert history_findings(space, Part(1, 1)) == []
     assert embed(space, home).success
     assert holders(root) == []
     verdict = space.replay(other.record.prompt_key)  # it was pinned at a turn that is gone

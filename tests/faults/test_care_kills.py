@@ -10,7 +10,7 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.recorded import packed
-from ragstream_core.services import verify
+from ragstream_core.services import generations, verify
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.restore import restore
@@ -73,12 +73,12 @@ def copies(template, tmp_path):
 
 def require_sound(space):
     forget_views()
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def finish_forget(space):
     forget_views()
-    still = verify.check(space, "demo")["findings"]
+    still = verify.verify_project(space, "demo")["findings"]
     if still or grep(space.data_dir):
         forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
@@ -90,16 +90,16 @@ def finish_gc(space):
     forget_views()
     digest = space.view("demo").digest
     require_sound(space)
-    verify.gc(space, "demo")
-    assert [row["n"] for row in verify.generations(space, "demo")] == [5]
+    generations.gc(space, "demo")
+    assert [row["n"] for row in generations.generations(space, "demo")] == [5]
     require_sound(space)
     assert space.view("demo").digest == digest
-    assert verify.gc(space, "demo")["texts"] == 0
+    assert generations.gc(space, "demo")["texts"] == 0
 
 
 TASKS = {
     "forget": (lambda space: forget(space, "demo", "secret.md"), finish_forget),
-    "gc": (lambda space: verify.gc(space, "demo"), finish_gc),
+    "gc": (lambda space: generations.gc(space, "demo"), finish_gc),
 }
 
 

@@ -15,9 +15,9 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring.erase_turns import finish, is_due
-from ragstream_core.wiring.history_check import check_history
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show
+from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.faults.harness import CRASH, DONE, Child, Killer, need_strace
@@ -104,7 +104,7 @@ def require_finished(space, before, by):
     assert plain(space) == before
     assert journal(space).check().sound
     embed(space)
-    assert check_history(space, Part(1, 1)) == []
+    assert history_findings(space, Part(1, 1)) == []
     assert [row["session_id"] for row in show(space)] == ["plain"] * 16
 
 
@@ -205,5 +205,5 @@ def test_in_a_race_with_appends_and_embeddings(template, tmp_path):
     assert grep(space.data_dir) == []
     assert log.check().sound
     embed(space)
-    assert check_history(space, Part(1, 1)) == []
+    assert history_findings(space, Part(1, 1)) == []
     print(f"\n{len(acked)} turns acknowledged meanwhile, none lost, none of the cleared left")

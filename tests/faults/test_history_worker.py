@@ -22,7 +22,7 @@ from ragstream_core.index.retention import leftovers
 from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
 from ragstream_core.index.view import forget_views
 from ragstream_core.text.chunk_profiles import ChunkProfile
-from ragstream_core.wiring.history_check import name_chunk
+from ragstream_core.wiring.verify_history import name_chunk
 from tests.faults.harness import (
     CALLS,
     CLEAN,

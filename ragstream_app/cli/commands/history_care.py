@@ -87,20 +87,20 @@ def check(
         Exit: With 3, where something is wrong.
     """
     from ragstream_core.index.verify import parse_part
-    from ragstream_core.services.history_verify import repair
-    from ragstream_core.wiring.history_check import check_history
+    from ragstream_core.services.verify import repair_history
     from ragstream_core.wiring.history_embedding import history_status
+    from ragstream_core.wiring.verify_history import history_findings
 
     part = parse_part(read_data) if read_data else None
     workspace = session_of(ctx).workspace()
-    healed, findings = repair(workspace)
-    findings += check_history(workspace, part)
+    repaired, findings = repair_history(workspace)
+    findings += history_findings(workspace, part)
     status = history_status(workspace)
     if as_json:
         rows = [{"check": f.check, "message": f.message} for f in findings]
         emit_json({"findings": rows, "status": status})
     else:
-        for what in healed:
+        for what in repaired:
             note(f"repaired: {what}")
         for finding in findings:
             typer.echo(f"{finding.check}: {finding.message}")

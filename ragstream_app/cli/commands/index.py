@@ -15,6 +15,7 @@ from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UnknownProject
 
 if TYPE_CHECKING:
+    from ragstream_core.services.verify import VerifyReport
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -86,10 +87,12 @@ def generations(ctx: typer.Context, projects: Projects = None, as_json: Json = F
     Raises:
         GenerationGone: Nothing was ever ingested.
     """
-    from ragstream_core.services import verify
+    from ragstream_core.services import generations
 
     workspace = session_of(ctx).workspace()
-    found = {name: verify.generations(workspace, name) for name in _wanted(workspace, projects)}
+    found = {
+        name: generations.generations(workspace, name) for name in _wanted(workspace, projects)
+    }
     if as_json:
         emit_json(found)
         return
@@ -133,19 +136,21 @@ def check(
         Exit: With 3, where something is wrong.
     """
     from ragstream_core.index.verify import parse_part
-    from ragstream_core.services import history_verify, verify
+    from ragstream_core.services import verify
 
     part = parse_part(read_data) if read_data else None
     workspace = session_of(ctx).workspace()
-    results = [verify.check(workspace, name, part=part) for name in _wanted(workspace, projects)]
+    results = [
+        verify.verify_project(workspace, name, part=part) for name in _wanted(workspace, projects)
+    ]
     if suspicious:
         from ragstream_core.services.verify import suspicious_passages
 
         for result in (r for r in results if r["generation"] and not r["findings"]):
             found = suspicious_passages(workspace, result["project"])
             result["suspicious"] = found.to_json()
-    if not projects and history_verify.is_there(workspace):
-        results.append(history_verify.check(workspace, part=part))
+    if not projects and verify.has_history(workspace):
+        results.append(verify.verify_history(workspace, part=part))
     if as_json:
         emit_json(results)
     else:
@@ -171,11 +176,11 @@ def gc(
         GenerationGone: Nothing was ever ingested.
         ProjectLocked: Another process writes the project.
     """
-    from ragstream_core.services import verify
+    from ragstream_core.services import generations
 
     workspace = session_of(ctx).workspace()
     wanted = _wanted(workspace, projects)
-    results = [verify.gc(workspace, name, dry_run=dry_run) for name in wanted]
+    results = [generations.gc(workspace, name, dry_run=dry_run) for name in wanted]
     if as_json:
         emit_json(results)
         return
@@ -202,9 +207,9 @@ def diff(
     Raises:
         GenerationGone: One of them is not kept.
     """
-    from ragstream_core.services import verify
+    from ragstream_core.services import generations
 
-    found = verify.diff(session_of(ctx).workspace(), project, before=before, after=after)
+    found = generations.diff(session_of(ctx).workspace(), project, before=before, after=after)
     if as_json:
         emit_json(asdict(found))
         return
@@ -272,7 +277,7 @@ def size(count: int) -> str:
     return f"{count / 1024**power:,.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"
 
 
-def _print_check(result: dict[str, Any]) -> None:
+def _print_check(result: VerifyReport) -> None:
     from ragstream_app.output.tables import collection_text, printable
     from ragstream_core.conversations.journal.records import HISTORY
 

@@ -16,7 +16,7 @@ from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.text.terms import term_blob
-from ragstream_core.wiring.history_check import name_chunk
+from ragstream_core.wiring.verify_history import name_chunk
 from tests.history_bench import HistoryBench, turn
 
 MODEL = "m"

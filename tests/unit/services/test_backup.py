@@ -13,13 +13,13 @@ from ragstream_core.index.lock import project_lock
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import prompt_retention, verify
+from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.backup import backup
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring.history_check import check_history
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, show, snapshot_path
+from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -60,9 +60,9 @@ def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     restore(new, tmp_path / "copy")
     assert new.view("demo").digest == digest
     assert new.replay(key).verdict == "identical"
-    assert verify.generations(new, "demo")[0]["kept_by"] == ["newest", key]
+    assert generations.generations(new, "demo")[0]["kept_by"] == ["newest", key]
     for name in ("demo", "other"):
-        assert verify.check(new, name, part=Part(1, 1))["findings"] == []
+        assert verify.verify_project(new, name, part=Part(1, 1))["findings"] == []
     assert not new.ingest("demo").committed
 
 
@@ -107,7 +107,7 @@ def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
     rules = space.data_dir / "projects" / "demo" / "hard_rules.md"
     assert rules.read_text() == "Cite everything.\n"
     assert space.ingest("demo").generation == 2
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
     assert not [p for p in space.config.index_dir.iterdir() if p.name.startswith(".")]
 
 
@@ -182,7 +182,7 @@ def test_conversations_come_back_and_nothing_is_embedded_again(space, tmp_path):
     new = open_root(tmp_path / "elsewhere")
     restore(new, tmp_path / "copy")
     assert show(new) == show(space) and len(show(new)) == 2
-    assert check_history(new, Part(1, 1)) == []
+    assert history_findings(new, Part(1, 1)) == []
     assert embed(new).embedded == 0 and embed(new).generation == mark.generation
     assert (new.data_dir / "history" / "logs" / "session-one.log").exists()
     assert snapshot_path(new).exists()
@@ -205,7 +205,7 @@ def test_other_conversations_are_replaced_only_by_force(space, tmp_path):
     assert show(other) == show(space) != before
     append_turn(other, Turn("", "one", "2026-10-09T10:00:00+02:00", "And now?", "Goes on."))
     embed(other, rebuild=True)
-    assert check_history(other, Part(1, 1)) == []
+    assert history_findings(other, Part(1, 1)) == []
     restore(other, tmp_path / "copy", force=True)
     restore(other, tmp_path / "copy", force=True)
     assert show(other) == show(space)

@@ -17,7 +17,7 @@ from ragstream_core.index.view_cache import ROWS_FILE
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import forget as services_forget
-from ragstream_core.services import verify
+from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import forget
 from ragstream_core.wiring.text_copies import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring.workspace import open_workspace
@@ -125,7 +125,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     forget_views()
     verdict = space.replay(other)  # its generation says something else now, and it says so
     assert verdict.verdict != "identical" and "generation 1" in verdict.reason
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
     assert all(path != "secret.md" for path in space.view("demo").paths)
     assert space.unchanged("demo") is not None or not space.ingest("demo").committed
 
@@ -137,7 +137,7 @@ def test_older_generations_lose_it_too_and_keep_the_rest(space):
     forget(space, "demo", "secret.md", delete=True)
     assert not (space.doc_dir("demo") / "secret.md").exists()
     forget_views()
-    for row in verify.generations(space, "demo"):
+    for row in generations.generations(space, "demo"):
         view = space.view("demo", row["n"])
         assert "secret.md" not in view.paths
         assert len(set(view.paths)) == row["files"] == 4
@@ -176,7 +176,7 @@ def test_texts_that_another_file_has_too_stay(space):
     assert (report["texts"], report["shared"]) == (0, 1)
     forget_views()
     assert "b.md" in space.view("demo").paths
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_your_own_copies_are_named_and_not_touched(space):
@@ -211,14 +211,14 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
     forget_views()
     assert "secret.md" not in space.view("demo").paths
     finished = step == "_left" or (step == "purge_texts" and after)
-    findings = verify.check(space, "demo")["findings"]
+    findings = verify.verify_project(space, "demo")["findings"]
     assert [f["run"] for f in findings] == (
         [] if finished else ["ragstream forget secret.md -p demo"]
     )
     if not finished:
         forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_the_chroma_collection_is_made_again_without_it(tmp_path):

@@ -13,9 +13,9 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import anonymise, bring_back, put_aside
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
-from ragstream_core.wiring.history_check import check_history
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show, snapshot_path
+from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.prompts.conftest import write_docs
@@ -66,7 +66,7 @@ def holders(space):
 def sound(space):
     forget_views()
     forget_snapshots()
-    return check_history(space, WHOLE) == []
+    return history_findings(space, WHOLE) == []
 
 
 def test_an_inactive_turn_is_kept_listed_and_used_by_nothing_until_it_is_brought_back(space):

@@ -13,7 +13,7 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import ProjectLocked
 from ragstream_core.index.history_counts import first_texts, turn_counts
 from ragstream_core.index.lock import project_lock
-from ragstream_core.services import history_update, history_verify
+from ragstream_core.services import history_update, verify
 from ragstream_core.wiring.history_embedding import embed, history_status
 from ragstream_core.wiring.journal import append_records, history_index_dir, snapshot_path
 from ragstream_core.wiring.workspace import open_workspace
@@ -96,18 +96,18 @@ def test_only_what_broke_off_leaves_nothing_to_show(space):
 def test_waiting_is_found_after_a_day_and_a_clock_that_goes_back_is_no_reason(minutes, pending):
     since = (NOW - dt.timedelta(minutes=minutes)).isoformat()
     status = {"pending": pending, "oldest_pending": since if pending else ""}
-    found = history_verify.waiting(status, NOW)
+    found = verify.waiting(status, NOW)
     assert bool(found) == (pending > 0 and minutes > 24 * 60)
 
 
 def test_a_turn_without_a_time_waits_at_once():
-    assert history_verify.waiting({"pending": 1, "oldest_pending": "yesterday"}, NOW)
+    assert verify.waiting({"pending": 1, "oldest_pending": "yesterday"}, NOW)
 
 
 def test_the_age_of_a_selection_matters_only_while_turns_wait():
     old, new = {"age_s": 100_000.0}, {"age_s": 100.0}
     for pending, snapshot, wrong in ((0, old, 0), (1, new, 0), (1, old, 1), (1, None, 1)):
-        found = history_verify.aged({"pending": pending, "snapshot": snapshot})
+        found = verify.aged({"pending": pending, "snapshot": snapshot})
         assert len(found) == wrong
 
 

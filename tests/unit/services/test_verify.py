@@ -9,7 +9,7 @@ from ragstream_core.index.lock import project_lock
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import prompt_retention, verify
+from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.disk_usage import disk_usage
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
@@ -40,7 +40,7 @@ def grow(space, times):
 
 
 def numbers(space):
-    return [row["n"] for row in verify.generations(space, "demo")]
+    return [row["n"] for row in generations.generations(space, "demo")]
 
 
 def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
@@ -48,7 +48,7 @@ def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
     assert prompt_retention.keep(space, kept[:12])["pins"] == [["demo", 1]]
     grow(space, 4)
     assert numbers(space) == [5, 4, 1]
-    assert verify.generations(space, "demo")[-1]["kept_by"] == [kept]
+    assert generations.generations(space, "demo")[-1]["kept_by"] == [kept]
     assert space.replay(kept).verdict == "identical"
     prompt_retention.unkeep(space, kept)
     grow(space, 1)
@@ -75,10 +75,10 @@ def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space)
     assert stats.committed
     assert any("kept" in w or "needs" in w for w in stats.warnings)
     with pytest.raises(IntegrityError):
-        verify.gc(space, "demo")
+        generations.gc(space, "demo")
     prompt_retention.unkeep(space, key)
     assert numbers(space) == [4, 3, 2, 1]
-    assert verify.gc(space, "demo")["generations"] == [1, 2]
+    assert generations.gc(space, "demo")["generations"] == [1, 2]
 
 
 def test_gc_frees_what_its_dry_run_says(space):
@@ -88,19 +88,19 @@ def test_gc_frees_what_its_dry_run_says(space):
         explicit={"embeddings.backend": "hashed", "ingestion.retain_generations": "1"},
     )
     before = space.view("demo").digest
-    said = verify.gc(space, "demo", dry_run=True)
+    said = generations.gc(space, "demo", dry_run=True)
     assert numbers(space) == [4, 3]
-    done = verify.gc(space, "demo")
+    done = generations.gc(space, "demo")
     assert numbers(space) == [4]
     for name in ("generations", "chunks", "files", "texts", "vectors"):
         assert said[name] == done[name]
     assert done["generations"] == [3] and done["texts"] > 0
     assert said["bytes"] > 0 and done["bytes"] > 0
-    again = verify.gc(space, "demo")
+    again = generations.gc(space, "demo")
     assert (again["generations"], again["texts"], again["vectors"]) == ([], 0, 0)
     forget_views()
     assert space.view("demo").digest == before
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_gc_takes_texts_of_an_ingest_that_was_never_committed(space):
@@ -112,31 +112,31 @@ def test_gc_takes_texts_of_an_ingest_that_was_never_committed(space):
         assert catalog.db.execute("SELECT changes()").fetchone()[0] > 0
         catalog.db.execute("ROLLBACK")
         catalog.db.execute("INSERT INTO texts VALUES('00', 1, x'', 0, 'left by a kill')")
-    assert verify.gc(space, "demo")["texts"] == 1
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert generations.gc(space, "demo")["texts"] == 1
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_gc_and_check_respect_the_lock(space):
     with project_lock(space.index_dir("demo")):
         with pytest.raises(ProjectLocked):
-            verify.gc(space, "demo")
-        assert verify.check(space, "demo")["findings"] == []  # a check only reads
+            generations.gc(space, "demo")
+        assert verify.verify_project(space, "demo")["findings"] == []  # a check only reads
 
 
 def test_check_heals_what_is_derived_and_names_what_to_run(space):
     index = space.index_dir("demo")
     (index / "lexical-latest" / "arrays.bin").write_bytes(b"{}\n")
-    result = verify.check(space, "demo")
+    result = verify.verify_project(space, "demo")
     assert (result["findings"], result["healed"]) == ([], ["lexical-latest/arrays.bin"])
     (vectors,) = index.glob("*.f32")
     raw = bytearray(vectors.read_bytes())
     raw[100] ^= 4
     vectors.write_bytes(raw)
     forget_views()
-    result = verify.check(space, "demo", part=Part(1, 1))
+    result = verify.verify_project(space, "demo", part=Part(1, 1))
     assert {f["run"] for f in result["findings"]} == {"ragstream ingest demo --rebuild"}
     assert space.ingest("demo", rebuild=True).chunks["embedded"] == 1
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_what_cannot_be_healed_is_a_finding(space, monkeypatch):
@@ -148,26 +148,26 @@ def test_what_cannot_be_healed_is_a_finding(space, monkeypatch):
     (space.index_dir("demo") / "file_manifest.json").unlink()
     with monkeypatch.context() as patch:
         patch.setattr(derived, "write_manifest", full)
-        (finding,) = verify.check(space, "demo")["findings"]
+        (finding,) = verify.verify_project(space, "demo")["findings"]
     assert (finding["check"], finding["run"]) == ("derived", "ragstream ingest demo")
-    assert verify.check(space, "demo")["healed"] == ["file_manifest.json"]
+    assert verify.verify_project(space, "demo")["healed"] == ["file_manifest.json"]
 
 
 def test_a_lost_catalog_beside_its_vectors_is_damage(space):
     (space.index_dir("demo") / "catalog.sqlite").unlink()
     forget_views()
-    (finding,) = verify.check(space, "demo")["findings"]
+    (finding,) = verify.verify_project(space, "demo")["findings"]
     assert finding["run"] == "ragstream ingest demo --rebuild"
     space.ingest("demo", rebuild=True)
-    assert verify.check(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
 def test_a_project_that_was_never_ingested_is_not_damaged(space):
     (space.data_dir / "doc_raw" / "other").mkdir()
-    result = verify.check(space, "other")
+    result = verify.verify_project(space, "other")
     assert result["findings"] == [] and result["generation"] == 0
     with pytest.raises(GenerationGone):
-        verify.gc(space, "other")
+        generations.gc(space, "other")
 
 
 def test_every_byte_below_the_root_has_an_area(space):

@@ -16,7 +16,6 @@ from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.wiring import erase_turns, models
-from ragstream_core.wiring.history_check import check_history
 from ragstream_core.wiring.history_embedding import embed, history_status
 from ragstream_core.wiring.journal import (
     append_records,
@@ -26,6 +25,7 @@ from ragstream_core.wiring.journal import (
     snapshot_path,
     tag,
 )
+from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.history_bench import turn
 
@@ -46,14 +46,14 @@ def say(space, *words, **given):
 def kinds(space, part=WHOLE):
     forget_views()
     forget_snapshots()
-    return {finding.check for finding in check_history(space, part)}
+    return {finding.check for finding in history_findings(space, part)}
 
 
 def test_nothing_there_is_sound_and_nothing_to_do(space):
     assert embed(space).generation == 0
     status = history_status(space)
     assert (status["records"], status["pending"], status["snapshot"]) == (0, 0, None)
-    assert check_history(space, WHOLE) == [] and not (space.data_dir / "history").exists()
+    assert history_findings(space, WHOLE) == [] and not (space.data_dir / "history").exists()
 
 
 @pytest.mark.parametrize("month", ["2026-13", "2026", "soon"])
@@ -76,7 +76,7 @@ def test_turns_are_embedded_and_published(space):
     assert (status["seq"], status["records"], status["pending"], status["turns"]) == (2, 2, 0, 2)
     assert status["snapshot"]["rows"] == 2 and status["snapshot"]["generation"] == 1
     assert status["damaged"] == [] and not status["other_model"]
-    assert check_history(space, WHOLE) == []
+    assert history_findings(space, WHOLE) == []
 
 
 def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
@@ -89,7 +89,7 @@ def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
     assert cut.committed and cut.generation == usual.generation + 1
     view = open_snapshot(snapshot_path(other))
     assert max(map(len, view.stored.text("text"))) <= 300 * 5 // 4
-    assert not embed(other).committed and check_history(other, WHOLE) == []
+    assert not embed(other).committed and history_findings(other, WHOLE) == []
     back = embed(space)
     assert back.committed and back.embedded == 0 and back.digest == usual.digest
 
@@ -251,7 +251,7 @@ def test_a_snapshot_that_is_ahead_or_behind_is_found(space):
     embed(space)
     say(space, "second")
     embed(space, publish=False)
-    found = [f for f in check_history(space) if f.check == "snapshot"]
+    found = [f for f in history_findings(space) if f.check == "snapshot"]
     assert [f.message for f in found] == ["behind: made from generation 1 of 2"]
 
 

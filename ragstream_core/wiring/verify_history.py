@@ -1,4 +1,4 @@
-"""The check of the conversations: journal, catalog, published selection, each with the others."""
+"""Verify the conversations: journal, catalog and published selection, each with the others."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-def check_history(workspace: Workspace, read_data: Part | None = None) -> list[Finding]:
-    """Check the whole history; read-only.
+def history_findings(workspace: Workspace, part: Part | None = None) -> list[Finding]:
+    """Verify the whole history; read-only.
 
-    Every byte of the journal and its chain; the catalog as a project's index is checked; its mark
+    Every byte of the journal and its chain; the catalog as a project's index is verified; its mark
     is a record of the journal; the published selection has its digest and is made from the
-    catalog. With ``read_data`` also every text and vector of all generations, and every turn of
+    catalog. With ``part`` also every text and vector of all generations, and every turn of
     the catalog against the journal.
 
     Args:
         workspace: The data root.
-        read_data: Which part of the texts and vectors to read; None: none.
+        part: Which part of the texts and vectors to read; None: none.
 
     Returns:
-        The findings; empty where all is sound. Their ``check`` is that of an index, or
+        The findings; empty if all is sound. Their ``check`` is that of an index, or
         ``journal``, ``mark``, ``turns`` or ``snapshot``.
     """
     from ragstream_core.index.schema import CATALOG_NAME
@@ -46,10 +46,10 @@ def check_history(workspace: Workspace, read_data: Part | None = None) -> list[F
     index_dir = folder / "index"
     if (index_dir / CATALOG_NAME).exists() or any(index_dir.glob("vectors-*.f32")):
         findings += verify_structure(index_dir, read_texts=False, name_chunk=name_chunk)
-        if read_data is not None:
-            findings += verify_data(index_dir, read_data)
+        if part is not None:
+            findings += verify_data(index_dir, part)
         try:
-            findings += _catalog(index_dir, log, whole=read_data is not None)
+            findings += _catalog(index_dir, log, whole=part is not None)
         except RagstreamError as error:
             findings.append(Finding("catalog", error.message))
     findings += _snapshot(folder, index_dir)

@@ -1,0 +1,160 @@
+"""The kept generations of a project: which there are, why each is kept, and dropping the rest."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import GenerationGone, RagstreamError
+from ragstream_core.index import generations as index_generations
+from ragstream_core.index import retention
+from ragstream_core.index.schema import CATALOG_NAME, transaction
+from ragstream_core.platform.disk import size_of
+from ragstream_core.prompts.store import pinned
+
+if TYPE_CHECKING:
+    from ragstream_core.index.catalog import Catalog
+    from ragstream_core.index.generations import GenerationDiff
+    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.wiring.workspace import Workspace
+
+
+def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
+    """Return the kept generations of a project, newest first.
+
+    Returns:
+        ``n, created, digest, files, chunks, index_fp, kept_by`` (``newest``, ``last 20``, or the
+        keys of kept prompts).
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+    found = index_generations.kept_generations(workspace.index_dir(project))[::-1]
+    needed = pinned(workspace.store.root, project)
+    last = kept_count(workspace)
+    return [
+        {
+            "n": g.n,
+            "created": g.created,
+            "digest": g.digest,
+            "files": g.counts.get("files", 0),
+            "chunks": g.counts.get("chunks", 0),
+            "index_fp": g.index_fp,
+            "kept_by": [
+                *(["newest"] if at == 0 else [f"last {last}"] if at < last else []),
+                *needed.get(g.n, []),
+            ],
+        }
+        for at, g in enumerate(found)
+    ]
+
+
+def kept_count(workspace: Workspace) -> int:
+    """Return how many generations stay whoever needs them."""
+    settings = workspace.config.settings.ingestion
+    return 1 if settings.delete_replaced else settings.retain_generations
+
+
+def generations_since(
+    workspace: Workspace, project: str, number: int, *, digest: str
+) -> list[Generation]:
+    """Return the kept generations that came after one that is known, oldest first.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        number: The known generation, 0 for none.
+        digest: Its digest; where that number has another one now, the store was made anew.
+
+    Returns:
+        Nothing as well where nothing is ingested or the catalog cannot be read.
+    """
+    try:
+        found = index_generations.kept_generations(workspace.index_dir(project))
+    except RagstreamError:
+        return []
+    behind = bool(found) and found[-1].n < number  # an ingest that was ended may leave none at all
+    anew = behind or any(g.n == number and g.digest != digest for g in found)
+    return [g for g in found if anew or g.n > number]
+
+
+def diff(workspace: Workspace, project: str, *, before: int, after: int) -> GenerationDiff:
+    """Compare two generations of a project.
+
+    Raises:
+        GenerationGone: One of them is not kept.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+    return index_generations.compare(workspace.index_dir(project), before, after)
+
+
+def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
+    """Drop generations nobody needs and everything that no kept generation names.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        dry_run: Only show what would be removed.
+
+    Returns:
+        ``project``, ``dry_run``, ``generations`` (numbers), ``chunks``, ``files``, ``texts``,
+        ``vectors`` (rows that go), ``bytes`` (freed, or an estimate in a dry run).
+
+    Raises:
+        GenerationGone: Nothing was ever ingested.
+        ProjectLocked: Another process writes the project.
+        IntegrityError: The catalog or the record of a kept prompt is damaged.
+        OperationFailed: Disk full; nothing was dropped.
+    """
+    from ragstream_core.index.catalog import open_catalog
+
+    index_dir = workspace.index_dir(project)
+    if not (index_dir / CATALOG_NAME).exists():
+        raise GenerationGone(
+            f"project {project} has no generation yet", hint=f"ragstream ingest {project}"
+        )
+    with open_catalog(index_dir) as catalog:
+        needed = pinned(workspace.store.root, project)
+        gone = retention.superfluous(catalog.db, kept_count(workspace), needed)
+        went = _estimate(catalog, gone) if dry_run else _collect(catalog, gone)
+    rows = {name: went[name] for name in ("chunks", "files", "texts", "vectors", "bytes")}
+    return {"project": project, "dry_run": dry_run, "generations": gone, **rows}
+
+
+def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:
+    db = catalog.db
+    waste = sum(size_of(path) for path in retention.leftovers(db, catalog.index_dir))
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        before = _payload(db)
+        went = retention.drop(db, gone, unnamed=True)
+        waste += before - _payload(db) + retention.unnamed_bytes(db)
+    finally:
+        db.execute("ROLLBACK")
+    pages = db.execute("PRAGMA freelist_count").fetchone()[0]
+    size = db.execute("PRAGMA page_size").fetchone()[0]
+    return {**went, "bytes": waste + pages * size}
+
+
+def _collect(catalog: Catalog, gone: list[int]) -> dict[str, int]:
+    from ragstream_core.index.erase import vacuum
+
+    before = size_of(catalog.index_dir)
+    with transaction(catalog.db, catalog.path):
+        went = retention.drop(catalog.db, gone, unnamed=True)
+    retention.compact(catalog.db, catalog.index_dir, thorough=True)
+    retention.sweep(catalog.db, catalog.index_dir)
+    vacuum(catalog.db, catalog.path)
+    return {**went, "bytes": max(before - size_of(catalog.index_dir), 0)}
+
+
+def _payload(db: sqlite3.Connection) -> int:
+    texts = "SELECT coalesce(sum(length(CAST(text AS BLOB)) + length(terms)), 0) FROM texts"
+    chunks = (
+        "SELECT coalesce(sum(length(chunk_id) + length(path) + length(heading) + 200), 0) "
+        "FROM chunks"
+    )
+    return sum(int(db.execute(query).fetchone()[0]) for query in (texts, chunks))
