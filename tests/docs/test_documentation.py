@@ -1,5 +1,6 @@
 """The documentation is checked: commands, settings, links, pictures, button labels are real."""
 
+import ast
 import re
 import shlex
 import struct
@@ -146,18 +147,56 @@ def test_links_resolve_and_settings_exist(path):
     assert not unknown, f"{path.name}: {unknown}"
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "docs").glob("requirements_*.md")), ids=lambda path: path.stem
-)
-def test_the_code_and_the_tests_that_requirements_name_exist(path):
-    named = re.findall(r"`([\w./]*(?:/|\.py))`", path.read_text(encoding="utf-8"))
-    tests = {test.name for test in (ROOT / "tests").rglob("*.py")}
-    bases = [ROOT, ROOT / "ragstream_core", ROOT / "ragstream_app", ROOT / "ragstream_app" / "page"]
-    lost = [
-        name for name in named if name not in tests and not any((b / name).exists() for b in bases)
-    ]
-    assert named
-    assert not lost
+TREE = [
+    path.relative_to(ROOT).as_posix() + "/" * path.is_dir()
+    for name in ("ragstream_core", "ragstream_assets", "ragstream_app", "tests", "docs")
+    for path in [ROOT / name, *(ROOT / name).rglob("*")]
+    if "__pycache__" not in path.parts
+]
+FOR_DEVELOPERS = [p for p in DOCUMENTS if p.parent != HANDBOOK and p.name != "CHANGELOG.md"]
+NAMED = re.compile(r"`([\w./-]*(?:/|\.py))(?::([\w.]+))?`")
+
+
+@pytest.mark.parametrize("path", FOR_DEVELOPERS, ids=lambda path: path.name)
+def test_the_code_and_the_tests_that_are_named_exist(path):
+    named = NAMED.findall(path.read_text(encoding="utf-8"))
+    assert not [name for name, _ in named if not any(f"/{at}".endswith(f"/{name}") for at in TREE)]
+    for name, thing in named:
+        if thing:
+            assert is_defined(ROOT / name, thing), f"{name}:{thing}"
+
+
+def is_defined(path, thing):
+    """Whether a module defines a function, class, constant or, behind a dot, a method."""
+    found = ast.parse(path.read_text(encoding="utf-8")).body
+    for part in thing.split("."):
+        nodes = [n for n in found if part in names_of(n)]
+        if not nodes:
+            return False
+        found = getattr(nodes[0], "body", [])
+    return True
+
+
+def names_of(node):
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, ast.AnnAssign):
+        return [getattr(node.target, "id", "")]
+    return [getattr(node, "name", "")]
+
+
+@pytest.mark.parametrize(("page", "least"), [("journeys.md", 30), ("glossary.md", 45)])
+def test_pages_that_lead_to_code_name_it_at_each_entry(page, least):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    entries = re.findall(r"^(?:\d+\.|\| (?!word|---)).*(?:\n   .*)*", text, re.MULTILINE)
+    assert len(entries) >= least
+    assert not [entry for entry in entries if not NAMED.search(entry)]
+
+
+def test_the_finder_of_names_can_fail():
+    here = Path(__file__)
+    assert is_defined(here, "is_defined") and is_defined(here, "ROOT")
+    assert not is_defined(here, "is_not_defined") and not is_defined(here, "is_defined.nothing")
 
 
 def test_the_handbook_has_its_pages_and_no_page_is_filler():
