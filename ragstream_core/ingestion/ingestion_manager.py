@@ -31,7 +31,7 @@ from ragstream_core.ingestion.index_store import (
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import DocumentLoader, Reading
 from ragstream_core.ingestion.manifest import ManifestDiff, diff
-from ragstream_core.ingestion.parsers.sandbox import kept_engines
+from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder, scan
 from ragstream_core.ingestion.staging import DocumentChunker, PhaseProgress, Stager

@@ -34,7 +34,7 @@ from ragstream_core.ingestion.parsers.engines import (
     Parsed,
     is_current,
 )
-from ragstream_core.ingestion.parsers.sandbox import parse
+from ragstream_core.ingestion.parsers.isolated import parse
 from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, Signature, scan, signature_of
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex

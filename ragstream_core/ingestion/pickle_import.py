@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.platform.files import replace_text
+from ragstream_core.platform.sandbox import run_child
 from ragstream_core.records.identity import sha256_hex
 
 FOLDER = "imported"
@@ -79,19 +78,16 @@ def read_pickle(path: Path, limits: PickleLimits) -> tuple[list[tuple[str, str]]
         if path.stat().st_size > limits.file_bytes:
             raise PickleRefused(f"{path} is larger than {limits.file_bytes} bytes")
         with path.open("rb") as handle:
-            done = subprocess.run(
-                [sys.executable, "-I", "-S", str(_CHILD), str(limits.memory_bytes),
-                 str(limits.cpu_s)],
-                stdin=handle, capture_output=True, timeout=limits.wall_s, check=False, env={},
-            )  # fmt: skip
+            words = ["-S", str(_CHILD), str(limits.memory_bytes), str(limits.cpu_s)]
+            code, output = run_child(words, handle, wall_s=limits.wall_s)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-    except subprocess.TimeoutExpired:
-        raise PickleRefused(f"{path}: reading it took more than {limits.wall_s} s") from None
-    if done.returncode:
-        raise PickleRefused(f"{path}: its reader was stopped by its limits ({done.returncode})")
+    if code is None:
+        raise PickleRefused(f"{path}: reading it took more than {limits.wall_s} s")
+    if code:
+        raise PickleRefused(f"{path}: its reader was stopped by its limits ({code})")
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(output)
         refused = answer.get("refused")
         if refused is None:
             return _checked(answer["rows"]), int(answer["vectors"])

@@ -1,20 +1,24 @@
 """Vectors in two dimensions: PCA here, t-SNE in a child process that reports and can be stopped.
 
+The child is ``python -m … SEED PERPLEXITY``: vectors and points as npy, and ``step <done> <all>``
+on standard error, taken from what scikit-learn prints about its iterations. It has one thread, so
+that it repeats exactly.
+
 PCA keeps distances on the whole; t-SNE keeps neighbours together, and its distances between groups
 mean little. Both give the same points for the same vectors and seed on the same machine.
 """
 
 from __future__ import annotations
 
-import subprocess
+import io
+import re
 import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-import ragstream_core
 from ragstream_core.errors import OperationFailed
+from ragstream_core.platform.sandbox import answer_stdin, run_child
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +32,12 @@ METHODS = ("tsne", "pca")
 DIGITS = 4
 LEAST = 4
 """So many vectors t-SNE needs; fewer are laid out by PCA."""
-MODULE = "ragstream_core.maps.tsne_child"
+CHILD = "ragstream_core.maps.projection"
+STEPS = 1000
+REDUCED = 50
+"""Dimensions that t-SNE looks at; the others of 384 hold little but noise, and cost time."""
+_ITERATION = re.compile(r"Iteration (\d+):")
+_STEP = re.compile(r"step (\d+) (\d+)")
 StepsProgress = Callable[[int, int], None]
 """Called with (steps done, steps in all); what it raises ends the projection."""
 
@@ -86,24 +95,21 @@ def project_vectors(
 def _tsne(vectors: F32, seed: int, perplexity: float, told: StepsProgress | None) -> F64:
     import numpy as np
 
+    last = "it wrote nothing"
+
+    def follow(line: str) -> None:
+        nonlocal last
+        step = _STEP.fullmatch(line)
+        if step is None:
+            last = line[:300] or last
+        elif told is not None:
+            told(int(step[1]), int(step[2]))
+
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made:
         np.save(given, vectors)
         given.seek(0)
-        child = subprocess.Popen(
-            [sys.executable, "-c", f"from {MODULE} import main; main({seed}, {perplexity!r})"],
-            stdin=given,
-            stdout=made,
-            stderr=subprocess.PIPE,
-            cwd=Path(ragstream_core.__file__).parent.parent,
-        )
-        try:
-            last = _followed(child.stderr, told)
-            code = child.wait()
-        finally:
-            child.kill()
-            child.wait()
-            if child.stderr is not None:
-                child.stderr.close()
+        words = ["-m", CHILD, str(seed), repr(perplexity)]
+        code = run_child(words, given, answer=made, told=follow).code or 0
         if code:
             raise OperationFailed(
                 f"t-SNE ended with {'signal' if code < 0 else 'exit code'} {abs(code)}: {last}",
@@ -113,16 +119,61 @@ def _tsne(vectors: F32, seed: int, perplexity: float, told: StepsProgress | None
         return np.asarray(np.load(made), dtype=np.float64)
 
 
-def _followed(lines: IO[bytes] | None, told: StepsProgress | None) -> str:
-    """Hand the child's reports on until it closes its pipe; return the last other line."""
-    last = "it said nothing"
-    for raw in lines or ():
-        line = raw.decode("utf-8", "replace").strip()
-        word, _, numbers = line.partition(" ")
-        done, _, total = numbers.partition(" ")
-        if word == "step" and done.isdigit() and total.isdigit():
-            if told is not None:
-                told(int(done), int(total))
-        elif line:
-            last = line[:300]
-    return last
+class Reports(io.TextIOBase):
+    """A stdout that keeps only what says how many iterations are done."""
+
+    def write(self, text: str, /) -> int:
+        """Pass on the number of an iteration."""
+        found = _ITERATION.search(text)
+        if found:
+            sys.stderr.write(f"step {found[1]} {STEPS}\n")
+            sys.stderr.flush()
+        return len(text)
+
+
+def embed(vectors: F32, seed: int, perplexity: float) -> F64:
+    """Return the points of vectors; for the child.
+
+    Args:
+        vectors: Shape (n, d), n ≥ 4.
+        seed: Of the random part of the start, ≥ 0.
+        perplexity: In (0, n).
+    """
+    import numpy as np
+    from sklearn.manifold import TSNE
+
+    reduced = pca(vectors, min(REDUCED, *vectors.shape)).astype(np.float32)
+    begin = np.random.default_rng(seed).normal(size=(len(vectors), 2)) * 1e-5
+    spread = float(np.std(reduced[:, 0]))
+    if spread > 0:  # the main directions first, so that the map as a whole means something
+        begin += reduced[:, :2] / spread * 1e-4
+    model = TSNE(
+        perplexity=perplexity, init=begin.astype(np.float32), learning_rate="auto",
+        max_iter=STEPS, random_state=seed, n_jobs=1, verbose=2,
+    )  # fmt: skip
+    return np.asarray(model.fit_transform(reduced), dtype=np.float64)
+
+
+def main(argv: list[str]) -> None:
+    """Run as the child: see the module."""
+    seed, perplexity = int(argv[0]), float(argv[1])
+    import numpy as np
+    import sklearn.manifold  # noqa: F401 - only libraries that are loaded can be limited
+    from threadpoolctl import threadpool_limits
+
+    sys.stderr.write(f"step 0 {STEPS}\n")
+    sys.stderr.flush()
+    sys.stdout = Reports()
+
+    def work(data: bytes) -> bytes:
+        with threadpool_limits(limits=1):
+            points = embed(np.load(io.BytesIO(data), allow_pickle=False), seed, perplexity)
+        packed = io.BytesIO()
+        np.save(packed, points)
+        return packed.getvalue()
+
+    answer_stdin(work)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -42,7 +42,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 CHILDREN = """
 import contextlib, sys
 from pathlib import Path
-from ragstream_core.ingestion.parsers.sandbox import kept_engines, parse
+from ragstream_core.ingestion.parsers.isolated import kept_engines, parse
 from ragstream_core.ingestion.parsers.engines import DEFAULT_LIMITS
 with kept_engines() if sys.argv[2] == "kept" else contextlib.nullcontext():
     for path in sorted(Path(sys.argv[1]).iterdir()):

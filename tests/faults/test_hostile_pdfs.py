@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ragstream_core.ingestion import loader
-from ragstream_core.ingestion.parsers import sandbox
+from ragstream_core.ingestion.parsers import isolated
 from ragstream_core.ingestion.parsers.engines import Limits
 
 pytest.importorskip("pypdfium2")
@@ -34,7 +35,7 @@ def _module():
 def verdicts():
     corpus = _module().corpus()
     with ThreadPoolExecutor(2) as pool:
-        parse = functools.partial(sandbox.parse, file_type="pdf", limits=LIMITS)
+        parse = functools.partial(isolated.parse, file_type="pdf", limits=LIMITS)
         parsed = list(pool.map(parse, (data for data, _ in corpus.values())))
     return {name: (p, corpus[name][1]) for name, p in zip(corpus, parsed, strict=True)}
 
@@ -80,7 +81,7 @@ def test_neighbours_of_a_broken_pdf_are_ingested(bench, monkeypatch):
     quick = Limits(cpu_s=2, wall_s=20)
     monkeypatch.setattr(
         loader, "parse",
-        lambda data, *, file_type, limits: sandbox.parse(data, file_type=file_type, limits=quick),
+        lambda data, *, file_type, limits: isolated.parse(data, file_type=file_type, limits=quick),
     )  # fmt: skip
     stats = bench.run()
     assert stats.files["skipped"] == 2
@@ -94,20 +95,20 @@ def test_neighbours_of_a_broken_pdf_are_ingested(bench, monkeypatch):
 
 
 def test_a_child_that_hangs_is_killed(monkeypatch):
-    monkeypatch.setattr(sandbox, "CHILD", "http.server")  # serves for ever
-    parsed = sandbox.parse(b"x", file_type="pdf", limits=Limits(wall_s=1))
+    monkeypatch.setattr(isolated, "CHILD", "http.server")  # serves for ever
+    parsed = isolated.parse(b"x", file_type="pdf", limits=Limits(wall_s=1))
     assert parsed.pages is None
 
 
 def test_a_child_that_waits_for_ever_is_stopped(monkeypatch, tmp_path):
     script = tmp_path / "sleeps.py"
     script.write_text("import time; time.sleep(600)")
-    real = sandbox.subprocess.Popen
+    real = subprocess.Popen
     monkeypatch.setattr(
-        sandbox.subprocess, "Popen",
+        subprocess, "Popen",
         lambda command, **given: real([command[0], str(script)], **given),
     )  # fmt: skip
-    parsed = sandbox.parse(b"x", file_type="pdf", limits=Limits(wall_s=1))
+    parsed = isolated.parse(b"x", file_type="pdf", limits=Limits(wall_s=1))
     assert parsed == (None, "stopped after 1 s")
 
 
@@ -125,12 +126,12 @@ def test_whatever_the_child_does_there_is_one_reason(monkeypatch, tmp_path, scri
     path = tmp_path / "child.py"
     limit = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 2)); "
     path.write_text(limit + "\n" + script)
-    real = sandbox.subprocess.Popen
+    real = subprocess.Popen
     monkeypatch.setattr(
-        sandbox.subprocess, "Popen",
+        subprocess, "Popen",
         lambda command, **given: real([command[0], str(path)], **given),
     )  # fmt: skip
-    parsed = sandbox.parse(b"x", file_type="pdf", limits=Limits(cpu_s=1))
+    parsed = isolated.parse(b"x", file_type="pdf", limits=Limits(cpu_s=1))
     assert parsed.pages is None
     assert reason in parsed.note
 
@@ -143,13 +144,13 @@ def test_the_child_gets_no_environment_and_no_other_file(monkeypatch, tmp_path):
         "fds = [f for f in os.listdir('/proc/self/fd') if int(f) > 2]\n"
         "print(json.dumps({'pages': [[0, ' '.join([*os.environ, *fds])]], 'note': 'n'}))"
     )
-    real = sandbox.subprocess.Popen
+    real = subprocess.Popen
     monkeypatch.setattr(
-        sandbox.subprocess, "Popen",
+        subprocess, "Popen",
         lambda command, **given: real([command[0], str(script)], **given),
     )  # fmt: skip
     kept = (tmp_path / "secret").open("w")
-    parsed = sandbox.parse(b"x", file_type="pdf", limits=Limits())
+    parsed = isolated.parse(b"x", file_type="pdf", limits=Limits())
     kept.close()
     assert "RAGSTREAM" not in parsed.pages[0][1]
     assert len([word for word in parsed.pages[0][1].split() if word.isdigit()]) <= 1

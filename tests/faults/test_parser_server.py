@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.ingestion.parsers import sandbox
+from ragstream_core.ingestion.parsers import isolated
 from ragstream_core.ingestion.parsers.engines import Limits
-from ragstream_core.ingestion.parsers.sandbox import ParserServer, kept_engines, parse
+from ragstream_core.ingestion.parsers.isolated import ParserServer, kept_engines, parse
+from ragstream_core.platform.sandbox import ONE_THREAD
 from tests.faults.hostile_pdfs import (
     CATALOG,
     FONT,
@@ -86,7 +87,7 @@ def fake(monkeypatch, tmp_path):
         real = subprocess.Popen
 
         def started(command, **given):
-            if sandbox.SERVER in command:
+            if "serve" in command:
                 command = [command[0], str(tmp_path / "fake.py")]
             return real(command, **given)
 
@@ -103,7 +104,7 @@ class TestVerdicts:
         answers = [read(data, kind) for data, kind in files]
         assert server.starts == 1
         server.close()
-        sandbox._KEPT.set(None)
+        isolated._KEPT.set(None)
         assert answers == [read(data, kind) for data, kind in files]
         assert answers[1].pages[0][1].startswith("# Valves")
         assert answers[5].pages[0][1] == "Fällt bei 100 °C"
@@ -157,22 +158,22 @@ class TestTheChild:
         watcher.join()
         kept.close()
         names = {pair.partition(b"=")[0].decode() for pair in seen["environ"].split(b"\0")}
-        assert names <= {*sandbox.ONE_THREAD, ""}
+        assert names <= {*ONE_THREAD, ""}
         deleted = {name for name in seen["files"] if name.endswith(" (deleted)")}
         assert len(deleted) == 2 and seen["files"] - deleted == {os.devnull}
         assert ended(seen["pid"], 0)
 
     def test_the_server_that_forks_has_one_thread_whatever_engines_it_has(self):
         script = (
-            "from ragstream_core.ingestion.parsers import child, server\n"
+            "from ragstream_core.ingestion.parsers import child\n"
             "child.leave_out(); child.load('pdf'); child.load('office')\n"
             "import sys; assert 'markitdown' in sys.modules and 'pdfplumber' in sys.modules\n"
             "assert 'onnxruntime' not in sys.modules\n"
-            "print(server.threads_of_this_process())"
+            "print(child.threads_of_this_process())"
         )
         done = subprocess.run(
             [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True,
-            env=sandbox.ONE_THREAD,
+            env=ONE_THREAD,
         )  # fmt: skip
         assert done.stdout.strip() == "1"
 
@@ -208,7 +209,7 @@ class TestAKilledServer:
         ids=["at the start", "by a signal", "after the question", "junk", "no code", "hangs"],
     )  # fmt: skip
     def test_a_server_that_never_serves_costs_no_file(self, fake, monkeypatch, server, script):
-        monkeypatch.setattr(sandbox, "START_S", 0)
+        monkeypatch.setattr(isolated, "START_S", 0)
         fake(script)
         limits = Limits(wall_s=5) if "sleep" not in script else Limits(wall_s=2)
         assert read(written("words"), limits=limits).pages == ((1, "words"),)
@@ -216,9 +217,9 @@ class TestAKilledServer:
 
     def test_one_that_never_serves_is_not_started_for_ever(self, fake, server):
         fake("os._exit(1)")
-        for _ in range(sandbox.FAULTS + 2):
+        for _ in range(isolated.FAULTS + 2):
             assert read(b"", "pdf").note == "not a readable PDF"
-        assert server.starts == sandbox.FAULTS
+        assert server.starts == isolated.FAULTS
 
     def test_an_ingest_over_one_commits_what_an_undisturbed_one_does(self, make_bench, monkeypatch):
         calm, disturbed = make_bench(), make_bench()
@@ -243,7 +244,7 @@ class TestAKilledServer:
 def test_nothing_is_left_when_the_ingest_is_killed():
     script = (
         "import sys\n"
-        "from ragstream_core.ingestion.parsers.sandbox import kept_engines, parse\n"
+        "from ragstream_core.ingestion.parsers.isolated import kept_engines, parse\n"
         "from ragstream_core.ingestion.parsers.engines import Limits\n"
         "from tests.faults.hostile_pdfs import one_page\n"
         "with kept_engines() as server:\n"
@@ -269,4 +270,4 @@ def test_where_there_is_no_fork_files_are_read_one_by_one(monkeypatch, bench):
     with kept_engines() as server:
         assert server is None
         assert read(WORDS).pages
-    assert sandbox.ParserServer().pid == 0
+    assert isolated.ParserServer().pid == 0

@@ -1,26 +1,38 @@
-"""What a child process does with one file: it reads descriptor 0 and answers with JSON on 1.
+"""The process that reads files: alone for one file, or as a server that forks a child for each.
 
-`server` forks such children; ``python -m … KIND TYPE MEMORY CPU PAGES TEXT`` is one alone. Engines
-are imported first and limits set before the file is looked at, so that both give the same verdict.
-Nothing a file holds is executed or fetched.
+``python -m … KIND TYPE MEMORY CPU PAGES TEXT`` reads standard input and answers with JSON on
+standard output. ``python -m … serve`` has one end of a socket as its standard input. A request is a
+line of JSON with two open files, what to read and where to answer; its answer is a line with the
+exit code of the child, null if its wall clock ended it. The end of the socket ends the server and
+its child. A child shares nothing with the next one.
+
+Engines are imported first and limits set before the file is looked at, so that both give the same
+verdict. Nothing a file holds is executed or fetched.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import json
-import math
 import os
-import resource
+import select
+import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ragstream_core.ingestion.parsers.engines import Limits, Parsed, Refusal
+from ragstream_core.platform.sandbox import answer_stdin, end_group, limit_process
 
+LINE_BYTES = 65_536
+_PR_SET_PDEATHSIG = 1
+_GRACE_S = 5  # after its wall clock a child ends by its own alarm, if the server is gone
 _ESCAPED = 6  # a control character takes so many bytes in JSON
 _CLEAN = {c: " " for c in range(32) if chr(c) not in "\t\n"} | {0: "", 12: "\n", 13: "\n", 127: " "}
 
@@ -44,30 +56,6 @@ def load(kind: str) -> None:
         else:
             read = _reader(kind)
             read(b"<p>first use imports more</p>", "html", Limits())
-
-
-def limit(limits: Limits) -> None:
-    """Limit what this process may use beyond what it has used by now.
-
-    What a system does not know is left out.
-    """
-    size = limits.text_bytes * _ESCAPED + 1_000_000
-    memory = _address_space() + limits.memory_bytes
-    cpu_s = math.ceil(time.process_time()) + limits.cpu_s
-    for what, soft, hard in (
-        (resource.RLIMIT_AS, memory, memory),
-        (resource.RLIMIT_CPU, cpu_s, cpu_s + 2),
-        (resource.RLIMIT_FSIZE, size, size),
-        (resource.RLIMIT_CORE, 0, 0),
-    ):
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(what, (soft, hard))
-
-
-def _address_space() -> int:
-    with contextlib.suppress(OSError):
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    return 0
 
 
 def answer(kind: str, data: bytes, *, file_type: str, limits: Limits) -> Parsed:
@@ -104,26 +92,129 @@ def _reader(kind: str) -> Callable[[bytes, str, Limits], tuple[list[tuple[int, s
     return read_office
 
 
-def run(kind: str, file_type: str, limits: Limits) -> NoReturn:
-    """Limit this process, read the file that is open as 0, write the answer to 1, and end."""
-    limit(limits)
-    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what an engine prints is no part of the answer
-    with os.fdopen(0, "rb", closefd=False) as given:
-        data = given.read()
-    parsed = answer(kind, data, file_type=file_type, limits=limits)
-    with stream:
-        json.dump({"pages": parsed.pages, "note": parsed.note}, stream, ensure_ascii=False)
-    os._exit(0)  # engines may hang or crash while they are taken down; the answer is complete
+def read_stdin(kind: str, file_type: str, limits: Limits) -> NoReturn:
+    """Limit this process, read the file that is its standard input, answer, and end."""
+    limit_process(
+        memory_bytes=limits.memory_bytes,
+        cpu_s=limits.cpu_s,
+        output_bytes=limits.text_bytes * _ESCAPED + 1_000_000,
+    )
+
+    def work(data: bytes) -> bytes:
+        parsed = answer(kind, data, file_type=file_type, limits=limits)
+        found = {"pages": parsed.pages, "note": parsed.note}
+        return json.dumps(found, ensure_ascii=False).encode()
+
+    answer_stdin(work)
+
+
+class _ForkServer:
+    """One thread that forks a limited child for each request; looks at no file itself."""
+
+    def __init__(self, asked: socket.socket) -> None:
+        self._asked = asked
+        self._loaded: set[str] = set()
+        self._ended, told = os.pipe()
+        os.set_blocking(self._ended, False)
+        os.set_blocking(told, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(told)
+
+    def run(self) -> None:
+        while (request := self._request()) is not None:
+            given, files = request
+            limits = Limits(**given["limits"])
+            self._load(given["kind"])
+            pid = os.fork()
+            if pid == 0:
+                _forked(given, files, limits)
+            for file in files:
+                os.close(file)
+            code = self._wait(pid, limits.wall_s)
+            self._asked.sendall(json.dumps({"code": code}).encode() + b"\n")
+
+    def _request(self) -> tuple[dict[str, Any], list[int]] | None:
+        line, files = b"", list[int]()
+        while not line.endswith(b"\n"):
+            part, opened, _, _ = socket.recv_fds(self._asked, LINE_BYTES, 2)
+            if not part:
+                return None
+            line, files = line + part, files + opened
+        return json.loads(line), files
+
+    def _load(self, kind: str) -> None:
+        if kind in self._loaded:
+            return
+        self._loaded.add(kind)
+        load(kind)
+        threads = threads_of_this_process()
+        if threads > 1:
+            raise SystemExit(f"the engines of {kind} started {threads - 1} threads")
+        gc.collect()
+        gc.freeze()  # a child does not copy these pages to count what refers to them
+
+    def _wait(self, pid: int, wall_s: float) -> int | None:
+        ends = time.monotonic() + wall_s
+        try:
+            while True:
+                done, status = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    return os.waitstatus_to_exitcode(status)
+                left = ends - time.monotonic()
+                if left <= 0:
+                    return None
+                ready, _, _ = select.select([self._asked.fileno(), self._ended], [], [], left)
+                if self._asked.fileno() in ready:  # no question before the answer: it is closed
+                    raise SystemExit
+                if ready:
+                    os.read(self._ended, LINE_BYTES)
+        finally:
+            end_group(pid)
+            with contextlib.suppress(ProcessLookupError):  # it may not have a group yet
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _forked(given: dict[str, Any], files: list[int], limits: Limits) -> NoReturn:
+    try:
+        os.setsid()
+        _end_with_parent()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.alarm(int(limits.wall_s) + _GRACE_S)
+        for wanted, file in enumerate(files):
+            os.dup2(file, wanted)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        read_stdin(given["kind"], given["type"], limits)
+    finally:
+        os._exit(1)
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process with the one that forked it if it can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def threads_of_this_process() -> int:
+    """Return how many threads the system counts; 1 if it does not say."""
+    try:
+        return len(list(Path("/proc/self/task").iterdir()))
+    except OSError:
+        return 1
 
 
 def main(argv: list[str]) -> None:
-    """Run as a child alone: see the module."""
+    """Run as the server, or as a child alone: see the module."""
+    leave_out()
+    if argv == ["serve"]:
+        _ForkServer(socket.socket(fileno=0)).run()
+        return
     kind, file_type = argv[:2]
     memory, cpu, pages, text = map(int, argv[2:])
-    leave_out()
     load(kind)
-    run(kind, file_type, Limits(memory, cpu, pages=pages, text_bytes=text))
+    read_stdin(kind, file_type, Limits(memory, cpu, pages=pages, text_bytes=text))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from ragstream_core.ingestion import ingestion_manager
 from ragstream_core.ingestion.loader import Reading, read_content
 from ragstream_core.ingestion.parsers import engines, pdf
 from ragstream_core.ingestion.parsers.engines import Limits
-from ragstream_core.ingestion.parsers.sandbox import kept_engines, parse
+from ragstream_core.ingestion.parsers.isolated import kept_engines, parse
 from ragstream_core.ingestion.survey import Surveyor
 from ragstream_core.text.bm25 import bm25_scores
 from ragstream_core.text.terms import terms

@@ -135,17 +135,17 @@ def test_tsne_keeps_groups_apart_and_reports():
 SPY = """
 import sys
 import numpy as np
-from ragstream_core.maps import tsne_child
+from ragstream_core.maps import projection
 
-def spied(vectors, *, seed, perplexity):
+def spied(vectors, seed, perplexity):
     import sklearn.manifold
     from threadpoolctl import threadpool_info
     threads = {pool["num_threads"] for pool in threadpool_info()}
     sys.stderr.write(f"threads {sorted(threads)}\\n")
     return np.zeros((len(vectors), 2))
 
-tsne_child.embed = spied
-tsne_child.main(0, 3.0)
+projection.embed = spied
+projection.main(["0", "3.0"])
 """
 
 
@@ -172,7 +172,7 @@ def test_what_the_progress_raises_ends_the_child():
 
 
 def test_a_child_that_fails_is_an_error_with_a_next_step(monkeypatch):
-    monkeypatch.setattr(projection, "MODULE", "ragstream_core.no_such_module")
+    monkeypatch.setattr(projection, "CHILD", "ragstream_core.no_such_module")
     with pytest.raises(OperationFailed, match="no_such_module") as caught:
         project_vectors(unit(np.random.default_rng(0), 9), method="tsne", seed=0, perplexity=2.0)
     assert "--method pca" in caught.value.hint

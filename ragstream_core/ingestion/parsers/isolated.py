@@ -1,15 +1,8 @@
-"""Parsing a file in a child process with limits on memory, CPU and time.
+"""`parse`: a file in a child process with limits on memory, CPU and time.
 
-`ParserServer`: one process that keeps the engines, for the time of an ingest.
-
-It is started at the first file and started again should it end; what it was reading then is the
-caller's to try another way.
-
-`parse`: a file in a child process with limits on memory, CPU and time.
-
-The child gets the bytes that were hashed, as its standard input, an empty environment, and no other
-open file. Whatever it does, the caller gets pages or one reason. Inside `kept_engines` children are
-forked from one process that has the engines imported; elsewhere each file starts Python anew.
+The child gets the bytes that were hashed. Whatever it does, the caller gets pages or one reason.
+Inside `kept_engines` children are forked from one process that has the engines imported, started
+at the first file and again should it end; elsewhere each file starts Python anew.
 """
 
 from __future__ import annotations
@@ -21,7 +14,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -31,14 +23,13 @@ from typing import IO
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import Limits, Parsed
+from ragstream_core.platform.sandbox import run_child, start_child
 
-SERVER = "ragstream_core.ingestion.parsers.server"
+CHILD = "ragstream_core.ingestion.parsers.child"
 START_S = 60
 """Seconds the import of the engines may take, on top of the wall clock of the file."""
 FAULTS = 3
 """After so many ends in a row no server is started any more."""
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-"""The environment of all who read files; threads cost address space and forbid a fork."""
 
 
 class ServerLost(Exception):
@@ -60,12 +51,12 @@ class ParserServer:
 
     @staticmethod
     def available() -> bool:
-        """Say whether this system can fork and hand open files to another process."""
+        """Return whether this system can fork and hand open files to another process."""
         return hasattr(os, "fork") and hasattr(socket, "send_fds")
 
     @property
     def pid(self) -> int:
-        """The process id of the server; 0 where none runs."""
+        """The process id of the server; 0 if none runs."""
         return self._process.pid if self._process else 0
 
     def run(
@@ -81,7 +72,7 @@ class ParserServer:
             limits: What it may cost.
 
         Returns:
-            The exit code of the child, negative for a signal; None where its wall clock ended it.
+            The exit code of the child, negative for a signal; None if its wall clock ended it.
 
         Raises:
             ServerLost: The server ended, did not answer, or could not be started.
@@ -118,11 +109,7 @@ class ParserServer:
         if self._socket is None:
             self._socket, theirs = socket.socketpair()
             with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-X", "utf8", "-m", SERVER],
-                    stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                    env=ONE_THREAD, cwd="/", start_new_session=True,
-                )  # fmt: skip
+                self._process = start_child(["-m", CHILD, "serve"], stdin=theirs.fileno())
             self.starts += 1
         return self._socket
 
@@ -137,7 +124,6 @@ def _line(connection: socket.socket) -> bytes:
     return line
 
 
-CHILD = "ragstream_core.ingestion.parsers.child"
 _KEPT: ContextVar[ParserServer | None] = ContextVar("kept_engines", default=None)
 
 
@@ -146,7 +132,7 @@ def kept_engines() -> Iterator[ParserServer | None]:
     """Within this block, in this thread, `parse` imports engines once for all files.
 
     Yields:
-        The server, which starts no process before the first file; None where the system has no
+        The server, which starts no process before the first file; None if the system has no
         fork, and files are parsed as outside.
     """
     if not ParserServer.available():
@@ -182,12 +168,12 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
         asked = functools.partial(server.run, kind, file_type, limits=limits)
         answer, problem = _exchange(data, asked, limits)
     except ServerLost:  # whatever ended the server: this file is tried once more, alone
-        answer, problem = ask_child([CHILD, kind, file_type], data, limits)
+        answer, problem = ask_child(["-m", CHILD, kind, file_type], data, limits)
     return Parsed(None, problem) if problem else _parsed(answer)
 
 
 def missing(file_type: str) -> str:
-    """Return what has to be installed to read a type, as one phrase; empty where nothing."""
+    """Return what has to be installed to read a type, as one phrase; empty if nothing."""
     extra = engines.missing_extra(file_type)
     return f"needs the extra '{extra}': pip install 'ragstream[{extra}]'" if extra else ""
 
@@ -196,14 +182,21 @@ def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes,
     """Give a file to a child process that limits itself; return its answer, or what is wrong.
 
     Args:
-        words: The module it runs and its first arguments; the limits follow them.
+        words: As for `start_child`; memory, CPU, pages and bytes of text follow them.
         data: Its standard input.
         limits: What it may cost.
 
     Raises:
         OSError: No child process or temporary file can be made.
     """
-    return _exchange(data, functools.partial(_spawned, words, limits=limits), limits)
+    numbers = (limits.memory_bytes, limits.cpu_s, limits.pages, limits.text_bytes)
+
+    def run(*, given: IO[bytes], answer: IO[bytes]) -> int | None:
+        return run_child(
+            [*words, *map(str, numbers)], given, answer=answer, wall_s=limits.wall_s
+        ).code
+
+    return _exchange(data, run, limits)
 
 
 def _exchange(data: bytes, run: Callable[..., int | None], limits: Limits) -> tuple[bytes, str]:
@@ -216,26 +209,6 @@ def _exchange(data: bytes, run: Callable[..., int | None], limits: Limits) -> tu
             return b"", f"stopped after {limits.wall_s} s"
         answer.seek(0)
         return (b"", _death(code, limits)) if code else (answer.read(), "")
-
-
-def _spawned(
-    words: Sequence[str], *, given: IO[bytes], answer: IO[bytes], limits: Limits
-) -> int | None:
-    """Run a module in a Python of its own; return its exit code, None where it ran too long."""
-    numbers = (limits.memory_bytes, limits.cpu_s, limits.pages, limits.text_bytes)
-    child = subprocess.Popen(
-        [sys.executable, "-I", "-X", "utf8", "-m", *words, *map(str, numbers)],
-        stdin=given, stdout=answer, stderr=subprocess.DEVNULL,
-        env=ONE_THREAD, cwd="/", start_new_session=True,
-    )  # fmt: skip
-    try:
-        return child.wait(limits.wall_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
 
 
 def _parsed(answer: bytes) -> Parsed:
