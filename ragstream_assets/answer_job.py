@@ -11,7 +11,6 @@ from ragstream_assets.failures import short_errors
 from ragstream_assets.launchpad import FROM_RUN_MEANS
 from ragstream_assets.previews.metadata import PREVIEW_CHARS, Metadata, table, usd
 from ragstream_assets.query_job import IN, through_chain
-from ragstream_assets.recorder.recorder import ANSWERS
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
 from ragstream_core.answers.answer import Answer
@@ -20,6 +19,7 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.services.ask import attempt, prepare
 
 JOB = "answer_question"
+ANSWERS = ("history", "answers")
 ANSWERS_SPEC = asset_spec(
     ANSWERS,
     "The answers of `ragstream ask` and the page: which prompt, model, tokens, cost and citations. "

@@ -16,8 +16,8 @@ from ragstream_assets.document_assets import EMBEDDINGS, FILE_MANIFEST, INDEX, p
 from ragstream_assets.failures import derived_errors
 from ragstream_assets.history_assets import COLLECTION, HISTORY_EMBEDDINGS, JOURNAL, SNAPSHOT
 from ragstream_assets.previews.metadata import table
-from ragstream_assets.recorder.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.run_outcomes import outcome
 from ragstream_core.index.verify import Finding, verify_structure
 from ragstream_core.services import verify
 from ragstream_core.services.verify import HistoryReport, history_report

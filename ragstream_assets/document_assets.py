@@ -26,8 +26,8 @@ from ragstream_assets.previews.metadata import (
     table,
     unfit_metadata,
 )
-from ragstream_assets.recorder.outcomes import outcome
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.specs import asset_spec
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
@@ -40,6 +40,8 @@ from ragstream_core.wiring.workspace import Workspace
 
 GROUP = "documents"
 INGEST_JOB = "ingest_documents"
+INGEST_OPS = ("ingest", "documents__chroma_collection")
+"""Both take the same configuration."""
 SAMPLE = 5
 projects = dg.DynamicPartitionsDefinition(name="project")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 
-from ragstream_assets.recorder.outcomes import outcome
+from ragstream_assets.run_outcomes import outcome
 from ragstream_core.errors import RagstreamError, UsageError
 
 

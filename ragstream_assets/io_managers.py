@@ -14,9 +14,9 @@ from pathlib import Path
 import dagster as dg
 
 from ragstream_assets.failures import failure
+from ragstream_assets.job_steps import outputs_before
 from ragstream_assets.launchpad import FROM_RUN
-from ragstream_assets.recorder.chain_run import outputs_before
-from ragstream_assets.recorder.outcomes import outcome
+from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.run_retention import PARENT_TAG
 from ragstream_core.errors import RagstreamError
 from ragstream_core.platform.files import replace_bytes

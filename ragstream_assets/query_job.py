@@ -13,12 +13,18 @@ import dagster as dg
 
 from ragstream_assets.failures import short_errors
 from ragstream_assets.io_managers import STAGE_JSON, StageJsonIOManager
-from ragstream_assets.launchpad import FROM_RUN, request_config, stage_config
+from ragstream_assets.job_steps import AFTER_AUDIT, JOB
+from ragstream_assets.launchpad import (
+    FROM_RUN,
+    by_reference,
+    request_config,
+    resolve,
+    stage_config,
+    typed_request,
+)
 from ragstream_assets.previews.metadata import Metadata, prompt_metadata, stage_metadata
-from ragstream_assets.recorder.chain_run import AFTER_AUDIT
-from ragstream_assets.recorder.outcomes import StepResult, outcome
-from ragstream_assets.recorder.requests import by_reference, resolve, typed_request
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.run_outcomes import milliseconds, outcome
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.prompts.chain import AGAIN, AUDIT, CHAIN, OPS, RERUN, StageSpec, rescoped, step
@@ -30,7 +36,6 @@ from ragstream_core.wiring.models import ranking_device
 from ragstream_core.wiring.recall import recall
 from ragstream_core.wiring.workspace import Workspace
 
-JOB = "build_prompt"
 UNKEPT = "ragstream prompt … --no-persist runs it without a trace"
 OUT = dg.Out(SuperPrompt, io_manager_key=STAGE_JSON)
 IN = dg.In(input_manager_key=STAGE_JSON)
@@ -125,13 +130,12 @@ def answered(
         What to show of it; empty where the chain has to run.
     """
     left = outcome(context.run_id)
-    if left.passed is not None or context.op_config.get("fresh") or not _is_whole(context):
+    if left.has_run or context.op_config.get("fresh") or not _is_whole(context):
         return {}
     found, said = recall(workspace, inputs)
     if found is None:
         return {"warnings": said} if said else {}
-    left.passed = {step: StepResult(prompt, 0.0) for step, prompt in found.passed.items()}
-    left.record = found.record
+    left.has_run, left.passed, left.record = True, dict(found.passed), found.record
     return {"answered_from_the_record": found.record.prompt_key, "asked_before": len(found.asked)}
 
 
@@ -163,11 +167,12 @@ def staged(
     """
     left, config = outcome(context.run_id), context.op_config
     with short_errors(context.run_id):
-        made = left.made(str(context.op_handle))
+        key = str(context.op_handle)
+        made = left.made(key)
         if made is not None:
-            require_uncleared(workspace, inputs_of(made.prompt))
-            device = ranking_device(op, inputs_of(made.prompt))
-            return made.prompt, stage_metadata(made.prompt, made.seconds, device=device)
+            require_uncleared(workspace, inputs_of(made))
+            device = ranking_device(op, inputs_of(made))
+            return made, stage_metadata(made, left.seconds.get(key, 0.0), device=device)
         started = time.perf_counter()
         given = change_settings(
             with_edits(workspace, prompt, config.get("edits", "")), op, config.get("settings", {})
@@ -177,8 +182,7 @@ def staged(
         result = step(workspace.stage, op, given)
         require_uncleared(workspace, inputs_of(given))
         seconds = time.perf_counter() - started
-        left.took(op, seconds)
-        left.states[str(context.op_handle)] = result
+        left.add(key, result, seconds)
         device = ranking_device(op, inputs_of(given))
         return result, stage_metadata(result, seconds, device=device)
 
@@ -270,8 +274,8 @@ def _last_op(spec: StageSpec) -> dg.OpDefinition:
                 result,
                 run_id=context.run_id,
                 resumed=StageJsonIOManager(space).resumed(context.run_id),
-                timings_ms=left.timings_ms,
-                passed=left.states,
+                timings_ms=milliseconds(left.seconds),
+                passed=left.passed,
             )
             metadata.update(prompt_metadata(result, record))
         return dg.Output(result, metadata=metadata)

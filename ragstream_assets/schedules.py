@@ -10,11 +10,10 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.document_assets import ingest_documents
+from ragstream_assets.document_assets import INGEST_OPS, ingest_documents
 from ragstream_assets.failures import short_errors
 from ragstream_assets.previews.metadata import table
 from ragstream_assets.reconcile import PROJECT_TAG
-from ragstream_assets.recorder.recorder import INGEST_OPS
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
 from ragstream_core.wiring.workspace import Workspace

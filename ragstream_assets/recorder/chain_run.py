@@ -1,99 +1,23 @@
-"""One way of a prompt through the chain, and the run that is written of it behind the prompt.
+"""A prompt's way through the ops of the chain, and the run that is written of it afterwards."""
 
-The steps that stand for the chain's ops in a run, and the settings that each op reads.
-
-The audit's re-run is unrolled once.
-"""
-
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ragstream_assets.instance import drop_instances
 from ragstream_assets.recorder import runs
-from ragstream_assets.recorder.outcomes import RunOutcome, StepResult
-from ragstream_assets.recorder.writer import Recording, brief, writer
-from ragstream_core.prompts.chain import AGAIN, AUDIT, OPS, RERUN, run_chain, step_of
+from ragstream_assets.recorder.writer import Recording, writer
+from ragstream_assets.run_outcomes import RunOutcome
+from ragstream_core.prompts.chain import OPS, run_chain, step_of
 from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, inputs_of
 from ragstream_core.prompts.recorded import Asking
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.services.edit_prompt import put_edits
-from ragstream_core.settings import CHAIN_SECTIONS
 from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.recall import Recalled
 from ragstream_core.wiring.workspace import Workspace
 
-AFTER_AUDIT = OPS[OPS.index(AUDIT) + 1]
-
-OWN = {
-    "a0_preprocessing": tuple(f"{section}." for section in CHAIN_SECTIONS),
-    "a2_prompt_shaper": ("agents.a2",),
-    "a1_file_injector": ("files.", "agents.a1"),
-    "retrieval": ("retrieval.", "history."),
-    "reranker": ("rerank.",),
-    "a3_nli_gate": ("gate.", "agents.a3"),
-    "a4_condenser": (
-        "prompt.",
-        "retrieval.",
-        "history.",
-        "memory.enabled",
-        "memory.max_tokens",
-        "memory.max_chars",
-        "memory.top_k",
-        "agents.a4",
-    ),
-    "a2_audit": ("agents.a2", "agents.audit"),
-    "a5_format_enforcer": ("prompt.",),
-    "prompt_builder": ("prompt.",),
-}
-"""Op → how the names of the settings that it reads begin."""
-
-
-def steps_of(ops: tuple[str, ...]) -> list[str]:
-    """Return the step keys that ops of the chain stand for: the audit brings its re-run along."""
-    again = [f"{AGAIN}.{op}" for op in RERUN] if AUDIT in ops else []
-    return [*ops, *again]
-
-
-def upstream_of(op: str, passed: Container[str]) -> str:
-    """Return the step that an op reads from, given those that have passed; none for the first."""
-    position = OPS.index(op)
-    last_again = f"{AGAIN}.{RERUN[-1]}"
-    if op == AFTER_AUDIT and last_again in passed:
-        return last_again
-    return OPS[position - 1] if position else ""
-
-
-def outputs_before(step: str) -> tuple[str, ...]:
-    """Return the names ``step.output`` of what a step of the job reads, of which a run has one."""
-    op = step.rpartition(".")[2]
-    before = OPS[OPS.index(op) - 1] if op in OPS else OPS[-1]
-    if step != op:
-        return (f"{AUDIT}.rescoped",) if op == RERUN[0] else (f"{AGAIN}.{before}.result",)
-    if op == AFTER_AUDIT:
-        return f"{AGAIN}.{RERUN[-1]}.result", f"{AUDIT}.settled"
-    return (f"{before}.result",)
-
-
-def is_before(step: str, op: str) -> bool:
-    """Whether a step comes before an op in the chain."""
-    at = AUDIT if step.startswith(f"{AGAIN}.") else step
-    return OPS.index(at) < OPS.index(op)
-
-
-def readers(name: str) -> list[str]:
-    """Return the ops that read a setting of the chain, in order.
-
-    Args:
-        name: Dotted. Where no later op offers it, it is read at the beginning alone.
-    """
-    later = [op for op in OPS[1:] if name.startswith(OWN[op])]
-    return later or [OPS[0]]
-
-
-JOB = "build_prompt"
 UNRECORDED = "not recorded in Dagster: "
 
 
@@ -105,20 +29,22 @@ class RecordedPrompt:
         prompt: The record after the last op that ran.
         request: What was asked.
         inputs: What was pinned for it.
-        passed: Step → what it made, of all ops so far, those of earlier runs included.
+        passed: Step → the prompt after it, of all ops so far, those of earlier runs included.
+        seconds: Step → what it took, of the same steps.
         settings: Op → the dotted settings that change from it on.
         timings_ms: Op → milliseconds, of the ops that ran now.
-        record: What was kept; None where the chain did not run to its end.
-        recording: The run; None where none is to be made.
+        record: What was kept; None if the chain did not run to its end.
+        recording: The run; None if none is to be made.
         resumed: Key of the finished prompt that this one goes on from; empty for none.
-        asked: The earlier times that it was asked for, where its record answered.
+        asked: The earlier times that it was asked for, if its record answered.
         said: What else people should know; empty for nothing.
     """
 
     prompt: SuperPrompt
     request: PromptRequest
     inputs: PromptInputs
-    passed: Mapping[str, StepResult] = field(default_factory=dict)
+    passed: Mapping[str, SuperPrompt] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     record: PromptRecord | None = None
@@ -129,7 +55,7 @@ class RecordedPrompt:
 
     @property
     def run_id(self) -> str:
-        """The Dagster run, written or yet to be; empty where there is none."""
+        """The Dagster run, written or yet to be; empty if there is none."""
         return self.recording.run_id if self.recording and not self.recording.problem else ""
 
     @property
@@ -144,100 +70,92 @@ Observer = Callable[[str, RecordedPrompt], None]
 """Called after each op with its name and the prompt so far."""
 
 
-@dataclass(slots=True)
-class ChainRun:
-    """One way through some ops, and the run that is written of it.
+def run_ops(
+    workspace: Workspace,
+    start: RecordedPrompt,
+    ops: tuple[str, ...],
+    observe: Observer | None = None,
+) -> RecordedPrompt:
+    """Run some ops; have their run written, also if one of them refused or failed.
 
-    Attributes:
+    Args:
         workspace: The data root.
         start: What the first op reads, and the run that is to be made, if any.
         ops: Neighbours in `CHAIN`, in order.
-        tags: Of the run.
         observe: Told about every op that ran.
-        parent: The run that this one goes on from, empty for none.
-        now: The prompt so far.
+
+    Raises:
+        RagstreamError: A stage refused or failed.
     """
+    now = start
 
-    workspace: Workspace
-    start: RecordedPrompt
-    ops: tuple[str, ...]
-    tags: Mapping[str, str]
-    observe: Observer | None = None
-    parent: str = ""
-    now: RecordedPrompt = field(init=False)
+    def passed(op: str, prompt: SuperPrompt, seconds: float) -> None:
+        nonlocal now
+        now = _after(workspace, now, op, prompt, seconds)
+        if observe is not None:
+            observe(op, now)
 
-    def through(self) -> RecordedPrompt:
-        """Run the ops; have the run written, also where one of them refused or failed."""
-        self.now = self.start
-        try:
-            run_chain(
-                self.workspace.stage,
-                self.start.prompt,
-                first=self.ops[0],
-                through=self.ops[-1],
-                observe=self._passed,
-            )
-        except Exception as error:
-            self._submit(error)
-            raise
-        self._submit(None)
-        return self.now
+    def submit(error: Exception | None) -> None:
+        if start.recording is not None:
+            write = partial(_write, workspace, start.recording, start.prompt, now, error)
+            writer.submit(start.recording, write)
 
-    def _submit(self, error: Exception | None) -> None:
-        recording = self.start.recording
-        if recording is not None:
-            writer.submit(recording, partial(self._write, recording, self.now, error))
+    try:
+        run_chain(workspace.stage, start.prompt, first=ops[0], through=ops[-1], observe=passed)
+    except Exception as error:
+        submit(error)
+        raise
+    submit(None)
+    return now
 
-    def _passed(self, op: str, prompt: SuperPrompt, seconds: float) -> None:
-        before = self.now
-        step = step_of(op, before.passed)
-        took = before.timings_ms.get(op, 0.0) + seconds * 1000
-        after = replace(
-            before,
-            prompt=prompt,
-            passed={**before.passed, step: StepResult(prompt, seconds)},
-            timings_ms={**before.timings_ms, op: took},
-        )
-        if op == OPS[-1]:
-            times = dict(after.timings_ms)
-            kept = self.workspace.finish(
-                prompt,
-                run_id=after.run_id,
-                resumed=after.resumed,
-                timings_ms=times,
-                passed={step: made.prompt for step, made in after.passed.items()},
-            )
-            after = replace(after, record=kept)
-        self.now = after
-        if self.observe is not None:
-            self.observe(op, after)
 
-    def _write(self, recording: Recording, last: RecordedPrompt, error: Exception | None) -> str:
-        """Write the run; return why there is none, empty where there is."""
-        wanted = runs.JobRequest(
-            recording.run_id,
-            JOB,
-            lambda: _config(self.workspace, last),
-            self.tags,
-            steps=() if self.ops == OPS else tuple(steps_of(self.ops)),
-            parent=self.parent,
-            alone=tuple(steps_of(OPS[: OPS.index(self.ops[-1]) + 1])),
-        )
-        left = RunOutcome(
-            inputs=last.inputs,
-            passed=last.passed,
-            before=self.start.prompt,
-            record=last.record,
-            error=error,
-        )
-        with runs.one_run:
-            require_uncleared(self.workspace, inputs_of(last.prompt))
-            if last.record and not (self.workspace.store.root / last.record.prompt_key).is_dir():
-                return "the prompt is not kept any more"
-            problem, has_parent = attempt(self.workspace, wanted, left)
-        if not problem and not has_parent:
-            recording.note = "the run before this one is not there; recorded from the start"
-        return "" if error else problem
+def _after(
+    workspace: Workspace, now: RecordedPrompt, op: str, prompt: SuperPrompt, seconds: float
+) -> RecordedPrompt:
+    """Return a prompt after one more op; after the last one it is kept."""
+    step, took = step_of(op, now.passed), now.timings_ms.get(op, 0.0) + seconds * 1000
+    after = replace(
+        now,
+        prompt=prompt,
+        passed={**now.passed, step: prompt},
+        seconds={**now.seconds, step: seconds},
+        timings_ms={**now.timings_ms, op: took},
+    )
+    if op != OPS[-1]:
+        return after
+    kept = workspace.finish(
+        prompt,
+        run_id=after.run_id,
+        resumed=after.resumed,
+        timings_ms=dict(after.timings_ms),
+        passed=after.passed,
+    )
+    return replace(after, record=kept)
+
+
+def _write(
+    workspace: Workspace,
+    recording: Recording,
+    before: SuperPrompt,
+    last: RecordedPrompt,
+    error: Exception | None,
+) -> str:
+    """Write the run of some ops; return why there is none, empty if there is one."""
+    left = RunOutcome(
+        inputs=last.inputs,
+        has_run=True,
+        before=before,
+        passed=dict(last.passed),
+        seconds=dict(last.seconds),
+        record=last.record,
+        error=error,
+    )
+    with runs.one_run:
+        require_uncleared(workspace, inputs_of(last.prompt))
+        if last.record and not (workspace.store.root / last.record.prompt_key).is_dir():
+            return "the prompt is not kept any more"
+        problem = runs.execute(workspace, recording, partial(_config, workspace, last), left)
+    return "" if error else problem
 
 
 def answered_from_record(
@@ -248,31 +166,20 @@ def answered_from_record(
     Args:
         start: Before the first step.
         recalled: The record, and what its steps left.
-        record: Name the run that made it, where there was one.
+        record: Name the run that made it, if there was one.
         observe: Told about every step.
     """
     recording = None
     if record and recalled.record.run_id:
-        recording = Recording()
-        recording.run_id = recalled.record.run_id
-        recording.end()
+        recording = Recording.written(recalled.record.run_id)
     now = replace(start, recording=recording, asked=recalled.asked)
     for step, prompt in recalled.passed.items():
-        now = replace(now, prompt=prompt, passed={**now.passed, step: StepResult(prompt, 0.0)})
+        now = replace(now, prompt=prompt, passed={**now.passed, step: prompt})
         if prompt is recalled.prompt:
             now = replace(now, record=recalled.record)
         if observe is not None:
             observe(step.rpartition(".")[2], now)
     return now
-
-
-def attempt(workspace: Workspace, wanted: runs.JobRequest, left: RunOutcome) -> tuple[str, bool]:
-    """Make a run; return what is wrong with it or with Dagster, and whether it has its parent."""
-    try:
-        return runs.execute(workspace, wanted, left)
-    except Exception as error:  # whatever is wrong with Dagster, the work goes on
-        drop_instances()
-        return brief(error), False
 
 
 def _config(workspace: Workspace, last: RecordedPrompt) -> dict[str, dict[str, Any]]:

@@ -1,13 +1,9 @@
-"""An answer's figures as an observation in Dagster, written behind it: never its words.
-
-What was asked and said is in the conversation, where it can be cleared.
-
-Runs the chain and the ingest for people, and records both as Dagster runs.
+"""Runs the chain and the ingest for people, and records both as Dagster runs.
 
 A prompt is made first and recorded behind it: its run is written by `writer` from what the chain
-left, so nobody waits for Dagster and nothing wrong with it fails or delays a prompt. An ingest
-runs inside Dagster; there, whatever is wrong with Dagster becomes a warning. Dagster is imported
-at the first recording, not before.
+left, so no prompt waits for Dagster, and nothing wrong with it fails or delays one. So are the
+figures of an answer, never its words. An ingest runs inside Dagster; there, whatever is wrong with
+Dagster becomes a warning. Dagster is imported at the first recording, not before.
 """
 
 import datetime as dt
@@ -17,21 +13,18 @@ from dataclasses import replace
 from functools import partial
 
 from ragstream_assets.instance import drop_instances, instance_of
+from ragstream_assets.job_steps import JOB, is_before, steps_of, upstream_of
 from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.chain_run import (
     UNRECORDED,
-    ChainRun,
     Observer,
     RecordedPrompt,
     answered_from_record,
-    attempt,
-    is_before,
-    upstream_of,
+    run_ops,
 )
-from ragstream_assets.recorder.outcomes import RunOutcome
-from ragstream_assets.recorder.runs import one_run
 from ragstream_assets.recorder.writer import Recording, writer
+from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.answers.answer import Answer
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
@@ -44,7 +37,6 @@ from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
 WAIT_S = 60.0
 """How long an ingest waits for another run of this process before it goes unrecorded."""
-INGEST_OPS = ("ingest", "documents__chroma_collection")
 EDITED_TAG = "ragstream/edited"
 
 
@@ -56,7 +48,7 @@ def record_ingest(
     rebuild: bool = False,
     progress: IngestProgress | None = None,
 ) -> tuple[IngestionStats, str]:
-    """Ingest a project as a Dagster run; return what it did and the run, empty where there is none.
+    """Ingest a project as a Dagster run; return what it did and the run, empty if there is none.
 
     Raises:
         RagstreamError: As `Workspace.ingest`.
@@ -64,17 +56,11 @@ def record_ingest(
     unchanged = None if verify or rebuild else workspace.unchanged(project)
     if unchanged is not None:
         return unchanged, ""
-    run_id, problem, left = "", "", RunOutcome(progress=progress)
-    if is_on(workspace):
-        recording = Recording()
-        wanted = runs.JobRequest(
-            recording.run_id,
-            "ingest_documents",
-            lambda: {op: {"verify": verify, "rebuild": rebuild} for op in INGEST_OPS},
-            {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"},
-        )
-        problem = _ingest(workspace, wanted, left)
-        run_id = "" if problem else recording.run_id
+    problem, left = "", RunOutcome(progress=progress)
+    tags = {"dagster/partition": project, PROJECT_TAG: project, "ragstream/mode": "ingest"}
+    recording = Recording("ingest_documents", tags=tags) if is_on(workspace) else None
+    if recording is not None:
+        problem = _ingest(workspace, recording, left, verify=verify, rebuild=rebuild)
     if isinstance(left.error, RagstreamError):
         raise left.error
     if left.stats is None:
@@ -82,6 +68,7 @@ def record_ingest(
     else:
         stats = replace(left.stats, after_commit_s=time.perf_counter() - left.ingested_at)
     warnings = (f"{UNRECORDED}{problem}",) if problem else ()
+    run_id = recording.run_id if recording and not problem else ""
     return replace(stats, warnings=(*stats.warnings, *warnings)), run_id
 
 
@@ -124,9 +111,9 @@ def record_prompt(
             return answered_from_record(start, recalled, record=named, observe=observe)
         start = replace(start, said=said)
     if record and is_on(workspace) and persists(inputs):
-        start = replace(start, recording=Recording())
-    tags = _stage_tags(ops, session, "run" if ops == OPS else "through")
-    return ChainRun(workspace, start, ops, tags, observe).through()
+        tags = {"ragstream/mode": "run" if ops == OPS else "through"}
+        start = replace(start, recording=_recording(ops, tags, session=session))
+    return run_ops(workspace, start, ops, observe)
 
 
 def record_stage(
@@ -159,6 +146,7 @@ def record_stage(
         before,
         prompt=given,
         passed={step: made for step, made in before.passed.items() if is_before(step, ops[0])},
+        seconds={step: s for step, s in before.seconds.items() if is_before(step, ops[0])},
         settings={**upstream, ops[0]: changes} if changes else upstream,
         timings_ms={},
         record=None,
@@ -168,11 +156,10 @@ def record_stage(
         resumed=before.record.prompt_key if before.record else before.resumed,
     )
     if (before.recording or before.asked) and is_on(workspace) and persists(inputs_of(given)):
-        start = replace(start, recording=Recording())
-    tags = _stage_tags(ops, session, "stage")
-    tags |= {EDITED_TAG: "yes"} if edits_of(given) else {}
-    parent = before.recording.run_id if before.recording else ""
-    return ChainRun(workspace, start, ops, tags, observe, parent).through()
+        tags = {"ragstream/mode": "stage"} | ({EDITED_TAG: "yes"} if edits_of(given) else {})
+        parent = before.recording.run_id if before.recording else ""
+        start = replace(start, recording=_recording(ops, tags, session=session, parent=parent))
+    return run_ops(workspace, start, ops, observe)
 
 
 def close_stale_runs(workspace: Workspace) -> None:
@@ -186,37 +173,49 @@ def is_on(workspace: Workspace) -> bool:
     return workspace.config.settings.dagster.record == "dagster"
 
 
-def _ingest(workspace: Workspace, wanted: runs.JobRequest, left: RunOutcome) -> str:
-    """Make the run of an ingest; return what is wrong, empty where it is all done."""
+def _recording(
+    ops: tuple[str, ...], tags: Mapping[str, str], *, session: str, parent: str = ""
+) -> Recording:
+    """Return the run of some ops, which executes those of its parent again if it has one."""
+    through = OPS[: OPS.index(ops[-1]) + 1]
+    own = {"ragstream/session": session} if session else {}
+    return Recording(
+        JOB,
+        tags={"ragstream/stage": ops[-1], **tags, **own},
+        steps=() if ops == OPS else steps_of(ops),
+        parent=parent,
+        alone=steps_of(through),
+    )
+
+
+def _ingest(workspace: Workspace, recording: Recording, left: RunOutcome, **given: bool) -> str:
+    """Make the run of an ingest; return what is wrong, empty if it is all done."""
+
+    def config() -> dict[str, dict[str, bool]]:
+        from ragstream_assets.document_assets import INGEST_OPS
+
+        return dict.fromkeys(INGEST_OPS, given)
+
     if not runs.one_run.acquire(timeout=WAIT_S):
         return f"another run has been busy for {WAIT_S:.0f} s"
     try:
-        problem, _ = attempt(workspace, wanted, left)
+        return runs.execute(workspace, recording, config, left)
     finally:
         runs.one_run.release()
-    return problem
 
 
 def _read_by(op: str, before: RecordedPrompt) -> SuperPrompt:
-    """Return what an op reads: the newest prompt where the op is the next one, else an older."""
+    """Return what an op reads: the newest prompt if the op is the next one, else an older."""
     upstream = upstream_of(op, before.passed)
     if not upstream:
         return begin(before.inputs)
     newest = list(before.passed)[-1]
-    return before.prompt if newest == upstream else before.passed[upstream].prompt
+    return before.prompt if newest == upstream else before.passed[upstream]
 
 
 def _close_stale_runs(workspace: Workspace) -> str:
     mark_stale_runs(instance_of(workspace.data_dir))
     return ""
-
-
-def _stage_tags(ops: tuple[str, ...], session: str, mode: str) -> dict[str, str]:
-    tags = {"ragstream/stage": ops[-1], "ragstream/mode": mode}
-    return {**tags, "ragstream/session": session} if session else tags
-
-
-ANSWERS = ("history", "answers")
 
 
 def record_answer(workspace: Workspace, answer: Answer, *, run_id: str = "") -> Recording | None:
@@ -225,10 +224,10 @@ def record_answer(workspace: Workspace, answer: Answer, *, run_id: str = "") -> 
     Args:
         workspace: The data root.
         answer: To a prompt of the command line or the page.
-        run_id: The run of its prompt, where there is one.
+        run_id: The run of its prompt, if there is one.
 
     Returns:
-        What is to be written; None where nothing is: the prompt or the answer is not kept, or the
+        What is to be written; None if nothing is: the prompt or the answer is not kept, or the
         settings ask for no runs.
     """
     if not (is_on(workspace) and answer.prompt_key and answer.session):
@@ -246,6 +245,8 @@ def _observe(workspace: Workspace, answer: Answer, run_id: str) -> str:
     """
     import dagster as dg
 
+    from ragstream_assets.answer_job import ANSWERS
+
     usage = answer.usage
     known = {
         "prompt_key": answer.prompt_key,
@@ -262,7 +263,7 @@ def _observe(workspace: Workspace, answer: Answer, run_id: str) -> str:
     }
     metadata = {name: value for name, value in known.items() if value is not None}
     try:
-        with one_run:
+        with runs.one_run:
             instance_of(workspace.data_dir).report_runless_asset_event(
                 dg.AssetObservation(dg.AssetKey(ANSWERS), metadata=metadata)
             )

@@ -1,11 +1,10 @@
-"""A stage of a kept prompt again, with other settings: the stages before it are those of then."""
+"""Runs a stage of a kept prompt again, with other settings; the stages before it stay as kept."""
 
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ragstream_assets.recorder.chain_run import RecordedPrompt
-from ragstream_assets.recorder.outcomes import StepResult
 from ragstream_assets.recorder.recorder import is_on, record_stage
 from ragstream_assets.recorder.writer import Recording
 from ragstream_core.errors import UsageError
@@ -58,15 +57,16 @@ def resume(
     then = workspace.store.record(key)
     inputs = _timed(inputs_from(then.inputs))
     prompt_inputs.require_inputs(workspace, inputs)
-    passed = _upstream(workspace, then, inputs, op)
-    newest = list(passed.values())[-1].prompt if passed else begin(inputs)
-    recording = None
-    if record and is_on(workspace):
-        recording = Recording()
-        recording.run_id = then.run_id or recording.run_id
-        recording.end()
+    passed, seconds = _upstream(workspace, then, inputs, op)
+    recorded = record and is_on(workspace)
     before = RecordedPrompt(
-        newest, _request(inputs), inputs, passed, recording=recording, resumed=then.prompt_key
+        list(passed.values())[-1] if passed else begin(inputs),
+        _request(inputs),
+        inputs,
+        passed,
+        seconds,
+        recording=Recording.written(then.run_id) if recorded else None,
+        resumed=then.prompt_key,
     )
     return record_stage(workspace, before, OPS[OPS.index(op) :], settings=settings)
 
@@ -79,16 +79,18 @@ def _timed(inputs: PromptInputs) -> PromptInputs:
 
 def _upstream(
     workspace: Workspace, then: PromptRecord, inputs: PromptInputs, op: str
-) -> dict[str, StepResult]:
-    """Return what the steps before an op made of a kept prompt: made again, from what was kept.
+) -> tuple[dict[str, SuperPrompt], dict[str, float]]:
+    """Return what the steps before an op made of a kept prompt, made again, and their seconds.
 
     Raises:
         RagstreamError: As `Workspace.run`.
     """
-    passed: dict[str, StepResult] = {}
+    passed: dict[str, SuperPrompt] = {}
+    took: dict[str, float] = {}
 
     def observe(name: str, prompt: SuperPrompt, seconds: float) -> None:
-        passed[step_of(name, passed)] = StepResult(prompt, seconds)
+        step = step_of(name, passed)
+        passed[step], took[step] = prompt, seconds
 
     at = OPS.index(op)
     if at:
@@ -96,9 +98,8 @@ def _upstream(
         last = workspace.run(
             inputs, through=OPS[at - 1], observe=observe, files=files, edits=then.edits
         )
-        step = list(passed)[-1]
-        passed[step] = StepResult(last, passed[step].seconds)
-    return passed
+        passed[list(passed)[-1]] = last
+    return passed, took
 
 
 def _request(inputs: PromptInputs) -> PromptRequest:

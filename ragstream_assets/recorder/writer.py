@@ -8,7 +8,7 @@ import atexit
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 MOST_WAITING = 256
 """Runs that may wait to be written; while Dagster's storage is stuck, further ones are dropped."""
@@ -18,17 +18,42 @@ AT_EXIT_S = 10.0
 class Recording:
     """A run that is to be written. Its id is known from the beginning.
 
+    Args:
+        job: Name of the job; empty for what is no run of a job.
+        tags: Of the run; those of the process come on top.
+        steps: The steps to execute; empty: all of the job.
+        parent: The run that it executes steps of again, empty for none.
+        alone: The steps to execute if that run is not there.
+
     Attributes:
         run_id: The id of the run.
-        problem: Why there is no such run; empty while it is not known, and where there is one.
+        problem: Why there is no such run; empty while it is not known, and if there is one.
         note: What else is to be said of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        job: str = "",
+        *,
+        tags: Mapping[str, str] | None = None,
+        steps: Sequence[str] = (),
+        parent: str = "",
+        alone: Sequence[str] = (),
+    ) -> None:
         self.run_id = str(uuid.uuid4())
+        self.job, self.tags = job, dict(tags or {})
+        self.steps, self.parent, self.alone = tuple(steps), parent, tuple(alone)
         self.problem = ""
         self.note = ""
         self._ended = threading.Event()
+
+    @classmethod
+    def written(cls, run_id: str) -> "Recording":
+        """Return a run that has been written before; without an id, one that never was."""
+        made = cls()
+        made.run_id = run_id or made.run_id
+        made.end()
+        return made
 
     @property
     def done(self) -> bool:
@@ -40,7 +65,7 @@ class Recording:
         return self._ended.wait(timeout_s)
 
     def end(self, problem: str = "") -> None:
-        """Say that it is written, or why it is not."""
+        """Set that it is written, or why it is not."""
         self.problem = problem
         self._ended.set()
 

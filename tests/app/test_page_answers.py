@@ -449,8 +449,8 @@ def test_a_model_whose_answer_was_stopped_is_asked_for_one_more_word_at_most():
 def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, monkeypatch):
     from dagster import AssetKey
 
+    from ragstream_assets.answer_job import ANSWERS
     from ragstream_assets.instance import instance_of
-    from ragstream_assets.recorder.recorder import ANSWERS
     from ragstream_assets.recorder.writer import writer
 
     monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")

@@ -6,8 +6,9 @@ import dagster as dg
 import pytest
 
 from ragstream_assets import instance
+from ragstream_assets.answer_job import ANSWERS
 from ragstream_assets.definitions import defs
-from ragstream_assets.recorder.recorder import ANSWERS, record_answer
+from ragstream_assets.recorder.recorder import record_answer
 from ragstream_core.answers.answer import Answer
 from ragstream_core.records.chat import ChatUsage
 from tests.copies import said

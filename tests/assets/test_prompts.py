@@ -3,16 +3,17 @@
 import datetime as dt
 import json
 import signal
-import uuid
 from dataclasses import asdict, replace
 
 import dagster as dg
 import pytest
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.recorder import chain_run, runs
-from ragstream_assets.recorder.outcomes import RunOutcome
+from ragstream_assets.job_steps import steps_of
+from ragstream_assets.recorder import runs
+from ragstream_assets.recorder.writer import Recording
 from ragstream_assets.resources import adopt
+from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import OPS, RERUN, ops_of, run_chain
@@ -225,16 +226,11 @@ def test_missing_stage_json_says_where_to_start(ingested, request_, home):
     assert again.run_id and again.warnings == ()  # what it reads is at hand
     assert again.prompt.stage == "a3"
     config = home.get_run_by_id(first.run_id).run_config["ops"]
-    wanted = runs.JobRequest(
-        str(uuid.uuid4()),
-        "build_prompt",
-        lambda: {op: given["config"] for op, given in config.items()},
-        {},
-        steps=("a3_nli_gate",),
-        parent=first.run_id,
-    )
-    problem, has_parent = runs.execute(ingested, wanted, RunOutcome())
-    assert has_parent and problem.startswith("step a3_nli_gate failed: ")
+    wanted = Recording("build_prompt", steps=("a3_nli_gate",), parent=first.run_id)
+    given = {op: said["config"] for op, said in config.items()}
+    problem = runs.execute(ingested, wanted, lambda: given, RunOutcome())
+    assert home.get_run_by_id(wanted.run_id).parent_run_id == first.run_id
+    assert problem.startswith("step a3_nli_gate failed: ")
     assert problem.endswith("(next: re-execute all steps of the run)")
     failed = dg.DagsterEventType.STEP_FAILURE
     (failure,) = home.get_records_for_run(wanted.run_id, of_type=failed).records
@@ -243,8 +239,8 @@ def test_missing_stage_json_says_where_to_start(ingested, request_, home):
 
 
 def test_steps_of_the_audit_bring_its_re_run_along():
-    assert chain_run.steps_of(("retrieval",)) == ["retrieval"]
-    assert chain_run.steps_of(ops_of("A4 Condenser")) == [
+    assert steps_of(("retrieval",)) == ["retrieval"]
+    assert steps_of(ops_of("A4 Condenser")) == [
         "a4_condenser", "a2_audit", *(f"rerun.{op}" for op in RERUN)
     ]  # fmt: skip
 

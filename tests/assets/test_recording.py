@@ -10,8 +10,9 @@ import time
 import dagster as dg
 import pytest
 
-from ragstream_assets import instance, reconcile
-from ragstream_assets.recorder import outcomes, recorder, runs
+from ragstream_assets import instance, reconcile, run_outcomes
+from ragstream_assets.definitions import defs
+from ragstream_assets.recorder import recorder, runs
 from ragstream_assets.recorder.writer import writer
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.chain import OPS, ops_of
@@ -174,15 +175,17 @@ def test_what_was_cleared_meanwhile_is_not_written_after_all(ingested, request_,
 
 def test_nothing_of_a_written_run_stays_in_memory(ingested, request_):
     found = record_prompt(ingested, request_, through="a2")
-    assert found.run_id and found.run_id not in outcomes._outcomes
+    assert found.run_id and found.run_id not in run_outcomes._outcomes
 
 
 def test_runs_of_a_dead_process_are_closed_at_the_start(ingested, home, request_, monkeypatch):
     found = record_prompt(ingested, request_, through="a2")
     run = home.get_run_by_id(found.run_id)
     ours = {**run.tags, reconcile.PID_TAG: str(2**22 + 1), reconcile.START_TAG: "0"}
-    dead = home.create_run_for_job(runs._job("build_prompt"), tags=ours, status=STARTED)
-    alive = home.create_run_for_job(runs._job("build_prompt"), tags=run.tags, status=STARTED)
+    dead = home.create_run_for_job(defs.resolve_job_def("build_prompt"), tags=ours, status=STARTED)
+    alive = home.create_run_for_job(
+        defs.resolve_job_def("build_prompt"), tags=run.tags, status=STARTED
+    )
     recorder.close_stale_runs(ingested)
     assert writer.flush(60)
     assert home.get_run_by_id(dead.run_id).status is dg.DagsterRunStatus.FAILURE

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.io_managers import STAGE_JSON_VERSION, read_stage
-from ragstream_assets.recorder.chain_run import outputs_before
+from ragstream_assets.job_steps import outputs_before
 from ragstream_assets.recorder.resuming import first_op, resume
 from ragstream_assets.recorder.writer import writer
 from ragstream_assets.resources import adopt

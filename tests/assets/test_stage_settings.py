@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.recorder.chain_run import OWN
-from ragstream_assets.recorder.requests import TYPED
+from ragstream_assets.job_steps import OWN
+from ragstream_assets.launchpad import TYPED
 from ragstream_assets.resources import adopt
 from ragstream_core.config import overlay, typed
 from ragstream_core.errors import UnknownSetting

@@ -10,7 +10,7 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets.definitions import defs
-from ragstream_assets.recorder.requests import TYPED, typed_request
+from ragstream_assets.launchpad import TYPED, typed_request
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import EmptyPrompt, UsageError
 from ragstream_core.prompts.chain import OPS

@@ -188,7 +188,7 @@ def rerun(
 
 def _same(key: str, op: str, settings: Mapping[str, str]) -> str:
     """Say that settings made no difference, and where they are read if that is before the op."""
-    from ragstream_assets.recorder.chain_run import readers
+    from ragstream_assets.job_steps import readers
     from ragstream_core.prompts.chain import OPS
 
     late = {name: readers(name) for name in sorted(settings)}
