@@ -1,23 +1,21 @@
-"""Asset checks of the history: journal, catalog and snapshot, looked up again; nothing changes.
-
-Asset checks: what `documents` promises, looked up again by project and without changing it.
+"""Asset checks: what the indexes and the history promise, looked up again without changing it.
 
 What guards the commit runs inside the ingest, before the commit; these show the result.
 """
 
 import datetime as dt
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 
 from ragstream_assets.document_assets import EMBEDDINGS, FILE_MANIFEST, INDEX, projects
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import short_errors
 from ragstream_assets.history_assets import COLLECTION, HISTORY_EMBEDDINGS, JOURNAL, SNAPSHOT
 from ragstream_assets.previews.metadata import table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
+from ragstream_assets.specs import partitioned_check
 from ragstream_core.index.verify import Finding, verify_structure
 from ragstream_core.services import verify
 from ragstream_core.services.verify import HistoryReport, history_report
@@ -31,26 +29,19 @@ WHOLE = "no_truncated_input"
 QUALITY = "retrieval_quality_is_kept"
 
 
-def _specs() -> list[dg.AssetCheckSpec]:
-    described = [
-        (COVERS, FILE_MANIFEST, "No document of the folder is waiting for an ingest."),
-        (IDS, INDEX, "The live chunk ids are exactly those of the manifest's files."),
-        (UNIT, EMBEDDINGS, "Every live vector is finite, of length 1, and has its checksum."),
-        (WHOLE, EMBEDDINGS, "No text was cut before it was embedded."),
-        (QUALITY, INDEX, "Gold questions are answered no worse than by the last generation."),
-    ]
-    with warnings.catch_warnings():
-        # Dagster calls partitions of checks a preview; without them projects overwrite each other.
-        warnings.simplefilter("ignore")
-        return [
-            dg.AssetCheckSpec(
-                name, asset=spec.key, description=description, partitions_def=projects
-            )
-            for name, spec, description in described
-        ]
+_INDEX_CHECKS = (
+    (COVERS, FILE_MANIFEST, "No document of the folder is waiting for an ingest."),
+    (IDS, INDEX, "The live chunk ids are exactly those of the manifest's files."),
+    (UNIT, EMBEDDINGS, "Every live vector is finite, of length 1, and has its checksum."),
+    (WHOLE, EMBEDDINGS, "No text was cut before it was embedded."),
+    (QUALITY, INDEX, "Gold questions are answered no worse than by the last generation."),
+)
 
 
-@dg.multi_asset_check(name="index_checks", specs=_specs())
+@dg.multi_asset_check(
+    name="index_checks",
+    specs=[partitioned_check(name, spec.key, what, projects) for name, spec, what in _INDEX_CHECKS],
+)
 def index_checks(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> Iterator[dg.AssetCheckResult]:
@@ -151,7 +142,7 @@ def history_checks(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> Iterator[dg.AssetCheckResult]:
     """Look the promises of the history up again."""
-    with derived_errors():
+    with short_errors():
         found = history_report(workspace.open(), dt.datetime.now(dt.UTC))
     wanted = {key.name for key in context.selected_asset_check_keys}
     yield from (result for result in results(found) if result.check_name in wanted)

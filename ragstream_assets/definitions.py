@@ -34,7 +34,7 @@ from ragstream_assets.map_asset import draw_map, draw_project_map
 from ragstream_assets.query_job import build_prompt
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.schedules import SCHEDULES, retention_job
-from ragstream_assets.sensors import folder_sensor, journal_sensor, nightly_history
+from ragstream_assets.sensors import folder_sensor, journal_sensor
 from ragstream_assets.test_spec_assets import test_spec, test_spec_check, write_test_spec
 from ragstream_assets.weather_job import weather_report
 
@@ -74,7 +74,7 @@ defs = dg.Definitions(
         write_test_spec,
         weather_report,
     ],
-    schedules=[*SCHEDULES, nightly_history],
+    schedules=SCHEDULES,
     sensors=[folder_sensor, journal_sensor, facts_sensor],
     resources={
         "workspace": WorkspaceResource(),

@@ -1,22 +1,19 @@
-"""Asset `documents/chroma_collection`: the sealed Chroma collection derived from an index.
+"""Asset group `documents`: one project's files on their way into its index, partition by project.
 
-Downstream of the commit and never part of it: where it cannot be made, the index is committed, the
-ingest succeeds and every prompt can be asked; the collection of the last generation stays.
+Four assets are one function: one ingest in one process under one lock yields all of them. A gap
+between embedding and commit is where indexes become inconsistent.
 
-Asset group `documents`: one project's files on their way into its index, partition by project.
-
-The four assets are one function: one ingest in one process under one lock yields all of them. A
-gap between embedding and commit is where indexes become inconsistent.
+The sealed Chroma collection comes after the commit and is never part of it: if it cannot be made,
+the ingest succeeds, every prompt can be asked, and the collection of the last generation stays.
 """
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.failures import chosen, derived_errors, failure, reporter, short_errors
+from ragstream_assets.failures import chosen, failure, reporter, short_errors
 from ragstream_assets.previews.metadata import (
     chunk_metadata,
     embedding_metadata,
@@ -28,7 +25,7 @@ from ragstream_assets.previews.metadata import (
 )
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
-from ragstream_assets.specs import asset_spec
+from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.prompts.suspicion import Tally
@@ -188,7 +185,7 @@ def chroma_collection(
     launched alone, the step fails.
     """
     outcome(context.run_id).tell("collection")
-    with derived_errors():
+    with short_errors():
         (project,) = chosen(context)
         done = keep_up(
             workspace.open(),
@@ -201,7 +198,7 @@ def chroma_collection(
 
 
 def is_alone(context: dg.AssetExecutionContext, upstream: dg.AssetKey) -> bool:
-    """Say whether a person launched a collection itself, without what it is made from."""
+    """Whether a person launched a collection itself, without what it is made from."""
     selected = context.run.asset_selection  # none or empty: all that the job holds
     return upstream not in selected if selected else False
 
@@ -251,24 +248,17 @@ def collection_metadata(report: CollectionReport) -> dict[str, Any]:
     }
 
 
-def _spec() -> dg.AssetCheckSpec:
-    with warnings.catch_warnings():
-        # Dagster calls partitions of checks a preview; without them projects overwrite each other.
-        warnings.simplefilter("ignore")
-        return dg.AssetCheckSpec(
-            EQUAL,
-            asset=KEY,
-            description="The sealed collection is that of the newest generation, as verified.",
-            partitions_def=projects,
-        )
+_EQUAL = partitioned_check(
+    EQUAL, KEY, "The sealed collection is that of the newest generation, as verified.", projects
+)
 
 
-@dg.multi_asset_check(name="chroma_check", specs=[_spec()])
+@dg.multi_asset_check(name="chroma_check", specs=[_EQUAL])
 def chroma_check(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> dg.AssetCheckResult:
     """Compare one project's collection with its index and with what was sealed."""
-    with derived_errors():
+    with short_errors():
         faults = compare(workspace.open(), context.partition_key)
     rows = [{"message": fault} for fault in faults]
     return dg.AssetCheckResult(

@@ -1,18 +1,8 @@
-"""Asset `evaluation/faithfulness`: how well the answers to gold questions rest on what they cite.
+"""Asset group `evaluation`: gold questions, how faithful answers are, and the gate's thresholds.
 
-A partition is a project. What Dagster plots over time are the figures; the line in the metadata
-holds those of earlier generations, from the files that the evaluation keeps.
-
-Asset `evaluation/gold_questions`: where a project's index ranks what its questions expect.
-
-A partition is a project. The figures are plotted over time by Dagster; the table names every
-expected item with its rank, so that a fall can be read question by question.
-
-Asset group `evaluation`: the gate's thresholds over the gold questions, a partition a pair.
-
-A partition is one (θ, relative) pair for every project with gold questions. Back-filling all of
-them in the UI takes a run a row of the heat map, and retrieval happens once in each. Only figures
-are kept.
+A partition is a project, and for the thresholds one (θ, relative) pair for every project with gold
+questions: a backfill of all pairs takes a run a row of the heat map, and retrieval happens once in
+each. Dagster plots the figures over time; only figures are kept.
 """
 
 import base64
@@ -25,11 +15,11 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.document_assets import INDEX, projects
-from ragstream_assets.failures import chosen, derived_errors, reporter
+from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.previews.charts import bullets, line
 from ragstream_assets.previews.metadata import ROWS, Metadata, frame
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.specs import asset_spec
+from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.evaluation.faithfulness import Report, kept
 from ragstream_core.evaluation.sweep import (
     RELATIVES,
@@ -60,7 +50,7 @@ def ask_gold_questions(
 ) -> dg.MaterializeResult[None]:
     """Ask one project's gold questions of its newest generation."""
     space = workspace.open()
-    with derived_errors():
+    with short_errors():
         (project,) = chosen(context)
         told = functools.partial(reporter(context.log.info, None), "questions")
         report = ask_gold(space, project, progress=told)
@@ -130,7 +120,7 @@ def sweep_thresholds(
     """Ask the gold questions under some thresholds, and keep a file of figures a pair."""
     space, made = workspace.open(), []
     progress = functools.partial(reporter(context.log.info, None), "sweep")
-    with derived_errors():
+    with short_errors():
         keys = {pair_of(key): key for key in chosen(context, "pair of thresholds")}
         for project in _projects(space, config):
             for point in eval_sweep.sweep(space, project, [*keys], progress=progress):
@@ -148,7 +138,7 @@ def draw_heat_map(
 ) -> dg.MaterializeResult[None]:
     """Draw the points that were measured on the present generation, questions and settings."""
     space, found = workspace.open(), []
-    with derived_errors():
+    with short_errors():
         for project in _projects(space, config):
             now = eval_sweep.sweep_fingerprint(space, project)
             found.append((project, read_points(eval_sweep.points_dir(space, project), now)))
@@ -214,26 +204,20 @@ FAITHFULNESS = asset_spec(
 ).merge_attributes(deps=[INDEX.key])
 
 
-def _check() -> dg.AssetCheckSpec:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Dagster calls partitions of checks a preview
-        return dg.AssetCheckSpec(
-            CHECK,
-            asset=FAITHFULNESS.key,
-            description="The score is at least `evaluation.min_faithfulness`.",
-            partitions_def=projects,
-        )
+_FAITHFUL = partitioned_check(
+    CHECK, FAITHFULNESS.key, "The score is at least `evaluation.min_faithfulness`.", projects
+)
 
 
 @dg.multi_asset(
-    name="judge_answers", specs=[FAITHFULNESS], check_specs=[_check()], partitions_def=projects
+    name="judge_answers", specs=[FAITHFULNESS], check_specs=[_FAITHFUL], partitions_def=projects
 )
 def judge_answers(
     context: dg.AssetExecutionContext, config: FaithfulnessConfig, workspace: WorkspaceResource
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Answer one project's gold questions, judge the answers, keep the figures."""
     space = workspace.open()
-    with derived_errors():
+    with short_errors():
         (project,) = chosen(context)
         report = eval_faithfulness.of_gold(
             space,

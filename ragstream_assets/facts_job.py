@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from ragstream_assets.failures import derived_errors
+from ragstream_assets.failures import short_errors
 from ragstream_assets.previews.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
@@ -52,7 +52,7 @@ def analyze(
     """Finds facts in turns; gives nothing where no fact is sure enough."""
     from ragstream_core.wiring import facts_finding
 
-    with derived_errors():
+    with short_errors():
         analysis = facts_finding.analyze(
             workspace.open(), since=config.since, upto=config.upto, form=config.form
         )
@@ -70,7 +70,7 @@ def deduplicate(
     """Drops what is remembered or was proposed before; gives nothing where nothing is new."""
     from ragstream_core.wiring import facts_finding
 
-    with derived_errors():
+    with short_errors():
         fresh = facts_finding.deduplicate(workspace.open(), analysis.found)
     context.log.info(f"{sum(not row.why for row in fresh)} facts are new of {len(fresh)}")
     if any(not row.why for row in fresh):
@@ -82,7 +82,7 @@ def write(context: dg.OpExecutionContext, workspace: WorkspaceResource, fresh: A
     """Proposes what is left, in the journal; it waits there, or is accepted as the settings say."""
     from ragstream_core.wiring import facts_finding
 
-    with derived_errors():
+    with short_errors():
         written = facts_finding.write(workspace.open(), fresh)
     metadata = found_metadata(written)
     context.add_output_metadata(metadata)

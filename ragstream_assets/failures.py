@@ -1,6 +1,6 @@
-"""Progress of a long run: to whoever waits for it, and now and then into the run's log.
+"""What the steps of all jobs share: their errors, their partitions, their progress.
 
-The error boundary of every op: Dagster stores what passes it, so only our own words may.
+Dagster stores the errors that leave a step, so only our own words may leave one.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import dagster as dg
 
 from ragstream_assets.run_outcomes import outcome
 from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.wiring.workspace import IngestProgress
 
 
 def failure(said: str, next_: str = "") -> dg.Failure:
@@ -18,7 +19,7 @@ def failure(said: str, next_: str = "") -> dg.Failure:
 
     Args:
         said: What is wrong, and where.
-        next_: What to do; empty where nobody knows.
+        next_: What to do; empty if that is not known.
     """
     text = f"{said}\nnext: {next_}" if next_ else said
     return dg.Failure(text, metadata={"next": next_ or "-"}, allow_retries=False)
@@ -43,48 +44,33 @@ def chosen(context: dg.AssetExecutionContext, what: str = "project") -> list[str
 
 
 @contextlib.contextmanager
-def short_errors(run_id: str) -> Iterator[None]:
+def short_errors(run_id: str = "") -> Iterator[None]:
     """Turn whatever is raised inside into a Dagster failure without foreign text.
 
-    A message from below may quote a prompt or a document, and Dagster would keep it. The error
-    itself stays in this process, for the recorder.
+    A message from below may quote a prompt or a document, and Dagster would keep it.
+
+    Args:
+        run_id: The run whose recorder gets the error itself; empty for work that comes after the
+            commit: it never makes an ingest fail that has been committed.
 
     Raises:
         Failure: Our message and what to do next, or the bare type of an unexpected error.
     """
     try:
         yield
-    except RagstreamError as error:
-        outcome(run_id).error = error
-        raise failure(error.message, error.hint) from None
     except Exception as error:  # the boundary of everything
-        outcome(run_id).error = error
-        again = "run it with --no-record --traceback to see it"
+        if run_id:
+            outcome(run_id).error = error
+        if isinstance(error, RagstreamError):
+            raise failure(error.message, error.hint) from None
+        again = "run it with --no-record --traceback to see it" if run_id else ""
         raise failure(f"{type(error).__name__}: unexpected", again) from None
 
 
-@contextlib.contextmanager
-def derived_errors() -> Iterator[None]:
-    """As `short_errors`, for what comes after the commit: the recorder is not told.
-
-    A collection that could not be made never makes an ingest fail that has been committed.
-
-    Raises:
-        Failure: Our message and what to do next, or the bare type of an unexpected error.
-    """
-    try:
-        yield
-    except RagstreamError as error:
-        raise failure(error.message, error.hint) from None
-    except Exception as error:  # the boundary of everything
-        raise failure(f"{type(error).__name__}: unexpected") from None
-
-
 LOG_EVERY_S = 10.0
-Progress = Callable[[str, int, int], None]
 
 
-def reporter(log: Callable[[str], object], also: Progress | None) -> Progress:
+def reporter(log: Callable[[str], object], also: IngestProgress | None) -> IngestProgress:
     """Return a progress callback; a log line is an event on disk, so there are few of them.
 
     Args:

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.document_assets import is_alone, made_of
-from ragstream_assets.failures import chosen, derived_errors, reporter
+from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.previews.history import (
     log_metadata,
     month_metadata,
@@ -110,7 +110,7 @@ def observe_journal(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource
 ) -> dg.ObserveResult:
     """Read the end of the journal; the hash of its last line covers all before it."""
-    with derived_errors():
+    with short_errors():
         newest = history_update.newest(workspace.open())
     version = dg.DataVersion(newest.chain)
     return dg.ObserveResult(
@@ -127,7 +127,7 @@ def embed_months(
     After a change of the model these months are embedded for the new one, which takes over when
     the last month is done.
     """
-    with derived_errors():
+    with short_errors():
         wanted = chosen(context, "month")
         done = history_update.backfill(workspace.open(), wanted, **_given(context))
     report_months(context, done, besides=wanted)
@@ -140,7 +140,7 @@ def publish_snapshot(
     context: dg.AssetExecutionContext, config: DeltaConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Embed what lies behind the mark, then publish; prompts read the old file until then."""
-    with derived_errors():
+    with short_errors():
         done = history_update.catch_up(
             workspace.open(),
             upto=config.upto,
@@ -159,7 +159,7 @@ def write_session_logs(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Bring the log of each conversation up to the journal; made again where one is lost."""
-    with derived_errors():
+    with short_errors():
         logs = history_update.session_logs(workspace.open())
     return dg.MaterializeResult(metadata=log_metadata(logs))
 
@@ -169,7 +169,7 @@ def seal_history_main(
     context: dg.AssetExecutionContext, config: SealConfig, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """The same turns for everything that speaks Chroma; nothing is embedded."""
-    with derived_errors():
+    with short_errors():
         done = history_collection.kept(
             workspace.open(), rest_s=config.rest_s, again=is_alone(context, SNAPSHOT.key)
         )
@@ -181,7 +181,7 @@ def roll_up(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource
 ) -> dg.MaterializeResult[None]:
     """Show the summaries that the snapshot holds in the place of old spans."""
-    with derived_errors():
+    with short_errors():
         found = history_update.summaries(workspace.open())
     if isinstance(found, str):
         return dg.MaterializeResult(metadata={"summaries": 0, "reason": found})

@@ -1,6 +1,6 @@
 """Asset `inspection/map`: a project's chunks in the plane, as a picture, with figures.
 
-Conversations are not in it: what Dagster keeps of a run would outlive their clearing. The map of a
+It holds no conversations: what Dagster keeps of a run would outlive their clearing. The map of a
 project with its conversations is drawn by `ragstream index tsne` and on the page.
 """
 
@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.document_assets import INDEX, projects
-from ragstream_assets.failures import chosen, derived_errors, reporter
+from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.previews.charts import bars
 from ragstream_assets.previews.metadata import Metadata, table
 from ragstream_assets.resources import WorkspaceResource
@@ -54,7 +54,7 @@ def draw_project_map(
 ) -> dg.MaterializeResult[None]:
     """What lies together in a project's index, what is nearest to what, how long its chunks are."""
     space, progress = workspace.open(), reporter(context.log.info, None)
-    with derived_errors():
+    with short_errors():
         (project,) = chosen(context)
         request = chunk_maps.MapRequest(
             (project,), False, config.method, config.limit, config.seed, config.perplexity

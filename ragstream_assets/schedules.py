@@ -1,7 +1,7 @@
-"""What happens by the calendar: every index is verified weekly, and what nobody needs is dropped.
+"""The schedules: verify every index, bring the history up to date, drop what is not needed.
 
-Both run by default: they read, heal what is derived, and drop only what the settings no longer
-keep. A project that somebody is writing is left for the next time.
+All run by default: they read, repair what is derived, and drop only what the settings no longer
+keep. A project that is being written is left for the next time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,16 @@ from pydantic import Field
 
 from ragstream_assets.document_assets import INGEST_OPS, ingest_documents
 from ragstream_assets.failures import short_errors
+from ragstream_assets.history_assets import PUBLISH_OP, reconcile_history
 from ragstream_assets.previews.metadata import table
 from ragstream_assets.reconcile import PROJECT_TAG
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
+from ragstream_core.services import history_update
 from ragstream_core.wiring.workspace import Workspace
 
+NIGHTLY = "15 2 * * *"
 WEEKLY_VERIFY = "30 3 * * 0"
 WEEKLY_RETENTION = "30 4 * * 0"
 RETENTION_JOB = "retention"
@@ -128,4 +132,23 @@ def weekly_retention(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     return dg.RunRequest(run_key=f"retention:{context.scheduled_execution_time:%Y-%m-%d}")
 
 
-SCHEDULES = [weekly_verify, weekly_retention]
+@dg.schedule(
+    job=reconcile_history,
+    cron_schedule=NIGHTLY,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Embed what is pending, for another model too, and verify the history, at night.",
+)
+def nightly_history(
+    context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource
+) -> dg.RunRequest | dg.SkipReason:
+    """Request one run a night, if there is a journal."""
+    if reason := history_update.idle(workspace.open()):
+        return dg.SkipReason(reason)
+    return dg.RunRequest(
+        run_key=f"history:{context.scheduled_execution_time:%Y-%m-%d}",
+        run_config={"ops": {PUBLISH_OP: {"config": {"follow_model": True}}}},
+        tags={PROJECT_TAG: HISTORY, REASON_TAG: "nightly reconciliation"},
+    )
+
+
+SCHEDULES = [weekly_verify, weekly_retention, nightly_history]

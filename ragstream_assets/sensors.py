@@ -1,13 +1,7 @@
-"""When the history is embedded: a sensor on the end of the journal, and a nightly reconciliation.
+"""The sensors: a folder that changed is ingested, a journal that grew is embedded.
 
-The sensor only detects. What there is to do is decided by the catalog's mark, so a lost cursor
-costs one look, and no work is done twice.
-
-What the folder sensor remembers and decides; pure but for one pass over the folders.
-
-The memory is a hint: losing it costs one superfluous scan, because the ingest compares contents.
-
-The folder sensor: looks at all projects, requests an ingest where a folder changed.
+They only detect. What there is to do is decided by comparing contents and by the catalog's mark,
+so a lost cursor costs one superfluous look, and no work is done twice.
 """
 
 import json
@@ -19,10 +13,9 @@ from typing import Any
 import dagster as dg
 
 from ragstream_assets.document_assets import INGEST_JOB, ingest_documents, projects
-from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history, reconcile_history
+from ragstream_assets.history_assets import PUBLISH_OP, SEAL_OP, embed_history
 from ragstream_assets.reconcile import PROJECT_TAG, mark_stale_runs
 from ragstream_assets.resources import WorkspaceResource
-from ragstream_assets.schedules import REASON_TAG
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.ingestion.scan import ScanRules, scan
@@ -155,10 +148,14 @@ def failed_states(instance: dg.DagsterInstance) -> set[str]:
     return {run.tags[STATE_TAG] for run in runs if STATE_TAG in run.tags}
 
 
-def _request(project: str, state: str, tried: FinishedRuns) -> dg.RunRequest:
+def _request(
+    project: str, state: str, tried: FinishedRuns, ops: Mapping[str, Any] | None = None
+) -> dg.RunRequest:
+    """Request a run for one state; the next attempt has another key, so it is no duplicate."""
     return dg.RunRequest(
         run_key=f"{state}:{tried.ended + 1}",
-        partition_key=project,
+        partition_key=None if project == HISTORY else project,
+        run_config={"ops": {op: {"config": given} for op, given in ops.items()}} if ops else None,
         tags={PROJECT_TAG: project, STATE_TAG: state},
     )
 
@@ -187,7 +184,6 @@ def _new_partitions(
 REST_S = 600
 """A conversation does not have the whole collection copied and verified at every turn."""
 OTHER_MODEL = "the settings name another model: a backfill or the nightly run embeds for it"
-NIGHTLY = "15 2 * * *"
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -205,14 +201,14 @@ UNFINISHED = [
 def journal_sensor(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource
 ) -> dg.SensorResult:
-    """Request a run where turns were added behind the mark."""
+    """Request a run if turns were added behind the mark."""
     return history_tick(workspace.open(), context.instance, context.cursor)
 
 
 def history_tick(
     workspace: Workspace, instance: dg.DagsterInstance, cursor: str | None
 ) -> dg.SensorResult:
-    """Look once; reads the end of the journal, and the catalog's mark where that moved."""
+    """Look once; reads the end of the journal, and the catalog's mark if that moved."""
     if reason := history_update.idle(workspace):
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     newest = history_update.newest(workspace)
@@ -226,16 +222,8 @@ def history_tick(
         return dg.SensorResult(skip_reason="a run is in progress: next time", cursor=cursor)
     if history_update.waits_for_model(workspace):
         return dg.SensorResult(skip_reason=OTHER_MODEL, cursor=cursor)
-    request = dg.RunRequest(
-        run_key=f"{state}:{tried.ended + 1}",
-        run_config={
-            "ops": {
-                PUBLISH_OP: {"config": {"upto": newest.seq}},
-                SEAL_OP: {"config": {"rest_s": REST_S}},
-            }
-        },
-        tags={PROJECT_TAG: HISTORY, STATE_TAG: state},
-    )
+    ops = {PUBLISH_OP: {"upto": newest.seq}, SEAL_OP: {"rest_s": REST_S}}
+    request = _request(HISTORY, state, tried, ops)
     return dg.SensorResult(run_requests=[request], cursor=seen)
 
 
@@ -252,25 +240,6 @@ def tail_cursor(workspace: Workspace, newest: Position) -> str:
 
 
 def under_way(instance: dg.DagsterInstance) -> bool:
-    """Say whether a run of the history waits or runs."""
+    """Whether a run of the history waits or runs."""
     mine = dg.RunsFilter(tags={PROJECT_TAG: HISTORY}, statuses=UNFINISHED)
     return bool(instance.get_runs(mine, limit=1))
-
-
-@dg.schedule(
-    job=reconcile_history,
-    cron_schedule=NIGHTLY,
-    default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Embed what is pending, for another model too, and verify the history, at night.",
-)
-def nightly_history(
-    context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource
-) -> dg.RunRequest | dg.SkipReason:
-    """Request one run a night, wherever there is a journal."""
-    if reason := history_update.idle(workspace.open()):
-        return dg.SkipReason(reason)
-    return dg.RunRequest(
-        run_key=f"history:{context.scheduled_execution_time:%Y-%m-%d}",
-        run_config={"ops": {PUBLISH_OP: {"config": {"follow_model": True}}}},
-        tags={PROJECT_TAG: HISTORY, REASON_TAG: "nightly reconciliation"},
-    )

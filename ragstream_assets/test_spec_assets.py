@@ -1,16 +1,16 @@
 """Asset group `documentation`: test cases for the requirements in one project's documents."""
 
 import functools
-import warnings
 
 import dagster as dg
 from pydantic import Field
 
 from ragstream_assets.document_assets import INDEX, projects
-from ragstream_assets.failures import chosen, derived_errors, reporter
+from ragstream_assets.failures import chosen, reporter, short_errors
 from ragstream_assets.previews.charts import block
 from ragstream_assets.previews.metadata import PREVIEW_CHARS, Metadata, table
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.specs import partitioned_check
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.test_specs import Kept, SpecRequest, unknown_requirements, write_kept
 
@@ -43,7 +43,7 @@ def test_spec(
 ) -> dg.MaterializeResult[None]:
     """Test cases with their sources, and which requirement has one: `specs/<project>`."""
     progress = functools.partial(reporter(context.log.info, None), "requirements")
-    with derived_errors():
+    with short_errors():
         (project,) = chosen(context)
         request = SpecRequest(
             project, tuple(config.requirements), config.pattern, form=config.form, renew=True
@@ -78,15 +78,9 @@ def spec_metadata(kept: Kept) -> Metadata:
     }
 
 
-with warnings.catch_warnings():
-    # Dagster calls partitions of checks a preview; without them projects overwrite each other.
-    warnings.simplefilter("ignore")
-    _EXIST = dg.AssetCheckSpec(
-        EXIST,
-        asset=KEY,
-        description="No case names a requirement that the documents do not have.",
-        partitions_def=projects,
-    )
+_EXIST = partitioned_check(
+    EXIST, KEY, "No case names a requirement that the documents do not have.", projects
+)
 
 
 @dg.multi_asset_check(name="test_spec_check", specs=[_EXIST])
@@ -94,7 +88,7 @@ def test_spec_check(
     context: dg.AssetCheckExecutionContext, workspace: WorkspaceResource
 ) -> dg.AssetCheckResult:
     """Look up every requirement that one project's specification names."""
-    with derived_errors():
+    with short_errors():
         unknown = unknown_requirements(workspace.open(), context.partition_key)
     return dg.AssetCheckResult(
         passed=not unknown,

@@ -1,6 +1,4 @@
-"""Small charts as Markdown: bars and lines of block characters, readable in both themes.
-
-Foreign text in Dagster's Markdown: file names, documents and prompts stay text there.
+"""Markdown for Dagster's pages: bars and lines of block characters, and foreign text shown as code.
 
 Dagster's pages fetch the images that Markdown names; in code nothing is an image or a link.
 """

@@ -6,7 +6,7 @@ import random
 import dagster as dg
 import pytest
 
-from ragstream_assets import history_assets, sensors
+from ragstream_assets import history_assets, schedules, sensors
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
 from ragstream_core.conversations.journal.records import Asked, TagEdit
@@ -157,7 +157,7 @@ def test_reasons_to_skip_are_said(space, home, open_root, turns, say):
 
 def nightly(space, home):
     context = dg.build_schedule_context(instance=home, scheduled_execution_time=NIGHT)
-    return sensors.nightly_history(context, workspace=WorkspaceResource(**adopt(space)))
+    return schedules.nightly_history(context, workspace=WorkspaceResource(**adopt(space)))
 
 
 def test_every_night_what_is_pending_is_embedded_and_all_is_verified(space, home, embed, say):
