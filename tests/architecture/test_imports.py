@@ -56,7 +56,7 @@ def test_house_rules(path):
         assert not {"environ", "getenv"} & names, "the environment is read in config.py only"
     if here != "ragstream_core/platform/files.py":
         made = {called for _, called in calls(tree)}
-        assert "fsync" not in made, "fsync lives in atomic.py only"
+        assert "fsync" not in made, "fsync lives in platform/files.py only"
     forbidden = {"pickle", "dill", "joblib", "shelve", "marshal"}
     if here == "ragstream_core/ingestion/pickle_child.py":  # resolves no name, in a limited child
         forbidden -= {"pickle"}
