@@ -43,7 +43,7 @@ def latest(db: sqlite3.Connection) -> Generation | None:
 
 
 def generation(db: sqlite3.Connection, n: int) -> Generation | None:
-    """Return generation ``n``, or None where it was never made or is no longer kept."""
+    """Return generation ``n``, or None if it was never made or is no longer kept."""
     return _generation(db.execute(_GENERATION + "WHERE n = ?", (n,)).fetchone())
 
 
@@ -84,7 +84,7 @@ def signatures(db: sqlite3.Connection) -> dict[str, Signature]:
 
 
 def meta(db: sqlite3.Connection, key: str) -> str:
-    """Return a value of the meta table, "" where it was never set."""
+    """Return a value of the meta table, "" if it was never set."""
     row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return str(row[0]) if row else ""
 
@@ -103,7 +103,7 @@ def row_sum(db: sqlite3.Connection, n: int) -> int:
 
 
 def digest_matches(found: Generation, live_row_sum: int) -> bool:
-    """Say whether a generation's recorded digest is that of its live rows."""
+    """Return whether a generation's recorded digest is that of its live rows."""
     return found.row_sum == live_row_sum and found.digest == generation_digest(
         live_row_sum, found.index_fp, found.embed_fp
     )

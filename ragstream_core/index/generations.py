@@ -1,7 +1,4 @@
-"""Where a chunk comes from: its row in a generation, and the ingest that brought it in.
-
-Looking back: the kept generations of a project, and what changed between two of them.
-"""
+"""Look back: the kept generations of a project, what changed between two, and a chunk's origin."""
 
 from __future__ import annotations
 
@@ -143,9 +140,9 @@ class Origin:
         chunk_idx: 0-based position in the file.
         span: Character offsets in the decoded text.
         page: 1-based page, 0 for text files.
-        heading: Heading path, empty where there is none.
+        heading: Heading path, empty if there is none.
         since: The generation that brought it in.
-        created: When, ISO 8601 UTC; empty where that generation is no longer kept.
+        created: When, ISO 8601 UTC; empty if that generation is no longer kept.
         provenance: What made it, e.g. ``run_id``.
     """
 
@@ -161,7 +158,7 @@ class Origin:
 
 
 def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:
-    """Return the origin of a chunk that is live in generation ``n``; None where it is not.
+    """Return the origin of a chunk that is live in generation ``n``; None if it is not.
 
     Raises:
         GenerationGone: Nothing was ever ingested.

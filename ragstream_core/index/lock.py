@@ -1,8 +1,6 @@
-"""Which model a store was built by: written into it, compared whenever it is opened.
+"""The writer lock of a store, its name and commands in messages, and the model that built it.
 
-The project's writer lock.
-
-What a store is called in messages, and the commands that mend it: projects and the history.
+A store is a project's index or that of the conversations.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock, pr
 
 
 def is_history(index_dir: Path) -> bool:
-    """Say whether a store is that of the conversations, ``<data>/history/index``."""
+    """Return whether a store is that of the conversations, ``<data>/history/index``."""
     return index_dir.parts[-2:] == ("history", "index")
 
 
@@ -73,9 +71,9 @@ class Stamp:
     """A vector space.
 
     Attributes:
-        embed_fp: Fingerprint of the model; empty where nobody said.
+        embed_fp: Fingerprint of the model; empty if unknown.
         model: Its name, for people.
-        dimension: Length of a vector; 0 where nobody said.
+        dimension: Length of a vector; 0 if unknown.
     """
 
     embed_fp: str = ""

@@ -1,7 +1,7 @@
 """Tables, pragmas and connections of ``catalog.sqlite``; foreign errors stop here.
 
 Durability: rollback journal, synchronous=EXTRA, no cache spill, deleted text overwritten. Only the
-holder of the project lock opens a writer; everybody else reads with ``mode=ro``.
+holder of the project lock opens a writer; all others read with ``mode=ro``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Checks stored vectors against their crc, in blocks: memory stays flat whatever the size.
-
-Append-only float32 rows on disk, one file a model and epoch.
+"""Append-only float32 rows on disk, one file a model and epoch, and their checks.
 
 Rows are written at row × 4·d from the committed count on, synced, and only then named by the
 catalog. A file is never truncated or replaced, so readers may map exactly the committed shape; a
 torn tail behind it is harmless and overwritten by the next writer. A file whose sync failed is
 never written again: its committed rows move to the next epoch. The crc of a row covers its text's
-hash too: a row that was swapped for another one is found.
+hash too: a row that was swapped for another one is found. Checks read blocks, so that memory stays
+flat.
 """
 
 from __future__ import annotations
@@ -167,7 +166,7 @@ def intact(rows: F32, text_hashes: Sequence[str], crcs: Sequence[int]) -> list[b
 
 
 def rows_there(path: Path, dimension: int) -> int:
-    """Return how many whole rows a file holds, committed or not; 0 where it is gone."""
+    """Return how many whole rows a file holds, committed or not; 0 if it is gone."""
     return path.stat().st_size // (max(dimension, 1) * FLOAT_BYTES) if path.exists() else 0
 
 

@@ -52,7 +52,7 @@ def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
 
 
 def kept_count(workspace: Workspace) -> int:
-    """Return how many generations stay whoever needs them."""
+    """Return how many of the newest generations always stay."""
     settings = workspace.config.settings.ingestion
     return 1 if settings.delete_replaced else settings.retain_generations
 
@@ -66,10 +66,10 @@ def generations_since(
         workspace: The data root.
         project: Its name.
         number: The known generation, 0 for none.
-        digest: Its digest; where that number has another one now, the store was made anew.
+        digest: Its digest; if that number has another one now, the store was made anew.
 
     Returns:
-        Nothing as well where nothing is ingested or the catalog cannot be read.
+        Nothing as well if nothing is ingested or the catalog cannot be read.
     """
     try:
         found = index_generations.kept_generations(workspace.index_dir(project))
@@ -92,7 +92,7 @@ def diff(workspace: Workspace, project: str, *, before: int, after: int) -> Gene
 
 
 def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
-    """Drop generations nobody needs and everything that no kept generation names.
+    """Drop generations that nothing needs, and everything that no kept generation names.
 
     Args:
         workspace: The data root.

@@ -70,7 +70,7 @@ def test_every_flip_that_changes_an_answer_is_found(filled, name, record_propert
     files = {p: p.read_bytes() for p in filled.index.rglob("*") if p.is_file()}
     sound, intact = answers(filled), files[path]
     rng = random.Random(f"corruption {name}")
-    tally = {"changed an answer or its error": 0, "found": 0, "healed": 0, "harmless": 0}
+    tally = {"changed an answer or its error": 0, "found": 0, "repaired": 0, "harmless": 0}
     for _ in range(FLIPS):
         path.write_bytes(flipped(intact, rng))
         try:
@@ -79,11 +79,11 @@ def test_every_flip_that_changes_an_answer_is_found(filled, name, record_propert
         except (RagstreamError, ValueError):
             changed = True
         found = verify_data(filled.index, Part(1, 1)) + filled.health()
-        healed = repair_derived(filled.index) if not found else []
+        repaired = repair_derived(filled.index) if not found else []
         if name in DERIVED:
             assert not found and answers(filled) == sound
-        assert found or healed or not changed, (name, changed)
-        kind = "found" if found else "healed" if healed else "harmless"
+        assert found or repaired or not changed, (name, changed)
+        kind = "found" if found else "repaired" if repaired else "harmless"
         tally[kind] += 1
         tally["changed an answer or its error"] += changed
         restored(filled, files)
@@ -96,7 +96,7 @@ def test_every_flip_that_changes_an_answer_is_found(filled, name, record_propert
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ["catalog.sqlite", "vectors"])
-def test_a_rebuild_heals_any_flip_and_uses_again_what_survived(filled, name, record_property):
+def test_a_rebuild_repairs_any_flip_and_uses_again_what_survived(filled, name, record_property):
     path = filled.vector_file() if name == "vectors" else filled.index / name
     files = {p: p.read_bytes() for p in filled.index.rglob("*") if p.is_file()}
     fresh = filled.from_scratch().view().digest
@@ -119,7 +119,7 @@ def test_a_rebuild_heals_any_flip_and_uses_again_what_survived(filled, name, rec
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ["catalog.sqlite", "vectors", *DERIVED])
-def test_every_cut_is_found_or_healed(filled, name):
+def test_every_cut_is_found_or_repaired(filled, name):
     path = filled.vector_file() if name == "vectors" else filled.index / name
     intact, sound = path.read_bytes(), answers(filled)
     rng = random.Random(f"cut {name}")

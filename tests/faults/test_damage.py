@@ -1,4 +1,4 @@
-"""Damage to what is on disk: found before it changes an answer, healed by the command it names."""
+"""Damage to what is on disk: found before it changes an answer, repaired by its command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed ingest embedded goes with the next commit; what `--verify` finds it mends or names.
+"""What a failed ingest embedded goes with the next commit; `--verify` repairs or names its finds.
 
 A text that was recorded is kept for the run that resumes; when that run does not want it any more,
 nothing of it stays behind.

@@ -1,4 +1,4 @@
-"""The history catalog: one transaction, idempotent commits, damage found and mended."""
+"""The history catalog: one transaction, idempotent commits, damage found and repaired."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ FLIPS = [
 
 
 @pytest.mark.parametrize("flip", FLIPS)
-def test_every_change_of_a_value_is_found_and_a_rebuild_mends_it(bench, flip):
+def test_every_change_of_a_value_is_found_and_a_rebuild_repairs_it(bench, flip):
     bench.say(turn("first", "one"), turn("second", "two"))
     bench.run()
     before = bench.rows()

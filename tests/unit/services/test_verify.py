@@ -123,7 +123,7 @@ def test_gc_and_check_respect_the_lock(space):
         assert verify.verify_project(space, "demo")["findings"] == []  # a check only reads
 
 
-def test_check_heals_what_is_derived_and_names_what_to_run(space):
+def test_verifying_repairs_what_is_derived_and_names_what_to_run(space):
     index = space.index_dir("demo")
     (index / "lexical-latest" / "arrays.bin").write_bytes(b"{}\n")
     result = verify.verify_project(space, "demo")
@@ -139,7 +139,7 @@ def test_check_heals_what_is_derived_and_names_what_to_run(space):
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
-def test_what_cannot_be_healed_is_a_finding(space, monkeypatch):
+def test_what_cannot_be_repaired_is_a_finding(space, monkeypatch):
     from ragstream_core.index import derived
 
     def full(*_, **__):
