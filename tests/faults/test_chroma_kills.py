@@ -30,8 +30,7 @@ import os, sys
 from pathlib import Path
 from ragstream_core.vector_stores.chroma import publisher, seal, sync
 when, name = sys.argv[4].split()
-home = {"write_receipt": seal, "point_to": seal, "sweep": sync}
-owner = home.get(name, publisher)
+owner = {"write_receipt": seal, "point_to": seal, "sweep": sync}.get(name, publisher)
 real = getattr(owner, name, None)
 
 def dying(*args, **given):

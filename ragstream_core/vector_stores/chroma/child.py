@@ -1,29 +1,24 @@
 """The child process that opens Chroma: builds a collection, verifies one, or answers queries.
 
-``python -m ragstream_core.vector_stores.chroma.child``. Frames come on stdin and go to stdout: a
-line of JSON, then as many bytes of float32 as its ``shape`` says. A store torn by a kill can end
-this process with a signal; the parent then sees a closed pipe and nothing worse.
-
-What a child does with a whole collection: bring a copy up to a generation, and verify one.
-
-Both read the catalog themselves, so nothing is embedded and nothing but names crosses the pipe.
+It reads the catalog itself, so nothing is embedded and no row of an index crosses the connection. A
+store torn by a kill can end it with a signal; the parent then gets an error and nothing worse.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-import sys
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import IntegrityError, RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.vector_stores.chroma.history_store_chroma import HistoryStoreChroma, describer
 from ragstream_core.vector_stores.chroma.names import row_metadata, same_row
-from ragstream_core.vector_stores.chroma.process import read_frame, write_frame
+from ragstream_core.vector_stores.chroma.process import receive, send
 from ragstream_core.vector_stores.chroma.store import Metadata
 from ragstream_core.vector_stores.chroma.vector_store_chroma import PAGE, VectorStoreChroma
 
@@ -188,75 +183,42 @@ def _is(view: CatalogView, identifier: str, near: Sequence[str]) -> bool:
 
 FILE_LIMIT_BYTES = 64 << 30
 """No file of a store grows beyond it: a torn index has been seen to claim a terabyte."""
+JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"build": build, "verify": verify}
 
 
-def main() -> int:
-    """Answer frames until stdin ends."""
+def main() -> None:
+    """Answer what comes on stdin, a socket, until the parent ends."""
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT_BYTES, FILE_LIMIT_BYTES))
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever an engine prints must not end up between two frames
-    return _Server(sys.stdin.buffer, answers).run()
-
-
-class _Server:
-    def __init__(self, questions: IO[bytes], answers: IO[bytes]) -> None:
-        self.questions = questions
-        self.answers = answers
-        self.store: VectorStoreChroma | None = None
-        self.verbs: dict[str, Callable[[dict[str, Any], Any], dict[str, Any]]] = {
-            "open": self._open,
-            "add": self._add,
-            "delete": self._delete,
-            "ids": self._ids,
-            "nearest": self._nearest,
-            "search": self._search,
-            "build": lambda header, _: build(header),
-            "verify": lambda header, _: verify(header),
-        }
-
-    def run(self) -> int:
-        while (frame := read_frame(self.questions)) is not None:
-            header, rows = frame
+    with Connection(os.dup(0)) as parent:
+        child = _Child()
+        while True:
             try:
-                answer = self.verbs[header["verb"]](header, rows)
-            except RagstreamError as error:
-                answer = {"error": type(error).__name__, "message": error.message}
-            except Exception as error:  # the engine's own errors are of any type
-                answer = {"error": "StoreFailed", "message": f"{type(error).__name__}: {error}"}
-            write_frame(self.answers, answer)
-        return 0
-
-    @property
-    def _opened(self) -> VectorStoreChroma:
-        if self.store is None:
-            raise AssertionError("the first frame opens a store")
-        return self.store
-
-    def _open(self, header: dict[str, Any], rows: Any) -> dict[str, Any]:
-        self.store = VectorStoreChroma(
-            Path(header["folder"]), header["name"], metadata=header["metadata"]
-        )
-        return {"chromadb": self.store.version, "metadata": self.store.metadata}
-
-    def _add(self, header: dict[str, Any], rows: Any) -> dict[str, Any]:
-        ids = header["ids"]
-        self._opened.add(ids, rows, [{"id": i} for i in ids])
-        return {}
-
-    def _delete(self, header: dict[str, Any], rows: Any) -> dict[str, Any]:
-        self._opened.delete(header["ids"])
-        return {}
-
-    def _ids(self, header: dict[str, Any], rows: Any) -> dict[str, Any]:
-        return {"ids": list(self._opened.snapshot())}
-
-    def _nearest(self, header: dict[str, Any], rows: Any) -> dict[str, Any]:
-        return {"ids": self._opened.nearest(rows, header["n"])}
-
-    def _search(self, header: dict[str, Any], rows: Any) -> dict[str, Any]:
-        return {"found": self._opened.search(rows[0], header["k"])}
+                message, rows = receive(parent)
+            except (EOFError, OSError):
+                return
+            send(parent, child.answer(message, rows))
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+class _Child:
+    """Answers questions; what ``open`` opened answers those that are no jobs."""
+
+    store: VectorStoreChroma
+
+    def answer(self, message: dict[str, Any], rows: F32 | None) -> dict[str, Any]:
+        given = [rows if value is None else value for value in message["given"]]
+        try:
+            return {"answer": self._work(message["verb"])(*given)}
+        except RagstreamError as error:
+            return {"error": type(error).__name__, "message": error.message}
+        except Exception as error:  # the engine's own errors are of any type
+            return {"error": "StoreFailed", "message": f"{type(error).__name__}: {error}"}
+
+    def _work(self, verb: str) -> Callable[..., Any]:
+        if verb == "open":
+            return self._open
+        return JOBS.get(verb) or getattr(self.store, verb)
+
+    def _open(self, folder: str, name: str, metadata: Metadata) -> Metadata:
+        self.store = VectorStoreChroma(Path(folder), name, metadata=metadata)
+        return self.store.metadata

@@ -1,14 +1,11 @@
-"""`ChromaProcess`: the parent's end of the child that opens Chroma.
+"""`ChromaProcess`: the parent's end of the child process that opens Chroma.
 
-A question that is not answered in time, or a child that dies, is a `StoreFailed`; this process
-lives on. The child ends when its stdin does, so it never outlives its parent.
-
-What parent and child say to each other: a line of JSON, then rows of float32.
+The two speak JSON and raw float32 over a `multiprocessing` connection: nothing is unpickled, and no
+script of the parent runs again in the child, as both would with an executor.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -17,73 +14,78 @@ import threading
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import ragstream_core
 from ragstream_core import errors
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from ragstream_core.ports import F32
 
+MODULE = "ragstream_core.vector_stores.chroma.child"
+ANSWER_S = 60.0
+END_S = 5.0
+TAIL_CHARS = 300
 
-FLOAT_BYTES = 4
 
-
-def write_frame(pipe: IO[bytes], header: dict[str, Any], rows: F32 | None = None) -> None:
-    """Write one frame and flush it.
+def send(connection: Connection, message: dict[str, Any], rows: F32 | None = None) -> None:
+    """Send JSON values, and vectors if there are any.
 
     Args:
-        pipe: Where to.
-        header: JSON values only; ``shape`` is added for the rows.
+        connection: Where to.
+        message: JSON values only; ``shape`` is added for the rows.
         rows: Shape (n, dimension), float32.
 
     Raises:
         OSError: The other side is gone.
     """
     if rows is not None:
-        header = {**header, "shape": list(rows.shape)}
-    pipe.write(json.dumps(header).encode("ascii") + b"\n")
+        message = {**message, "shape": list(rows.shape)}
+    connection.send_bytes(json.dumps(message).encode("ascii"))
     if rows is not None:
-        pipe.write(rows.astype("<f4", copy=False).tobytes())
-    pipe.flush()
+        connection.send_bytes(rows.astype("<f4", copy=False).tobytes())
 
 
-def read_frame(pipe: IO[bytes]) -> tuple[dict[str, Any], F32 | None] | None:
-    """Return the next frame, or None where the other side has ended."""
-    line = pipe.readline()
-    if not line.endswith(b"\n"):
-        return None
-    header: dict[str, Any] = json.loads(line)
-    if "shape" not in header:
-        return header, None
+def receive(connection: Connection) -> tuple[dict[str, Any], F32 | None]:
+    """Return the next message and its vectors.
+
+    Raises:
+        EOFError: The other side has ended.
+        OSError: It ended in the middle of a message.
+    """
+    message: dict[str, Any] = json.loads(connection.recv_bytes())
+    if "shape" not in message:
+        return message, None
     import numpy as np
 
-    n, dimension = header.pop("shape")
-    data = pipe.read(n * dimension * FLOAT_BYTES)
-    if len(data) < n * dimension * FLOAT_BYTES:
-        return None
-    return header, np.frombuffer(data, dtype="<f4").reshape(n, dimension).astype(np.float32)
-
-
-MODULE = "ragstream_core.vector_stores.chroma.child"
-ANSWER_S = 60.0
-TAIL_CHARS = 300
+    rows = np.frombuffer(connection.recv_bytes(), dtype="<f4")
+    return message, rows.reshape(message.pop("shape")).astype(np.float32)
 
 
 class ChromaProcess:
-    """One child; usable from several threads, one question at a time."""
+    """One child; usable from several threads, one question at a time.
+
+    A child that dies or does not answer in time is a `StoreFailed`, and this process lives on. The
+    child ends when the connection does, so it never outlives its parent.
+    """
 
     def __init__(self) -> None:
+        from multiprocessing import Pipe
+
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        self._child = subprocess.Popen(
-            [sys.executable, "-c", f"from {MODULE} import main; raise SystemExit(main())"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            cwd=Path(ragstream_core.__file__).parent.parent,
-        )
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._child = subprocess.Popen(
+                [sys.executable, "-c", f"from {MODULE} import main; main()"],
+                stdin=theirs.fileno(),
+                stdout=self._log,
+                stderr=self._log,
+                cwd=Path(ragstream_core.__file__).parent.parent,
+            )
         self._guard = threading.Lock()
-        self._end = weakref.finalize(self, _end, self._child)
+        self._end = weakref.finalize(self, _end, self._child, self._connection)
 
     @property
     def pid(self) -> int:
@@ -96,37 +98,36 @@ class ChromaProcess:
         return self._child.poll() is None
 
     def ask(
-        self, verb: str, header: dict[str, Any], *, rows: F32 | None = None, within_s: float = 0.0
-    ) -> dict[str, Any]:
-        """Put a question and wait for its answer.
+        self, verb: str, *given: Any, rows: F32 | None = None, within_s: float = ANSWER_S
+    ) -> Any:
+        """Have the child do something and return its answer.
 
         Args:
-            verb: What to do.
-            header: Its values.
-            rows: Its vectors.
-            within_s: After so many seconds the child is killed; 0: `ANSWER_S`.
+            verb: A key of `child.JOBS`, or a method of `VectorStoreChroma`.
+            given: Its arguments, JSON values only; None stands for the vectors.
+            rows: Those vectors, if any.
+            within_s: After so many seconds the child is killed.
 
         Raises:
             StoreFailed: The engine refused, or the child died or took too long.
             RagstreamError: What the child raised.
         """
         with self._guard:
-            timer = threading.Timer(within_s or ANSWER_S, self._child.kill)
+            timer = threading.Timer(within_s, self._child.kill)
             timer.daemon = True
             timer.start()
             try:
-                write_frame(_pipe(self._child.stdin), {**header, "verb": verb}, rows)
-                frame = read_frame(_pipe(self._child.stdout))
-            except (OSError, ValueError):
-                frame = None
+                send(self._connection, {"verb": verb, "given": given}, rows)
+                message, _ = receive(self._connection)
+            except (OSError, EOFError) as error:
+                raise errors.StoreFailed(
+                    f"the process that reads Chroma ended: {self._last_words()}"
+                ) from error
             finally:
                 timer.cancel()
-        if frame is None:
-            raise errors.StoreFailed(f"the process that reads Chroma ended: {self._last_words()}")
-        answer = frame[0]
-        if "error" in answer:
-            raise getattr(errors, answer["error"])(answer["message"])
-        return answer
+        if "error" in message:
+            raise getattr(errors, message["error"])(message["message"])
+        return message["answer"]
 
     def close(self) -> None:
         """End the child."""
@@ -154,19 +155,10 @@ class ChromaProcess:
         return f"{how}; {said.splitlines()[-1]}" if said else how
 
 
-def _pipe(pipe: Any) -> Any:
-    if pipe is None:
-        raise OSError("the pipe is closed")
-    return pipe
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    for pipe in (child.stdin, child.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
+def _end(child: subprocess.Popen[bytes], connection: Connection) -> None:
+    connection.close()
     try:
-        child.wait(timeout=5)
+        child.wait(timeout=END_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()

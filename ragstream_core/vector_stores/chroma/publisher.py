@@ -260,7 +260,10 @@ class CollectionPublisher:
 
     def _build(self, staging: Path, graph: str) -> dict[str, Any]:
         with ChromaProcess() as child:
-            return child.ask("build", self._job(staging, graph), within_s=self.patience)
+            built: dict[str, Any] = child.ask(
+                "build", self._job(staging, graph), within_s=self.patience
+            )
+        return built
 
     def _verified(self, folder: Path) -> dict[str, Any]:
         """Check a copy, so that what is sealed is what the first child wrote.
@@ -269,7 +272,9 @@ class CollectionPublisher:
             IntegrityError: The collection is not that of the generation.
         """
         with copy_of(folder) as copy, ChromaProcess() as child:
-            found = child.ask("verify", self._job(copy, STANDARD), within_s=self.patience)
+            found: dict[str, Any] = child.ask(
+                "verify", self._job(copy, STANDARD), within_s=self.patience
+            )
         if found["faults"]:
             raise IntegrityError(
                 f"the Chroma collection of {label(self.of.index_dir)}: "

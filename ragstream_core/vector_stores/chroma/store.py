@@ -1,11 +1,9 @@
-"""`ChromaStore`: a collection behind the common port, opened by a child process only.
+"""The verbs of a Chroma-backed store, and `ChromaStore`, which has a child process do them.
 
 Metric: cosine of unit vectors, approximate candidates with exact scores, rounded to 6 digits, ties
 by id among what was found. Durability: what chromadb gives; a kill in the middle of its flush can
-ruin the index, so what others read is a sealed copy (`chroma_sync`). Cost: one process, about
-0.5 s to start; then a few milliseconds a query at 10,000 rows.
-
-`ChromaVectorStoreBase`: the verbs of a Chroma-backed store as the seeds name them (R-075).
+ruin the index, so what others read is a sealed copy (`seal`). Cost: one process, about 0.5 s to
+start; then a few milliseconds a query at 10,000 rows.
 """
 
 from __future__ import annotations
@@ -118,10 +116,8 @@ class ChromaStore:
         self._process = ChromaProcess()
         mine = Stamp(embed_fp, model, dimension)
         try:
-            opened = self._process.ask(
-                "open", {"folder": str(folder), "name": name, "metadata": mine.to_json()}
-            )
-            mine.require(Stamp.of(opened["metadata"] or {}), what=f"the collection in {folder}")
+            stored = self._process.ask("open", str(folder), name, mine.to_json())
+            mine.require(Stamp.of(stored), what=f"the collection in {folder}")
         except BaseException:
             self._process.close()
             raise
@@ -148,7 +144,8 @@ class ChromaStore:
             raise ValueError(f"shape {vectors.shape} for {len(ids)} ids")
         if len(set(ids)) < len(ids):
             raise DuplicateId("ids are given twice", hint="give each once")
-        self._process.ask("add", {"ids": list(ids)}, rows=vectors, within_s=ADD_S)
+        metadata = [{"id": identifier} for identifier in ids]
+        self._process.ask("add", list(ids), None, metadata, rows=vectors, within_s=ADD_S)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove rows; unknown ids are no error.
@@ -156,7 +153,7 @@ class ChromaStore:
         Raises:
             StoreFailed: Chroma refused or its process died.
         """
-        self._process.ask("delete", {"ids": list(ids)}, within_s=ADD_S)
+        self._process.ask("delete", list(ids), within_s=ADD_S)
 
     def search(self, query: F32, k: int) -> list[tuple[str, float]]:
         """Return about the ``k`` best (id, cosine), ties by id; the cosines are exact.
@@ -164,7 +161,7 @@ class ChromaStore:
         Raises:
             StoreFailed: Chroma refused or its process died.
         """
-        found = self._process.ask("search", {"k": k}, rows=query[None, :])["found"]
+        found = self._process.ask("search", None, k, rows=query[None, :])
         return [(identifier, score) for identifier, score in found]
 
     def nearest(self, queries: F32, n: int) -> list[list[str]]:
@@ -177,7 +174,7 @@ class ChromaStore:
         Raises:
             StoreFailed: Chroma refused or its process died.
         """
-        ids: list[list[str]] = self._process.ask("nearest", {"n": n}, rows=queries)["ids"]
+        ids: list[list[str]] = self._process.ask("nearest", None, n, rows=queries)
         return ids
 
     def ids(self) -> list[str]:
@@ -186,7 +183,7 @@ class ChromaStore:
         Raises:
             StoreFailed: Chroma refused or its process died.
         """
-        found: list[str] = self._process.ask("ids", {}, within_s=ADD_S)["ids"]
+        found: list[str] = self._process.ask("ids", within_s=ADD_S)
         return found
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 Metric: cosine, approximate (HNSW). Durability: rows are committed by SQLite; the index beside them
 does not survive a kill in the middle of its flush and can take the next process down with it. So
-only child processes open one (`chroma_child`), and what others see is sealed (`chroma_sync`).
+only child processes open one (`child`), and what others see is sealed (`seal`).
 Never a live id twice, never an embedding function, no telemetry.
 """
 
@@ -133,17 +133,16 @@ class VectorStoreChroma(ChromaVectorStoreBase):
         """Return about the ``k`` best (id, cosine), ties by id; the cosines are exact.
 
         Args:
-            query: Unit vector, shape (dimension,).
+            query: Unit vector, shape (dimension,) or (1, dimension).
             k: How many at most.
         """
         from ragstream_core.retrieval.scoring import exact_cosines, top
 
-        if k < 1:
-            return []
-        (ids,) = self.nearest(query[None, :], max(TIMES * k, AT_LEAST))
+        queries = query.reshape(1, -1)
+        (ids,) = self.nearest(queries, max(TIMES * k, AT_LEAST)) if k > 0 else ([],)
         if not ids:
             return []
-        scores = exact_cosines(self.vectors(ids), query[None, :])[:, 0]
+        scores = exact_cosines(self.vectors(ids), queries)[:, 0]
         return [(ids[i], float(scores[i])) for i in top(ids, scores, k)]
 
     def delete_where(self, filter_dict: Metadata) -> int:
@@ -166,6 +165,10 @@ class VectorStoreChroma(ChromaVectorStoreBase):
             part = unique[start : start + self._batch]
             found.update(self._collection.get(ids=part, include=[])["ids"])
         return found
+
+    def ids(self) -> list[str]:
+        """Return all live ids, sorted."""
+        return sorted(i for i, _, _ in self._pages([]))
 
     def snapshot(self) -> dict[str, Metadata]:
         """Return the metadata of every live row by id, sorted by id."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
+import select
 import signal
+import subprocess
+import sys
+from multiprocessing import Pipe
 
 import numpy as np
 import pytest
 
 from ragstream_core.errors import DuplicateId, StoreFailed
-from ragstream_core.vector_stores.chroma.process import ChromaProcess, read_frame, write_frame
+from ragstream_core.vector_stores.chroma.process import ChromaProcess, receive, send
 from ragstream_core.vector_stores.chroma.store import ChromaStore
 
 
@@ -31,9 +34,8 @@ def test_a_killed_child_is_one_error_and_no_more(store):
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path):
     with ChromaProcess() as child:
-        header = {"folder": str(tmp_path), "name": "abc", "metadata": None}
         with pytest.raises(StoreFailed, match="signal 9"):
-            child.ask("open", header, within_s=0.01)
+            child.ask("open", str(tmp_path), "abc", None, within_s=0.01)
         assert not child.alive
 
 
@@ -53,26 +55,50 @@ def test_a_folder_that_cannot_be_opened(tmp_path):
         ChromaStore(tmp_path, 4)
 
 
-def test_the_child_ends_with_its_parents_pipe(tmp_path):
-    child = ChromaProcess()
-    pid = child.pid
-    child.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+def test_the_child_ends_when_its_parent_is_killed():
+    script = (
+        "import time\nfrom ragstream_core.vector_stores.chroma.process import ChromaProcess\n"
+        "child = ChromaProcess()\nprint(child.pid, flush=True)\ntime.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            parent.kill()
+            assert select.select([child], [], [], 30)[0], "the child outlived its parent"
+        finally:
+            os.close(child)
 
 
-def test_frames():
+def test_a_program_without_a_main_guard_may_start_one(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "print('started')\nfrom ragstream_core.vector_stores.chroma.process import ChromaProcess\n"
+        "with ChromaProcess() as child:\n    print(child.alive)\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["started", "True"]
+
+
+def test_messages():
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
-    pipe = io.BytesIO()
-    write_frame(pipe, {"ids": ["ä\n", "\ud800"]}, rows)
-    write_frame(pipe, {"n": 1})
-    data = pipe.getvalue()
-    pipe.seek(0)
-    header, found = read_frame(pipe)
-    assert header == {"ids": ["ä\n", "\ud800"]}
-    assert np.array_equal(found, rows)
-    assert read_frame(pipe) == ({"n": 1}, None)
-    assert read_frame(pipe) is None
-    first = data.index(b"\n") + 1 + 24
-    for cut in range(first):
-        assert read_frame(io.BytesIO(data[:cut])) is None
+    ours, theirs = Pipe()
+    with ours:
+        with theirs:
+            send(theirs, {"ids": ["ä\n", "\ud800"]}, rows)
+            send(theirs, {"n": 1})
+        message, found = receive(ours)
+        assert message == {"ids": ["ä\n", "\ud800"]}
+        assert np.array_equal(found, rows)
+        assert receive(ours) == ({"n": 1}, None)
+        with pytest.raises(EOFError):
+            receive(ours)
+
+
+def test_a_message_cut_short_is_no_message():
+    for cut in range(1, 24):
+        ours, theirs = Pipe()
+        with ours:
+            with theirs:
+                os.write(theirs.fileno(), b'\0\0\0\x20{"n": 1, "more": [1, 2]}'[:cut])
+            with pytest.raises((EOFError, OSError)):
+                receive(ours)
