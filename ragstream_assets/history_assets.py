@@ -24,9 +24,10 @@ from ragstream_assets.previews.history import (
 )
 from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.specs import asset_spec
+from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
-from ragstream_core.wiring import history_collection
+from ragstream_core.wiring import chroma_collections
 
 GROUP = "history"
 EMBED_JOB = "embed_history"
@@ -170,8 +171,11 @@ def seal_history_main(
 ) -> dg.MaterializeResult[None]:
     """The same turns for everything that speaks Chroma; nothing is embedded."""
     with short_errors():
-        done = history_collection.kept(
-            workspace.open(), rest_s=config.rest_s, again=is_alone(context, SNAPSHOT.key)
+        done = chroma_collections.keep_up(
+            workspace.open(),
+            HISTORY,
+            rest_s=config.rest_s,
+            again=is_alone(context, SNAPSHOT.key),
         )
     return made_of(context, done, upstream=SNAPSHOT.key)
 

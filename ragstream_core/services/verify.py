@@ -195,7 +195,6 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
     Raises:
         RagstreamError: The collection cannot be compared.
     """
-    from ragstream_core.wiring import history_collection
     from ragstream_core.wiring.history_embedding import history_status
     from ragstream_core.wiring.verify_history import history_findings
 
@@ -205,7 +204,7 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
         found[finding.check if finding.check in found else CATALOG].append(finding)
     found[WAITING] += waiting(status, now)
     found[AGE] += aged(status)
-    faults = history_collection.compare(workspace)
+    faults = chroma_collections.compare(workspace, HISTORY)
     found[COLLECTION] += [Finding(COLLECTION, fault) for fault in faults]
     return HistoryReport(found, status)
 
@@ -251,13 +250,14 @@ def verify_history(workspace: Workspace, *, part: Part | None = None) -> VerifyR
     Returns:
         With ``finished``; the project is ``~history``.
     """
-    from ragstream_core.wiring import history_collection
     from ragstream_core.wiring.verify_history import history_findings
 
     repaired, findings = repair_history(workspace)
     findings += history_findings(workspace, part)
     if not findings:
-        more, findings = _collection_outcome(history_collection.kept(workspace, again=True))
+        more, findings = _collection_outcome(
+            chroma_collections.keep_up(workspace, HISTORY, again=True)
+        )
         repaired += more
     return VerifyReport(
         project=HISTORY,

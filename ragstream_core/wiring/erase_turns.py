@@ -16,7 +16,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations import clearing
-from ragstream_core.conversations.journal.records import Asked, Cleared, Entry, Fact, Position, Turn
+from ragstream_core.conversations.journal.records import (
+    HISTORY,
+    Asked,
+    Cleared,
+    Entry,
+    Fact,
+    Position,
+    Turn,
+)
 from ragstream_core.conversations.journal.segments import closed_segments
 from ragstream_core.conversations.sessions import write_session_logs
 from ragstream_core.errors import OperationFailed, RagstreamError
@@ -24,7 +32,7 @@ from ragstream_core.index import erase, generations, history_rows
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.locks import retry_while_locked
 from ragstream_core.wiring import projects
-from ragstream_core.wiring.history_collection import sync_after_commit
+from ragstream_core.wiring.chroma_collections import sync_after_commit
 from ragstream_core.wiring.history_publishing import publish
 from ragstream_core.wiring.journal import history_index_dir, journal, snapshot_path
 from ragstream_core.wiring.turn_copies import CopyEraser
@@ -230,7 +238,7 @@ class Erasing:
             removed=sorted(set(removed)),
             left=sorted(left),
             searched=copies.finder.searched,
-            warnings=list(sync_after_commit(self.workspace)),
+            warnings=list(sync_after_commit(self.workspace, HISTORY)),
         )
 
     def drop_vectors(self) -> int:
@@ -247,7 +255,7 @@ class Erasing:
         copies = CopyEraser(self.workspace, self.log.entries(), [], buried.chunk_ids)
         copies.drop_token_vectors(buried.hashes)
         self._shred(buried)
-        sync_after_commit(self.workspace)
+        sync_after_commit(self.workspace, HISTORY)
         return buried.chunks
 
     @contextlib.contextmanager

@@ -20,7 +20,7 @@ from ragstream_core.prompts.keys import STAGE_VERSIONS
 from ragstream_core.prompts.trail import pieces_of
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import (
-    chroma_collections,
+    candidate_stores,
     conversation_memory,
     facts_files,
     file_sources,
@@ -94,7 +94,7 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         time_zone=str(now.tzinfo),
         models={
             **resolved_models(config, settings),
-            **chroma_collections.pinned(workspace, settings, pins),
+            **candidate_stores.pinned(workspace, settings, pins),
         },
         code=STAGE_VERSIONS,
         history=history,
@@ -172,7 +172,7 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
             )
     models.require_replayable(workspace.config)
     conversation_memory.ConversationMemory(workspace, inputs).require()
-    chroma_collections.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
+    candidate_stores.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
 
 
 def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list[dict[str, Any]]:

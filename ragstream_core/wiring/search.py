@@ -16,7 +16,7 @@ from ragstream_core.models.embedders.token_cache import CachedTokenVectors, Toke
 from ragstream_core.models.rerankers.reembed import ReembedReranker
 from ragstream_core.retrieval.retriever import Fusion, Retriever
 from ragstream_core.retrieval.scoring import MaxSimScorer
-from ragstream_core.wiring import chroma_collections, models
+from ragstream_core.wiring import candidate_stores, models
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def retriever(
         chosen.rrf_k,
         chosen.k3,
     )
-    proposer = chroma_collections.proposer(workspace, settings)
+    proposer = candidate_stores.proposer(workspace, settings)
     return Retriever(embedder or models.embedder(workspace.config), fusion, proposer)
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.prompts.store import PromptRecord, PromptStore
     from ragstream_core.records import Decision, SuperPrompt
-    from ragstream_core.vector_stores.chroma.publisher import CollectionReport
 
 IngestProgress = Callable[[str, int, int], None]
 """Called with (phase, done, total)."""
@@ -126,7 +125,7 @@ class Workspace:
         if collection:
             if progress is not None:
                 progress("collection", 0, 0)
-            warnings = chroma_collections.sync_after_ingest(
+            warnings = chroma_collections.sync_after_commit(
                 self, project, rebuild=rebuild, verify_all=verify
             )
         return replace(
@@ -134,27 +133,6 @@ class Workspace:
             warnings=(*stats.warnings, *warnings),
             after_commit_s=time.perf_counter() - ended,
         )
-
-    def sync_collection(
-        self, project: str, *, rebuild: bool = False, verify_all: bool = False
-    ) -> CollectionReport:
-        """Bring a project's Chroma collection up to its index; nothing is embedded.
-
-        Args:
-            project: Its name.
-            rebuild: Build it from the catalog even if it could be updated.
-            verify_all: Check every vector, not only those that changed.
-
-        Raises:
-            ProjectLocked: Another process is at it.
-            GenerationGone: Nothing is ingested.
-            IntegrityError: The index is damaged, or what Chroma made of it is wrong twice.
-            StoreFailed: Chroma refused or its process died.
-            OperationFailed: Disk full; the old collection stays.
-        """
-        from ragstream_core.wiring import chroma_collections
-
-        return chroma_collections.sync(self, project, rebuild=rebuild, verify_all=verify_all)
 
     def status(self, project: str) -> dict[str, Any]:
         """Return what is indexed and what an ingest would do; light, writes nothing.
@@ -361,7 +339,7 @@ def open_workspace(
     workspace = Workspace(AppConfig.load(config_path, task=task, explicit=given))
     settings = workspace.config.chain()
     if settings.retrieval.store != "catalog":  # which needs no look at what stores there are
-        from ragstream_core.wiring import chroma_collections
+        from ragstream_core.wiring import candidate_stores
 
-        chroma_collections.require_store(settings)
+        candidate_stores.require_store(settings)
     return workspace

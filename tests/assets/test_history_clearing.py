@@ -2,13 +2,13 @@
 
 import pytest
 
-from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.conversations.journal.records import HISTORY, Turn
 from ragstream_core.errors import InputUnavailable
 from ragstream_core.index.verify import Part
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
-from ragstream_core.wiring import history_collection
+from ragstream_core.wiring import chroma_collections
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.verify_history import history_findings
 from tests.copies import said
@@ -54,7 +54,7 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert holders(root) == [] and report["left"] == [] and report["warnings"] == []
     assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report["removed"])
     assert set(space.store.keys()) == {other.record.prompt_key}
-    assert history_collection.compare(space) == []
+    assert chroma_collections.compare(space, HISTORY) == []
     assert history_findings(space, Part(1, 1)) == []
     assert embed(space, home).success
     assert holders(root) == []

@@ -83,9 +83,9 @@ def sync(data: Path, project: str) -> tuple[float, object]:
     """Bring a collection up to its index; return CPU seconds, children included, and the report."""
     script = (
         "import json, sys\n"
+        "from ragstream_core.wiring.chroma_collections import collection_of\n"
         "from ragstream_core.wiring.workspace import open_workspace\n"
-        "space = open_workspace(sys.argv[1])\n"
-        "report = space.sync_collection(sys.argv[2])\n"
+        "report = collection_of(open_workspace(sys.argv[1]), sys.argv[2]).sync()\n"
         "print(json.dumps([report.added, report.deleted, report.verified]))\n"
     )
     seconds, said = process(script, data, project)

@@ -13,12 +13,11 @@ from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import DuplicateId, UsageError
 from ragstream_core.records import Chunk
 from ragstream_core.vector_stores.chroma.history_store_chroma import (
-    COLLECTION,
     REQUIRED,
     HistoryStoreChroma,
     turn_metadata,
 )
-from ragstream_core.vector_stores.chroma.names import same_row
+from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN, same_row
 from ragstream_core.vector_stores.chroma.store import ChromaVectorStoreBase
 from ragstream_core.vector_stores.chroma.vector_store_chroma import VectorStoreChroma
 
@@ -89,7 +88,7 @@ def test_a_live_id_is_refused_and_a_deleted_one_is_free(store):
 
 def test_the_history_lies_in_history_main_and_wants_to_know_the_turn(tmp_path):
     store = HistoryStoreChroma(tmp_path, metadata={"embed_fp": "x"})
-    assert COLLECTION == "history_main" and store.metadata == {"embed_fp": "x"}
+    assert HISTORY_MAIN == "history_main" and store.metadata == {"embed_fp": "x"}
     for missing in REQUIRED:
         bare = {k: v for k, v in ROWS[0].items() if k != missing}
         with pytest.raises(UsageError, match=missing):

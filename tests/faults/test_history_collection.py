@@ -14,9 +14,15 @@ from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import open_view
 from ragstream_core.services import history_update
 from ragstream_core.vector_stores.chroma import history_store_chroma, publisher, seal
-from ragstream_core.vector_stores.chroma.history_store_chroma import COLLECTION, REQUIRED
+from ragstream_core.vector_stores.chroma.history_store_chroma import REQUIRED
+from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN
 from ragstream_core.vector_stores.chroma.sync import Collection
-from ragstream_core.wiring import history_collection
+from ragstream_core.wiring.chroma_collections import (
+    collection_of,
+    compare,
+    keep_up,
+    sync_after_commit,
+)
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, history_dir, history_index_dir
 from ragstream_core.wiring.workspace import open_workspace
@@ -44,14 +50,14 @@ def space(tmp_path):
 
 
 def folder(space):
-    return seal.current(history_dir(space) / "vectors" / COLLECTION)
+    return seal.current(history_dir(space) / "vectors" / HISTORY_MAIN)
 
 
 def plain(space):
     """Return id → (metadata, text, vector) as a process that knows only chromadb reads them."""
     code = (
         f"import chromadb, json\nclient = chromadb.PersistentClient({str(folder(space))!r})\n"
-        f"rows = client.get_collection({COLLECTION!r}, embedding_function=None)\n"
+        f"rows = client.get_collection({HISTORY_MAIN!r}, embedding_function=None)\n"
         "got = rows.get(include=['metadatas', 'documents', 'embeddings'])\n"
         "print(json.dumps([got['ids'], got['metadatas'], got['documents'], "
         "got['embeddings'].tolist()]))"
@@ -65,7 +71,7 @@ def plain(space):
 
 def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
     """R-227, R-228: only what changed is written, a new tag too; nothing is embedded."""
-    first = history_collection.sync(space)
+    first = collection_of(space, HISTORY).sync()
     assert (first.made, first.added, first.verified) == ("rebuilt", 4, 4)
     assert (first.receipt.collection, first.receipt.project) == ("history_main", HISTORY)
     rows, view = plain(space), open_view(history_index_dir(space), project=HISTORY)
@@ -83,22 +89,22 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
     say(space, 4)
     append_records(space, [TagEdit("", "turn-2", "", ("SILVER",), ())])
     assert history_update.catch_up(space).stats.embedded == 1
-    assert "of generation 1, the newest is 2" in history_collection.compare(space)[0]
-    second = history_collection.sync(space)
+    assert "of generation 1, the newest is 2" in compare(space, HISTORY)[0]
+    second = collection_of(space, HISTORY).sync()
     assert (second.made, second.added, second.deleted, second.verified) == ("updated", 2, 1, 5)
-    assert history_collection.compare(space) == []
+    assert compare(space, HISTORY) == []
     assert [m["turn"] for m, *_ in plain(space).values() if m.get("tag_SILVER")] == ["turn-2"]
-    assert history_collection.kept(space).made == "unchanged"
-    assert "left for later" in history_collection.kept(space, rest_s=600).why
+    assert keep_up(space, HISTORY).made == "unchanged"
+    assert "left for later" in keep_up(space, HISTORY, rest_s=600).why
 
 
 def test_damage_is_healed_from_the_catalog(space):
-    history_collection.sync(space)
+    collection_of(space, HISTORY).sync()
     database = folder(space) / seal.DATABASE
     database.write_bytes(database.read_bytes()[:-5000])
-    assert "not what was sealed" in history_collection.compare(space)[0]
-    assert history_collection.kept(space).made == "rebuilt"
-    assert history_collection.compare(space) == []
+    assert "not what was sealed" in compare(space, HISTORY)[0]
+    assert keep_up(space, HISTORY).made == "rebuilt"
+    assert compare(space, HISTORY) == []
 
 
 def test_a_commit_in_between_makes_it_again(space, monkeypatch):
@@ -115,7 +121,7 @@ def test_a_commit_in_between_makes_it_again(space, monkeypatch):
         return sync(collection, **given)
 
     monkeypatch.setattr(Collection, "sync", interrupted)
-    assert history_collection.sync(space).made == "rebuilt"
+    assert keep_up(space, HISTORY).made == "rebuilt"
     assert len(tries) == 2
 
 
@@ -125,9 +131,9 @@ def test_hundreds_of_turns_with_equal_words_and_minute_are_sealed(tmp_path):
     turns = [Turn(f"turn-{n:03}", "s", when, "Is it done?", "It is done.") for n in range(300)]
     append_records(made, turns)
     embed(made)
-    report = history_collection.kept(made)
+    report = keep_up(made, HISTORY)
     assert (report.made, report.receipt.rows, report.receipt.self_recall) == ("rebuilt", 300, 1.0)
-    assert history_collection.kept(made).made == "unchanged"
+    assert keep_up(made, HISTORY).made == "unchanged"
 
 
 def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
@@ -136,25 +142,25 @@ def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
 
     with monkeypatch.context() as full:
         full.setattr(publisher, "publish_dir", refuse)
-        first = history_collection.kept(space)
+        first = keep_up(space, HISTORY)
         full.setattr(publisher, "ChromaProcess", None)
-        again = history_collection.kept(space)
+        again = keep_up(space, HISTORY)
     assert first.failed and "the history was left as it was" in first.why
     assert again.failed and "not tried again" in again.why
     assert again.next.endswith("ragstream index check")
-    assert history_collection.sync_after_commit(space) == (again.warning,)
+    assert sync_after_commit(space, HISTORY) == (again.warning,)
     say(space, 4)
     assert history_update.catch_up(space).stats.embedded == 1
-    assert history_collection.kept(space).made == "rebuilt"
+    assert keep_up(space, HISTORY).made == "rebuilt"
 
 
 def test_nothing_embedded_or_switched_off_makes_nothing(tmp_path):
     empty = opened(tmp_path)
-    assert "nothing is embedded" in history_collection.kept(empty).why
-    assert history_collection.compare(empty) == []
+    assert "nothing is embedded" in keep_up(empty, HISTORY).why
+    assert compare(empty, HISTORY) == []
     with pytest.raises(GenerationGone, match="the history"):
-        history_collection.sync(empty)
+        collection_of(empty, HISTORY).sync()
     off = opened(tmp_path, **{"vector_store.collection": "false"})
-    assert "switched off" in history_collection.kept(off).why
-    assert history_collection.compare(off) == []
-    assert not (history_dir(off) / "vectors" / COLLECTION / "CURRENT").exists()
+    assert "switched off" in keep_up(off, HISTORY).why
+    assert compare(off, HISTORY) == []
+    assert not (history_dir(off) / "vectors" / HISTORY_MAIN / "CURRENT").exists()

@@ -16,7 +16,7 @@ from ragstream_core.index import catalog_read, history_turns
 from ragstream_core.index.generations import read
 from ragstream_core.index.lock import label, update_hint
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
-from ragstream_core.vector_stores.chroma.names import kept
+from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN, kept
 from ragstream_core.vector_stores.chroma.store import Metadata
 from ragstream_core.vector_stores.chroma.vector_store_chroma import STANDARD, VectorStoreChroma
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
     from ragstream_core.records import Chunk
 
-COLLECTION = "history_main"
 REQUIRED = frozenset(
     {"session_id", "turn_id_start", "turn_id_end", "timestamp_first", "timestamp_last"}
 )
@@ -47,7 +46,7 @@ class HistoryStoreChroma(VectorStoreChroma):
     def __init__(
         self, folder: Path, *, metadata: Metadata | None = None, graph: str = STANDARD
     ) -> None:
-        super().__init__(folder, COLLECTION, metadata=metadata, graph=graph)
+        super().__init__(folder, HISTORY_MAIN, metadata=metadata, graph=graph)
 
     def add(
         self,
@@ -66,7 +65,7 @@ class HistoryStoreChroma(VectorStoreChroma):
         for identifier, row in zip(ids, metadatas, strict=True):
             if missing := sorted(REQUIRED - row.keys()):
                 raise UsageError(
-                    f"{identifier}: a row of {COLLECTION} needs {', '.join(missing)}",
+                    f"{identifier}: a row of {HISTORY_MAIN} needs {', '.join(missing)}",
                     hint="make it with turn_metadata",
                 )
         super().add(ids, embeddings, metadatas, documents=documents)

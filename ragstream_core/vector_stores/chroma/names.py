@@ -20,6 +20,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_CHARS = 200
 CLOSE = 1e-5
+HISTORY_MAIN = "history_main"
+"""The collection of all conversations (R-227)."""
 
 
 def collection_name(project: str) -> str:

@@ -15,7 +15,7 @@ from ragstream_core.vector_stores.chroma import publisher
 from ragstream_core.vector_stores.chroma.reader import close_readers, reader_of
 from ragstream_core.vector_stores.exact import ExactStore
 from ragstream_core.vector_stores.registry import VECTOR_STORES
-from ragstream_core.wiring import chroma_collections
+from ragstream_core.wiring import candidate_stores, chroma_collections
 from ragstream_core.wiring.workspace import open_workspace
 
 QUESTION = "word3 word17 word250 word99"
@@ -101,22 +101,22 @@ def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):
     prompt = workspace.run(workspace.pin(PromptRequest(QUESTION, ("demo",))))
     key = workspace.finish(prompt).prompt_key
     assert workspace.replay(key).verdict == "identical"
-    workspace.sync_collection("demo", rebuild=True)
+    chroma_collections.collection_of(workspace, "demo").sync(rebuild=True)
     verdict = workspace.replay(key)
     assert verdict.verdict == "input unavailable"
     assert "Chroma collection of demo" in verdict.reason
 
 
 def test_faiss_keeps_two_files_for_the_newest_rows_and_makes_them_again(root):
-    folder = root / "index" / "demo" / chroma_collections.STORES / "faiss"
+    folder = root / "index" / "demo" / candidate_stores.STORES / "faiss"
     workspace = space(root, "faiss")
     wanted = workspace.search(QUESTION, ["demo"], k=5)
     (home,) = folder.iterdir()
     assert sorted(p.name for p in home.iterdir()) == ["vectors.faiss", "vectors_meta.json"]
     (home / "vectors.faiss").write_bytes(b"broken")
-    chroma_collections._stores.clear()
+    candidate_stores._stores.clear()
     assert workspace.search(QUESTION, ["demo"], k=5) == wanted
-    chroma_collections._stores.clear()
+    candidate_stores._stores.clear()
     assert workspace.search(QUESTION, ["demo"], k=5) == wanted
 
 

@@ -1,0 +1,160 @@
+"""The vector store that proposes dense candidates: which one, and what a prompt pins of it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragstream_core.conversations.journal.records import HISTORY
+from ragstream_core.errors import InputUnavailable, IntegrityError
+from ragstream_core.vector_stores.chroma import seal
+from ragstream_core.wiring.chroma_collections import collection_of, model_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ragstream_core.ports import F32, IndexView, VectorStore
+    from ragstream_core.prompts.inputs import Pin
+    from ragstream_core.retrieval.proposers import Proposer
+    from ragstream_core.settings import ChainSettings
+    from ragstream_core.wiring.workspace import Workspace
+
+CATALOG = "catalog"
+CHROMA = "chroma"
+CACHED_STORES = 4
+STORES = "stores"
+"""Folder inside an index where stores that have a `save` keep their files; derived."""
+_stores: OrderedDict[tuple[Path, str], VectorStore] = OrderedDict()
+_guard = threading.Lock()
+
+
+def require_store(settings: ChainSettings) -> None:
+    """Refuse a setting that names no vector store, before anything is begun.
+
+    Raises:
+        UnknownSetting: There is none of that name or path.
+        UsageError: What the path names does not satisfy the port.
+    """
+    if settings.retrieval.store != CATALOG:
+        from ragstream_core.vector_stores.registry import VECTOR_STORES
+
+        VECTOR_STORES.check(settings.retrieval.store)
+
+
+def proposer(workspace: Workspace, settings: ChainSettings) -> Proposer | None:
+    """Return what proposes dense candidates under these settings, None for all rows."""
+    chosen = settings.retrieval.store
+    if chosen == CATALOG:
+        return None
+    return _Chroma(workspace) if chosen == CHROMA else _Store(workspace, chosen)
+
+
+def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -> dict[str, str]:
+    """Return what of a store a prompt's candidates depend on, as an entry of its inputs.
+
+    An approximate graph is not a function of the rows: the prompt names the sealed collections it
+    was answered from. Exact stores need no name.
+
+    Raises:
+        UnknownSetting: There is no such store.
+        UsageError: It does not satisfy the port.
+        RagstreamError: A collection is behind and cannot be brought up to date.
+    """
+    require_store(settings)
+    if settings.retrieval.store != CHROMA:
+        return {}
+    seals = []
+    for pin in pins:
+        collection = collection_of(workspace, pin.project)
+        if collection.behind():
+            collection.keep_up()
+        seals.append(seal.seal_digest(collection.chroma_dir)[:16])
+    return {"store": f"{CHROMA} {' '.join(seals)}"}
+
+
+def require_pinned(workspace: Workspace, store: str, pins: Sequence[Pin]) -> None:
+    """Refuse to run a prompt again whose collections are no longer those that answered it.
+
+    Args:
+        workspace: The data root.
+        store: The entry that `pinned` made; empty if there is none.
+        pins: The prompt's projects.
+
+    Raises:
+        InputUnavailable: A collection is another one now.
+    """
+    for pin, pinned_seal in zip(pins, store.split()[1:], strict=False):
+        now = seal.seal_digest(collection_of(workspace, pin.project).chroma_dir)[:16]
+        if now != pinned_seal:
+            raise InputUnavailable(
+                f"the Chroma collection of {pin.project} that proposed the candidates was replaced "
+                f"(seal {pinned_seal}, now {now or 'none'})",
+                hint="prompts of retrieval.store=catalog do not depend on a collection",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chroma:
+    """Proposes from the sealed collection of each project."""
+
+    workspace: Workspace
+
+    def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
+        from ragstream_core.vector_stores.chroma.reader import reader_of
+
+        if view.project == HISTORY:
+            return None
+        collection = collection_of(self.workspace, view.project)
+        return reader_of(collection).near(view.digest, queries, n)
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """Proposes from a store that is filled with the rows of a generation when it is first asked."""
+
+    workspace: Workspace
+    backend: str
+
+    def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
+        if view.project == HISTORY:
+            return None
+        store = self._filled(view)
+        return [[identifier for identifier, _ in store.search(query, n)] for query in queries]
+
+    def _filled(self, view: IndexView) -> VectorStore:
+        home = self.workspace.index_dir(view.project) / STORES / self.backend.replace(":", ".")
+        folder = home / view.digest[:16]  # other rows are another store, whatever their ids
+        with _guard:
+            if (folder, view.embed_fp) not in _stores:
+                _stores[folder, view.embed_fp] = self._open(view, folder)
+            _stores.move_to_end((folder, view.embed_fp))
+            while len(_stores) > CACHED_STORES:
+                _stores.popitem(last=False)
+            return _stores[folder, view.embed_fp]
+
+    def _open(self, view: IndexView, folder: Path) -> VectorStore:
+        from ragstream_core.vector_stores.registry import StoreOptions, create_vector_store
+
+        options = StoreOptions(
+            folder,
+            int(view.vectors.shape[1]),
+            embed_fp=view.embed_fp,
+            model=model_name(self.workspace),
+        )
+        try:
+            store = create_vector_store(self.backend, options)
+        except IntegrityError:  # derived: what is damaged is made again
+            shutil.rmtree(folder, ignore_errors=True)
+            store = create_vector_store(self.backend, options)
+        if store.ids() != list(view.chunk_ids):
+            store.delete(store.ids())
+            store.add(list(view.chunk_ids), view.vectors)
+            save = getattr(store, "save", None)
+            if save is not None:
+                shutil.rmtree(folder.parent, ignore_errors=True)
+                save()
+        return store
