@@ -20,8 +20,8 @@ from ragstream_core.wiring.projects import checked
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.vector_stores.chroma.collection import Collection
     from ragstream_core.vector_stores.chroma.publisher import CollectionReport, FailedAttempt
-    from ragstream_core.vector_stores.chroma.sync import Collection
     from ragstream_core.wiring.workspace import Workspace
 
 SWITCHED_OFF = "switched off: vector_store.collection"
@@ -59,13 +59,13 @@ def collection_of(workspace: Workspace, project: str) -> Collection:
     Raises:
         InvalidName: The name could lead outside the data root.
     """
-    from ragstream_core.vector_stores.chroma.sync import Collection
+    from ragstream_core.vector_stores.chroma.collection import Collection
 
-    home = _chroma_dir(workspace, project)
     if project == HISTORY:
         index_dir = workspace.data_dir / "history" / "index"
-        return Collection(home, index_dir, HISTORY, model_name(workspace), HISTORY_MAIN)
-    return Collection(home, workspace.index_dir(project), project, model_name(workspace))
+    else:
+        index_dir = workspace.index_dir(project)
+    return Collection(_chroma_dir(workspace, project), index_dir, project, model_name(workspace))
 
 
 def model_name(workspace: Workspace) -> str:

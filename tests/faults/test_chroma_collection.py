@@ -24,10 +24,10 @@ from ragstream_core.errors import (
 from ragstream_core.index.lock import project_lock
 from ragstream_core.ingestion import scan
 from ragstream_core.vector_stores.chroma import child, publisher, seal
+from ragstream_core.vector_stores.chroma.collection import Collection
 from ragstream_core.vector_stores.chroma.names import collection_name, kept
 from ragstream_core.vector_stores.chroma.reader import CollectionReader
 from ragstream_core.vector_stores.chroma.seal import copy_of, sweep
-from ragstream_core.vector_stores.chroma.sync import Collection
 from ragstream_core.vector_stores.chroma.vector_store_chroma import VectorStoreChroma
 
 

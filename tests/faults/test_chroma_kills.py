@@ -14,8 +14,8 @@ import pytest
 
 from ragstream_core.ingestion import scan
 from ragstream_core.vector_stores.chroma import seal
+from ragstream_core.vector_stores.chroma.collection import Collection
 from ragstream_core.vector_stores.chroma.seal import copy_of
-from ragstream_core.vector_stores.chroma.sync import Collection
 from tests.lengths import FULL, by_length
 
 KILLS = 60 if FULL else 4
@@ -28,9 +28,9 @@ ALL = (
 SYNC = """
 import os, sys
 from pathlib import Path
-from ragstream_core.vector_stores.chroma import publisher, seal, sync
+from ragstream_core.vector_stores.chroma import collection, publisher, seal
 when, name = sys.argv[4].split()
-owner = {"write_receipt": seal, "point_to": seal, "sweep": sync}.get(name, publisher)
+owner = {"write_receipt": seal, "point_to": seal, "sweep": collection}.get(name, publisher)
 real = getattr(owner, name, None)
 
 def dying(*args, **given):
@@ -40,7 +40,7 @@ def dying(*args, **given):
 
 if name != "nothing":
     setattr(owner, name, dying)
-sync.Collection(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], "toy").sync()
+collection.Collection(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], "toy").sync()
 """
 
 

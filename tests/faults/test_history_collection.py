@@ -14,9 +14,9 @@ from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import open_view
 from ragstream_core.services import history_update
 from ragstream_core.vector_stores.chroma import history_store_chroma, publisher, seal
+from ragstream_core.vector_stores.chroma.collection import Collection
 from ragstream_core.vector_stores.chroma.history_store_chroma import REQUIRED
 from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN
-from ragstream_core.vector_stores.chroma.sync import Collection
 from ragstream_core.wiring.chroma_collections import (
     collection_of,
     compare,

@@ -84,7 +84,7 @@ def verify(job: dict[str, Any]) -> dict[str, Any]:
         job: As `build`.
 
     Returns:
-        ``faults``: what is wrong, for people; empty where the collection is right. ``vectors``:
+        ``faults``: what is wrong, for people; empty if the collection is right. ``vectors``:
         how many were compared. ``self_recall``: share of the sample that finds itself, 0…1.
 
     Raises:

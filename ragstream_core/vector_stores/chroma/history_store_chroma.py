@@ -1,7 +1,6 @@
-"""`HistoryStoreChroma`: the collection ``history_main``, and what stands beside a turn's vector.
+"""`HistoryStoreChroma`: the collection ``history_main``, and the metadata of a turn's rows.
 
-Derived from the history catalog as a project's collection is from its index: sealed, verified, made
-again without embedding anything. Prompts never read it; it is there for what speaks Chroma.
+It is there for tools that speak Chroma; prompts never read it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 REQUIRED = frozenset(
     {"session_id", "turn_id_start", "turn_id_end", "timestamp_first", "timestamp_last"}
 )
-"""What every row says of its turn; ``tags``, ``projects`` and ``active_dbs`` only where any are."""
+"""What every row says of its turn; others only if there are any."""
 _NS = 1_000_000_000
 
 
@@ -109,7 +108,7 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], dict[str, A
 
     Args:
         index_dir: ``<data>/history/index``.
-        generation: The newest one. Tags are kept as they are now: of an older one nobody knows.
+        generation: The newest one. Tags of an older one are not kept.
 
     Raises:
         GenerationGone: There is a newer one by now.

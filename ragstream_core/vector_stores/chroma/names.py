@@ -1,8 +1,7 @@
-"""What a collection and its rows are called in Chroma: names it accepts, values it accepts.
+"""Names and metadata in the form that Chroma accepts.
 
-A collection's name has 3 to 512 characters of ``[A-Za-z0-9._-]`` with letters or digits at both
-ends; the original name stands in the collection's metadata. A metadata value is never None, and a
-list never empty: what is empty is left out.
+A metadata value is never None, and a list never empty: what is empty is left out. The name of a
+project that Chroma does not accept stands in the collection's metadata.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ HISTORY_MAIN = "history_main"
 
 
 def collection_name(project: str) -> str:
-    """Return the name of a project's collection: its own where Chroma takes it, else a slug.
+    """Return the name of a project's collection: its own if Chroma takes it, else a slug.
 
     Two projects never share one: a slug ends with eight digits of the name's sha256.
     """
+    if project == HISTORY:
+        return HISTORY_MAIN
     if _NAME.fullmatch(project) and ".." not in project:
         return project
     slug = _FOREIGN.sub("-", project).replace("..", "-").strip("._-")[:_SLUG_CHARS]

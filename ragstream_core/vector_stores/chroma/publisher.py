@@ -1,15 +1,8 @@
 """Makes a sealed Chroma collection: one child builds, another verifies, then CURRENT names it.
 
-The first brings a copy of the last collection up to the newest generation, or builds a new one from
-the catalog; nothing is embedded. The second checks a copy of the result: every id, text and vector,
-and how many rows of a sample find themselves. Too few of these lead to one build with a denser
-graph and to nothing worse. Killed anywhere, readers have the old collection and the next call
-starts again.
-
-The note of a Chroma collection that could not be made, beside where it would lie.
-
-What is derived may fail, and must not fail again at every ingest: nobody tries by himself until the
-generation or the settings are other ones. Whoever asks for the collection itself tries at once.
+Too few rows that find themselves lead to one build with a denser graph and to nothing worse. After
+a kill, readers have the old collection and the next call starts again. An attempt that failed is
+noted in ``failed.json``.
 """
 
 from __future__ import annotations
@@ -37,7 +30,7 @@ from ragstream_core.vector_stores.chroma.vector_store_chroma import DENSE, STAND
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
-    from ragstream_core.vector_stores.chroma.sync import Collection
+    from ragstream_core.vector_stores.chroma.collection import Collection
 
 
 NOTE = "failed.json"
@@ -86,7 +79,7 @@ def note(chroma_dir: Path, key: str, generation: int, *, error: RagstreamError) 
 
 
 def noted(chroma_dir: Path) -> FailedAttempt | None:
-    """Return the note, None where there is none that can be read."""
+    """Return the note, None if there is none that can be read."""
     try:
         data: dict[str, Any] = json.loads((chroma_dir / NOTE).read_text(encoding="utf-8"))
         return FailedAttempt(**data)
@@ -137,7 +130,7 @@ class CollectionReport:
 
 
 def sealed(collection: Collection) -> Receipt | None:
-    """Return the receipt of the current collection, None where there is none that can be read."""
+    """Return the receipt of the current collection, None if there is none that can be read."""
     folder = seal.current(collection.chroma_dir)
     return seal.receipt_of(folder) if folder else None
 
@@ -186,7 +179,7 @@ class CollectionPublisher:
         self.old = seal.current(collection.chroma_dir)
         known = sealed(collection)  # one that is there keeps the name that tools know it by
         mapped = known.collection if known and known.project == collection.project else ""
-        self.name = collection.name or mapped or collection_name(collection.project)
+        self.name = mapped or collection_name(collection.project)
         self.patience = JOB_S + ROW_S * newest.counts.get("chunks", 0)
 
     def run(self, *, rebuild: bool, verify_all: bool) -> CollectionReport:
@@ -209,7 +202,7 @@ class CollectionPublisher:
         return replace(made, made="rebuilt", reason=reason)
 
     def look(self, folder: Path, *, vectors: bool) -> int:
-        """Compare a sealed folder with its receipt, and ask it for every vector where wanted.
+        """Compare a sealed folder with its receipt, and ask it for every vector if wanted.
 
         Returns:
             How many vectors were asked for.
@@ -224,7 +217,7 @@ class CollectionPublisher:
             return 0
 
     def _make(self, base: Receipt | None, graph: str) -> CollectionReport | None:
-        """Make, verify and seal one; None where a denser graph is to be tried instead."""
+        """Make, verify and seal one; None if a denser graph is to be tried instead."""
         with self._staging(base) as staging:
             built = self._build(staging, graph)
             manifest = _manifest(self.of)
@@ -314,7 +307,7 @@ class CollectionPublisher:
         )
 
     def _name(self) -> Path:
-        """Return a new name: generation, digest, and a letter-free counter where both stay."""
+        """Return a new name: generation, digest, and a counter if both stay."""
         stem = f"{seal.SEALED}{self.newest.n}-{self.newest.digest[:8]}"
         names = {path.name for path in self.of.chroma_dir.iterdir()}
         tries = (stem if n == 0 else f"{stem}-{n}" for n in range(len(names) + 1))

@@ -1,8 +1,7 @@
-"""`CollectionReader`: asks the sealed Chroma collection of a project, and heals what it finds.
+"""`CollectionReader`: asks a sealed collection through a child process, on a checked copy.
 
-The collection is opened by a child process, on a copy that was compared with its receipt. One that
-was dropped, made again, damaged or left behind is rebuilt or brought up to date from the catalog
-before the next answer; where that is not possible the caller scores every row.
+One that was dropped, damaged or left behind is made right from the catalog before the next answer;
+if that is not possible, the caller scores every row.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RagstreamError, StoreFailed
 from ragstream_core.vector_stores.chroma import seal
+from ragstream_core.vector_stores.chroma.collection import Collection
 from ragstream_core.vector_stores.chroma.seal import Receipt, copy_of
 from ragstream_core.vector_stores.chroma.store import ChromaStore
-from ragstream_core.vector_stores.chroma.sync import Collection
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -51,11 +50,9 @@ class CollectionReader:
 
     Attributes:
         collection: The collection and its index.
-        heals: What was healed since this reader was made, for people.
     """
 
     collection: Collection
-    heals: list[str] = field(default_factory=list)
     _open: _Open | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -68,7 +65,7 @@ class CollectionReader:
             n: How many for each.
 
         Returns:
-            None where the collection is not that of the generation, or cannot be had now.
+            None if the collection is not that of the generation, or cannot be had now.
         """
         with self._guard:
             try:
@@ -117,7 +114,7 @@ class CollectionReader:
         )
 
     def _reopened(self) -> _Open:
-        """Open the current collection, made right first where it is not.
+        """Open the current collection, made right first if it is not.
 
         Raises:
             RagstreamError: It cannot be made right.
@@ -145,7 +142,6 @@ class CollectionReader:
         return self._open
 
     def _healed(self, what: str) -> None:
-        self.heals.append(what)
         LOG.warning("healed the Chroma collection of %s: %s", self.collection.project, what)
 
     def _close(self) -> None:

@@ -1,14 +1,8 @@
-"""Copies of sealed collections: the only way in which anything of ours opens one.
+"""Sealed collections: folders with a receipt of their bytes, and checked copies of them.
 
-Bytes are compared with the receipt while they are copied, so a torn or damaged collection is
-noticed before Chroma sees it. A folder in use is held by an flock, which ends with its process
-whatever happens to it; `sweep` removes what nobody holds.
-
-A sealed collection: a folder nobody writes any more, with a receipt of its bytes.
-
-``data/chroma_db/<project>/CURRENT`` names one. Anything of ours opens a checked copy
-(`chroma_copies`). Plain chromadb may open the sealed folder itself: its counting of writers in
-``chroma.sqlite3`` is the one change that is allowed, what answers a query must be as it was sealed.
+``CURRENT`` names one. Bytes are compared with the receipt while they are copied, so damage is
+noticed before Chroma sees it. Plain chromadb may open the sealed folder itself: its counting of
+writers in ``chroma.sqlite3`` is the one change that is allowed.
 """
 
 from __future__ import annotations
@@ -86,7 +80,7 @@ class Receipt:
 
 
 def current(chroma_dir: Path) -> Path | None:
-    """Return the sealed folder that CURRENT names, or None where there is none."""
+    """Return the sealed folder that CURRENT names, or None if there is none."""
     try:
         name = (chroma_dir / CURRENT).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -98,7 +92,7 @@ def current(chroma_dir: Path) -> Path | None:
 
 
 def receipt_of(folder: Path) -> Receipt | None:
-    """Return the receipt inside a sealed folder, or None where it cannot be read."""
+    """Return the receipt inside a sealed folder, or None if it cannot be read."""
     try:
         data: dict[str, Any] = json.loads((folder / RECEIPT).read_text(encoding="utf-8"))
         return Receipt(**data) if data.pop("format") == FORMAT else None
@@ -200,7 +194,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def copy_of(folder: Path) -> Iterator[Path]:
     """Copy a sealed folder beside it for one process.
 
-    The copy is removed afterwards, or at the next `sweep` where the process is killed.
+    The copy is removed afterwards, or at the next `sweep` if the process is killed.
 
     Raises:
         IntegrityError: The folder is not what was sealed.
@@ -242,7 +236,7 @@ def copy_checked(folder: Path, target: Path) -> Receipt:
 
 
 def sweep(chroma_dir: Path, keep: Path | None) -> list[str]:
-    """Remove what nobody reads any more: copies and stagings of the dead, old sealed folders.
+    """Remove what no process reads any more: copies and stagings of the dead, old sealed folders.
 
     Args:
         chroma_dir: The project's folder.

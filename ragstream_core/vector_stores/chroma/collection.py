@@ -1,7 +1,4 @@
-"""The Chroma collection of a project: derived from its index, brought up to it under a lock.
-
-How one is made is in `chroma_making`, how one is asked in `chroma_reader`.
-"""
+"""`Collection`: a Chroma collection derived from an index, brought up to it under a lock."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, StoreFailed
 from ragstream_core.index import catalog_read
+from ragstream_core.index.generations import read
 from ragstream_core.index.lock import check_hint, label, project_lock, update_hint
-from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir
 from ragstream_core.records.identity import digest_of
@@ -37,28 +34,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """One project's collection and the index it is derived from.
+    """One collection and the index it is derived from.
 
     Attributes:
-        chroma_dir: ``data/chroma_db/<project>``.
-        index_dir: ``data/index/<project>``.
-        project: Project name.
+        chroma_dir: ``data/chroma_db/<project>``, or ``data/history/vectors/history_main``.
+        index_dir: ``data/index/<project>``, or ``data/history/index``.
+        project: Project name, or `HISTORY`.
         model: Name of the embedding model, for people.
-        name: Its name in Chroma; empty: made of the project's.
     """
 
     chroma_dir: Path
     index_dir: Path
     project: str
     model: str = ""
-    name: str = ""
 
     def sync(self, *, rebuild: bool = False, verify_all: bool = False) -> CollectionReport:
         """Bring the collection up to the newest generation; a failure is noted.
 
         Args:
             rebuild: Build it from the catalog even if it could be updated.
-            verify_all: Compare every vector even where nothing is to be done.
+            verify_all: Compare every vector even if nothing is to be done.
 
         Raises:
             ProjectLocked: Another process is at it.
@@ -81,7 +76,7 @@ class Collection:
         """As `sync`, but what failed once is not tried again before anything changed.
 
         Args:
-            verify_all: Compare every vector even where nothing is to be done.
+            verify_all: Compare every vector even if nothing is to be done.
 
         Raises:
             StoreFailed: It failed for this generation with these settings; or as `sync`.
@@ -117,7 +112,7 @@ class Collection:
         return digest_of([newest.n, newest.digest, self.model, chromadb_version(), GRAPHS])
 
     def behind(self) -> str:
-        """Say why the collection is not that of the newest generation; empty where it is.
+        """Say why the collection is not that of the newest generation; empty if it is.
 
         Reads the receipt only; damage is found when it is copied.
 
@@ -130,14 +125,14 @@ class Collection:
     def faults(self, *, vectors: bool = False) -> list[str]:
         """Say what tells the sealed collection from the newest generation, for people.
 
-        A collection is sealed after every row was compared; where its generation and its bytes are
+        A collection is sealed after every row was compared; if its generation and its bytes are
         the same, it still is that of the index.
 
         Args:
             vectors: Ask it for every vector all the same.
 
         Returns:
-            Nothing where they are equal.
+            Nothing if they are equal.
 
         Raises:
             GenerationGone: Nothing is ingested.
@@ -156,15 +151,9 @@ class Collection:
         return []
 
     def _newest(self) -> Generation:
-        found = None
-        if (self.index_dir / CATALOG_NAME).exists():
-            with (
-                guard(self.index_dir / CATALOG_NAME),
-                contextlib.closing(connect_reader(self.index_dir)) as db,
-            ):
-                found = catalog_read.latest(db)
-        if found is None:
+        newest = read(self.index_dir, catalog_read.latest)
+        if newest is None:
             raise GenerationGone(
                 f"{label(self.index_dir)} has no generation yet", hint=update_hint(self.index_dir)
             )
-        return found
+        return newest
