@@ -181,8 +181,7 @@ def state(workspace: Workspace, project: str, newest: Generation | None) -> dict
         not measured), ``graph``, ``problem`` (why it could not be made; empty if it could),
         ``next`` (what makes it good).
     """
-    folder = seal.current(_chroma_dir(workspace, project))
-    receipt = seal.receipt_of(folder) if folder else None
+    receipt = seal.current_receipt(_chroma_dir(workspace, project))
     failed = _failed(workspace, project, newest)
     measured = receipt is not None and receipt.self_recall >= 0
     return {
@@ -220,8 +219,7 @@ def due(workspace: Workspace, project: str, newest: Generation) -> bool:
     """
     if not workspace.config.settings.vector_store.collection:
         return False
-    folder = seal.current(_chroma_dir(workspace, project))
-    receipt = seal.receipt_of(folder) if folder else None
+    receipt = seal.current_receipt(_chroma_dir(workspace, project))
     if receipt is not None and (receipt.generation, receipt.digest) == (newest.n, newest.digest):
         return False
     return _failed(workspace, project, newest) is None

@@ -352,7 +352,7 @@ def test_what_failed_is_noted_and_not_tried_again_before_anything_changed(
     assert publisher.noted(collection.chroma_dir) is None
 
 
-def test_whoever_asks_for_it_tries_at_once(collection, bench):
+def test_a_sync_that_is_asked_for_tries_at_once(collection, bench):
     newest = collection._newest()
     error = StoreFailed("the child died", hint="ragstream index check demo")
     publisher.note(collection.chroma_dir, collection._key(newest), newest.n, error=error)

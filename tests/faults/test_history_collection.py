@@ -98,15 +98,6 @@ def test_it_is_made_updated_and_opens_in_plain_chromadb(space):
     assert "left for later" in keep_up(space, HISTORY, rest_s=600).why
 
 
-def test_damage_is_healed_from_the_catalog(space):
-    collection_of(space, HISTORY).sync()
-    database = folder(space) / seal.DATABASE
-    database.write_bytes(database.read_bytes()[:-5000])
-    assert "not what was sealed" in compare(space, HISTORY)[0]
-    assert keep_up(space, HISTORY).made == "rebuilt"
-    assert compare(space, HISTORY) == []
-
-
 def test_a_commit_in_between_makes_it_again(space, monkeypatch):
     """Tags are read as they are: rows of one generation never get those of the next."""
     before = open_view(history_index_dir(space), project=HISTORY).generation

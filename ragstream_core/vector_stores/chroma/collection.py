@@ -22,7 +22,6 @@ from ragstream_core.vector_stores.chroma.publisher import (
     CollectionReport,
     FailedAttempt,
     chromadb_version,
-    sealed,
     why,
 )
 from ragstream_core.vector_stores.chroma.seal import sweep
@@ -120,7 +119,7 @@ class Collection:
             GenerationGone: Nothing is ingested.
             IntegrityError: The index is damaged.
         """
-        return why(self, self._newest(), sealed(self))[1]
+        return why(self, self._newest())[1]
 
     def faults(self, *, vectors: bool = False) -> list[str]:
         """Say what tells the sealed collection from the newest generation, for people.
@@ -140,7 +139,7 @@ class Collection:
             OSError: Disk full.
         """
         newest, folder = self._newest(), seal.current(self.chroma_dir)
-        behind = why(self, newest, sealed(self))[1]
+        behind = why(self, newest)[1]
         if behind or folder is None:
             failed = self.failed(newest)
             return [f"{behind or 'there is none'}{f': {failed.message}' if failed else ''}"]

@@ -129,14 +129,9 @@ class CollectionReport:
     seconds: float = 0.0
 
 
-def sealed(collection: Collection) -> Receipt | None:
-    """Return the receipt of the current collection, None if there is none that can be read."""
-    folder = seal.current(collection.chroma_dir)
-    return seal.receipt_of(folder) if folder else None
-
-
-def why(collection: Collection, newest: Generation, now: Receipt | None) -> tuple[bool, str]:
-    """Return whether the old collection is of no use, and why there is anything to do."""
+def why(collection: Collection, newest: Generation) -> tuple[bool, str]:
+    """Return whether the current collection is of no use, and why there is anything to do."""
+    now = seal.current_receipt(collection.chroma_dir)
     if now is None:
         return True, "there is none"
     if now.embed_fp != newest.embed_fp:
@@ -177,15 +172,15 @@ class CollectionPublisher:
         self.of = collection
         self.newest = newest
         self.old = seal.current(collection.chroma_dir)
-        known = sealed(collection)  # one that is there keeps the name that tools know it by
-        mapped = known.collection if known and known.project == collection.project else ""
-        self.name = mapped or collection_name(collection.project)
+        self.receipt = now = seal.current_receipt(collection.chroma_dir)
+        mapped = now is not None and now.project == collection.project  # tools know it by its name
+        self.name = now.collection if now and mapped else collection_name(collection.project)
         self.patience = JOB_S + ROW_S * newest.counts.get("chunks", 0)
 
     def run(self, *, rebuild: bool, verify_all: bool) -> CollectionReport:
         """Do what is to be done; see `Collection.sync`."""
-        now = sealed(self.of)
-        useless, cause = why(self.of, self.newest, now)
+        now = self.receipt
+        useless, cause = why(self.of, self.newest)
         reason = (cause if useless else "") or ("asked for" if rebuild else "")
         if now and self.old and not reason:
             try:

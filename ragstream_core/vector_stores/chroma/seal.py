@@ -100,6 +100,12 @@ def receipt_of(folder: Path) -> Receipt | None:
         return None
 
 
+def current_receipt(chroma_dir: Path) -> Receipt | None:
+    """Return the receipt of the current collection, None if there is none that can be read."""
+    folder = current(chroma_dir)
+    return receipt_of(folder) if folder else None
+
+
 def seal_digest(chroma_dir: Path) -> str:
     """Return the sha256 of the current receipt: another one is another graph; empty: none."""
     folder = current(chroma_dir)

@@ -74,9 +74,10 @@ def test_a_program_without_a_main_guard_may_start_one(tmp_path):
     program.write_text(
         "print('started')\nfrom ragstream_core.vector_stores.chroma.process import ChromaProcess\n"
         "with ChromaProcess() as child:\n    print(child.alive)\n"
+        "print(child.alive)\n"
     )
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["started", "True"]
+    assert done.stdout.split() == ["started", "True", "False"]
 
 
 def test_messages():
