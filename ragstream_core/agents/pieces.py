@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ragstream_core.text.sentences import block_sentence_spans, blocks, is_filler, trim
+from ragstream_core.text.sentences import blocks, is_filler, sentences_in, trim
 
 MIN_WORDS = 4
 COARSE_ABOVE = 200
@@ -55,7 +55,7 @@ def sentences_of(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for block in blocks(text):
         if block.kind in ("prose", "item"):
-            spans += block_sentence_spans(text, block.start, block.end)
+            spans += sentences_in(text, block.start, block.end)
         else:
             spans.append((block.start, block.end))
     asking = [span for span in spans if not is_filler(text[slice(*span)])]

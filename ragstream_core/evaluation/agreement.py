@@ -32,7 +32,7 @@ from ragstream_core.agents.context.selection import stemmed_terms
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.citations import Citation, Issued, citations_of
 from ragstream_core.answers.stream_buffer import FoundMarker, markers
-from ragstream_core.text.sentences import Block, block_sentence_spans, blocks, is_filler
+from ragstream_core.text.sentences import Block, blocks, is_filler, sentences_in
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -108,7 +108,7 @@ def _without(answer: str, found: Sequence[FoundMarker]) -> tuple[str, list[int]]
 def _spans(text: str) -> Iterator[tuple[int, int, Block]]:
     for block in blocks(text):
         if block.kind in ("prose", "item"):
-            for start, end in block_sentence_spans(text, block.start, block.end):
+            for start, end in sentences_in(text, block.start, block.end):
                 yield start, end, block
         elif not _RULE_ROW.fullmatch(text[block.start : block.end]):
             yield block.start, block.end, block
@@ -257,7 +257,7 @@ def _nearness(sentence: str, passage: str, embed: Embed) -> float:
 
 def _best_windows(sentence: str, passage: str) -> list[str]:
     """Return sentences and neighbours of two, those that hold most of its terms first."""
-    spans = block_sentence_spans(passage)
+    spans = sentences_in(passage)
     pairs = itertools.pairwise(spans)
     places = [passage[a:b] for a, b in [*spans, *((a[0], b[1]) for a, b in pairs)]]
     return sorted(places, key=lambda place: (-_held(sentence, place), len(place)))

@@ -17,7 +17,13 @@ from typing import Any
 from ragstream_core.errors import IntegrityError, OperationFailed, Refused, WeightsMismatch
 from ragstream_core.models.hub import BytesProgress, Hub, HubFile, HubModel, sha256_of
 from ragstream_core.models.token_counters import TokenFile, token_folder
-from ragstream_core.platform import files as platform_files
+from ragstream_core.platform.files import (
+    exchange_dirs,
+    make_private_dir,
+    publish_dir,
+    replace_bytes,
+    replace_text,
+)
 from ragstream_core.platform.locks import FolderLock
 
 STAMP = ".pulled"
@@ -99,18 +105,18 @@ def pull_model(
         before = pulled(place) if place.is_dir() else None
         if before is not None and before.commit == model.commit and _is_whole(place):
             return place
-        platform_files.make_private_dir(staging)
+        make_private_dir(staging)
         _require_room(models_dir, model.size)
         done = 0
         for file in model.files:
             path = staging / file.name
-            platform_files.make_private_dir(path.parent)
+            make_private_dir(path.parent)
             hub.fetch(hub.url_of(model, file), file, path, told=_from(done, model.size, told))
             _require_weights(path)
             done += file.size
         files = {file.name: sha256_of(staging / file.name) for file in model.files}
         stamp = {"repo": model.repo, "commit": model.commit, "host": hub.host, "files": files}
-        platform_files.replace_text(staging / STAMP, json.dumps(stamp, indent=1) + "\n")
+        replace_text(staging / STAMP, json.dumps(stamp, indent=1) + "\n")
         _publish(staging, place)
     return place
 
@@ -135,8 +141,8 @@ def pull_token_file(
         wanted = HubFile(file.file_name, file.size, file.sha256)
         hub = Hub(file.url.rpartition("/")[0])
         hub.fetch(file.url, wanted, part, told=_from(0, file.size, told))
-        platform_files.make_private_dir(folder)
-        platform_files.replace_bytes(folder / file.file_name, part.read_bytes())
+        make_private_dir(folder)
+        replace_bytes(folder / file.file_name, part.read_bytes())
         part.unlink()
     return folder / file.file_name
 
@@ -189,9 +195,9 @@ def _require_weights(path: Path) -> None:
 
 def _publish(staging: Path, place: Path) -> None:
     """Give a finished folder its place; what was there before goes."""
-    platform_files.make_private_dir(place.parent)
+    make_private_dir(place.parent)
     if place.exists():
-        platform_files.exchange_dirs(staging, place)
+        exchange_dirs(staging, place)
         shutil.rmtree(staging, ignore_errors=True)
     else:
-        platform_files.publish_dir(staging, place)
+        publish_dir(staging, place)

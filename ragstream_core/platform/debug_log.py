@@ -1,17 +1,11 @@
-"""`DebugLog`: a trace and, where wanted, a file of variables, line by line on the disk.
+"""`DebugLog`: a trace and, if wanted, a file of variables, line by line on the disk.
 
     <logs>/debug_trace_YYYYmmdd-HHMMSS_sessNN.log     what was done
-    <logs>/debug_vars_YYYYmmdd-HHMMSS_sessNN.log      values, where ``vars_enabled``
+    <logs>/debug_vars_YYYYmmdd-HHMMSS_sessNN.log      values, with ``vars_enabled``
 
-It writes through a file object of its own: Dagster shuts down Python's logging handlers at the end
-of each recorded run. Nothing that goes wrong here reaches the work that is logged.
-
-Any value as one short line of text: the same value gives the same line, and nothing raises.
-
-dict and list become JSON-like text; arrays, tables and tensors their type, shape and first values;
-anything else its ``repr``. Secrets go before anything is cut, so that no part of one is left.
-
-Keeps secrets out of debug logs: those that are known by value, and what looks like one.
+A value becomes one short line, the same each time; secrets are replaced before anything is cut, so
+that no part of one is left. Nothing that goes wrong here reaches the work that is logged. The files
+are its own, since Dagster shuts down Python's logging handlers at the end of each recorded run.
 """
 
 from __future__ import annotations

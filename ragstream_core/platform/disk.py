@@ -1,7 +1,4 @@
-"""Room on the disk, asked for before a write begins, and errors of the disk as ours.
-
-What a full or failing disk is called: path, what was needed, what is free, and what to do.
-"""
+"""Room on the disk, required before a write begins, and the errors of the disk as ours."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def disk_failure(
     Args:
         path: The file or folder.
         error: What the system said.
-        needed: Bytes that were to be written, where known.
+        needed: Bytes that were to be written, if known.
         hint: What to do, unless the disk itself failed.
     """
     if error.errno == errno.EIO:
@@ -42,13 +39,11 @@ def disk_failure(
 
 
 def existing(path: Path) -> Path:
-    """Return the nearest folder above that is there: it tells the disk."""
+    """Return the nearest folder above that exists; it lies on the same disk."""
     while not path.is_dir() and path != path.parent:
         path = path.parent
     return path
 
-
-__all__ = ["RESERVE", "disk_failure", "on_disk", "require_space"]
 
 RESERVE = 64 * 1024 * 1024
 """Bytes that stay free: the catalog's journal, lexical arrays and the manifest need room too."""

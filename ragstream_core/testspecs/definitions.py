@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.testspecs.identifiers import family
-from ragstream_core.text.sentences import Block, block_sentence_spans, blocks, trim
+from ragstream_core.text.sentences import Block, blocks, sentences_in, trim
 
 if TYPE_CHECKING:
     from ragstream_core.records import Chunk
@@ -201,7 +201,7 @@ def _mentions(
     """Yield id and place of all that is no part of the id's own definition."""
     text, path = document.text, document.path
     starts, defined = [block.start for block in found], [one.span[0] for one in own]
-    sentences = functools.cache(lambda n: block_sentence_spans(text, found[n].start, found[n].end))
+    sentences = functools.cache(lambda n: sentences_in(text, found[n].start, found[n].end))
     for match in pattern.finditer(text):
         at = match.start()
         last = bisect_right(defined, at) - 1
@@ -299,9 +299,7 @@ def _passage(
         if block.kind not in ("prose", "item", "heading"):
             continue
         first = start if number == 0 else block.start
-        own = [
-            s for s in block_sentence_spans(text, min(first, block.end), block.end) if s[0] < s[1]
-        ]
+        own = [s for s in sentences_in(text, min(first, block.end), block.end) if s[0] < s[1]]
         if block.kind == "item" and number and lead is not None:
             leads += [(span, lead) for span in own]
         elif own:
@@ -323,7 +321,7 @@ def _row(document: Document, block: Block, ids: tuple[str, ...], header: list[st
         if column < len(header) and _CHECKED.search(header[column]):
             checks.append(span)
         elif sum(map(_is_word, text[span[0] : span[1]].split())) >= _WORDS:
-            sentences += block_sentence_spans(text, *span)
+            sentences += sentences_in(text, *span)
     spans = sentences or checks or [(block.start, block.end)]
     best = max(spans, key=lambda s: sum(map(_is_word, text[s[0] : s[1]].split())))
     title = _one_line(text[best[0] : best[1]])

@@ -1,8 +1,6 @@
-"""The markup of a Markdown text: what can be left out so that the words remain.
+"""What each line of a Markdown text is, and which of its markup can be left out.
 
 Every removal is a span of the source, so a chunk without markup keeps its place in it.
-
-The lines of a text and what kind each is: fences, headings, list items, tables, prose.
 """
 
 from __future__ import annotations
@@ -81,11 +79,11 @@ def _kind(body: str) -> LineKind:
 
 MARKUP_VERSION = 1
 
-_MARKUP_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
+_HEADING_MARK = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
 _CLOSING = re.compile(r"[ \t]+#+$")
 _QUOTE = re.compile(r"(?: {0,3}>[ \t]?)+")
 _BULLET = re.compile(r"\s*[-*+][ \t]+(?:\[[ xX]\][ \t]+)?")
-_MARKUP_RULE = re.compile(r"\s*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}|-{2,})$")
+_RULE_MARK = re.compile(r"\s*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|={2,}|-{2,})$")
 _TABLE_RULE = re.compile(r"\s*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*$")
 _CELL = re.compile(r"\s*(?<!\\)\|\s*")
 _INLINE = re.compile(
@@ -165,11 +163,11 @@ def _emphasis(text: str, start: int, end: int) -> Iterator[Removal]:
 
 def _in_line(text: str, line: Line) -> Iterator[Removal]:
     body = text[line.start : line.end]
-    if _MARKUP_RULE.match(body) or ("-" in body and _TABLE_RULE.match(body)):
+    if _RULE_MARK.match(body) or ("-" in body and _TABLE_RULE.match(body)):
         yield Removal(line.start, _next_line(text, line.end))
         return
     at = line.start
-    for opener in (_QUOTE, _MARKUP_HEADING, _BULLET):
+    for opener in (_QUOTE, _HEADING_MARK, _BULLET):
         match = opener.match(text, at, line.end)
         if match is not None and match.end() > at:
             yield Removal(at, match.end())

@@ -1,11 +1,9 @@
-"""`Chunker`: the text of a document into numbered chunks with spans and heading paths (R-059).
-
-`split`: a text into chunks with exact spans, aligned to sentences and headings.
+"""`Chunker`: a text as numbered chunks with exact spans and heading paths (R-059).
 
 Laws: ``text[start:end]`` is the chunk; no chunk is above the profile's limit as the tokenizer
 counts it alone; every character that is not white space lies in a chunk; starts and ends ascend;
 the same input gives the same spans. A heading starts a chunk and does not end one, a sentence is
-cut only where it is longer than a chunk.
+cut only if it is longer than a chunk.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Where program text may be cut: beside its definitions, at blank lines, never inside a line.
 
-With the grammar of a language installed, semantic-text-splitter's CodeSplitter says where the
-syntax has its joints; without one the lines say it.
-
-Which grammar stands for which type of program.
+With the grammar of a language installed, semantic-text-splitter's CodeSplitter finds the joints of
+the syntax; without one the lines tell them.
 """
 
 from __future__ import annotations

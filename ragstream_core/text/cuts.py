@@ -1,13 +1,10 @@
-"""Which cuts to make: the cheapest division of a text into chunks within the limit.
-
-Dynamic programming over the possible cuts. A chunk costs 1, plus what its end cut costs, plus what
-makes it a poor chunk: being small, running over headings, ending in a bare heading. All of it is
-deterministic; ties go to the longer chunk.
-
-The places where a text may be cut, and how much each cut hurts.
+"""The cheapest division of a text into chunks: where it may be cut, and what each cut costs.
 
 semantic-text-splitter finds the structure (sections, paragraphs, lists, tables, code) with exact
-spans; sentences and headings are laid over it, so that no sentence is cut that would fit.
+spans; sentences and headings are laid over it, so that no sentence is cut that would fit. Dynamic
+programming chooses among the cuts: a chunk costs 1, plus what its end cut costs, plus what makes it
+a poor chunk, such as being small, running over headings or ending in a bare heading. Ties go to the
+longer chunk.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
-"""The words of a prompt that tell what to do, apart from those that say what it is about.
+"""The words of a prompt that say what to do, apart from those that say what it is about.
 
-"Write a mail about the pump": no document has to hold *write*, so it is no term that could be
-missing. An instruction stands at the head of a sentence, behind a politeness ("could you please"),
-or is joined to one that does ("explain the lock and set theta"); "how do I set theta?" holds none.
-What the instruction makes, the mail, belongs to it (`made`). English, German, French, Spanish,
-Italian, Portuguese, Dutch, Chinese and Japanese.
-
-The words that name what an instruction makes: "write *an email* about the pump".
-
-No document has to hold such a word: it says what is to be made, not what must be found. It is one
-only as the object of a verb that makes or gives something, and where no noun follows that it would
-only describe: "write an email module" is about email. English, German, French, Spanish, Italian,
-Portuguese and Dutch.
+"Write a mail about the pump": no document has to hold *write* or *mail*, so neither is a term that
+could be missing. An instruction stands at the head of a sentence, after a politeness ("could you
+please"), or is joined to another one ("explain the lock and set theta"); "how do I set theta?"
+holds none. What it makes, the mail, belongs to it (`made`) only if no noun follows that it would
+describe: "write an email module" is about email. English, German, French, Spanish, Italian,
+Portuguese, Dutch; the verbs also Chinese and Japanese.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Blocks of a text and their sentences, with exact character spans; linear time, no model.
+"""The sentences and blocks of a text, with exact character spans; linear time, no model.
 
-``text[start:end]`` of every span is what the span stands for. Used on prompts (query pieces) and
-on chunks (facts).
-
-Where sentences end: a small set of rules, linear in the length of the text.
-
-A boundary is a full stop that is not part of an abbreviation, an initial, a number or a name with
-dots; the end of a paragraph, list item, heading or table row; and every line of a fenced block. A
-line break inside wrapped prose is none.
+A sentence ends at a full stop that is not part of an abbreviation, an initial, a number or a name
+with dots; at the end of a paragraph, list item, heading or table row; and at every line of a fenced
+block. A line break inside wrapped prose ends none.
 """
 
 from __future__ import annotations
@@ -119,7 +114,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r"\s{0,3}([=~^\"*#+-])\1{2,200}\s*$")
 _MARKUP = re.compile(r"\s{0,12}(?:</?[A-Za-z][^>\n]{0,400}>|:::|<!--|\.\. \w|import \w+ from )")
 _ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s{1,8}(?:\[[ xX]\] )?")
-_BLOCK_STOP = re.compile(r"[؟۔।॥։።፧။។]+")  # Arabic, Urdu, Hindi, Armenian, Amharic, Burmese, Khmer
+_OTHER_STOP = re.compile(r"[؟۔।॥։።፧။។]+")  # Arabic, Urdu, Hindi, Armenian, Amharic, Burmese, Khmer
 # Whole sentences that ask nothing; each alternative is anchored and holds no nested quantifier.
 _FILLER = re.compile(
     r"(?:(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
@@ -231,24 +226,21 @@ def blocks(text: str) -> list[Block]:
     return collector.done
 
 
-def block_sentence_spans(
-    text: str, start: int = 0, end: int | None = None
-) -> list[tuple[int, int]]:
-    """Return the spans of the sentences of one block, white space not included.
+def sentences_in(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """Return the spans of the sentences that a person reads in a part of a text, trimmed.
 
-    The rules are `ragstream_core.text.sentences`, as at ingestion; the full stops and question
-    marks of scripts that it does not know end a sentence too, and a link is never parted, since
-    half of one cannot be read.
+    As `sentence_spans`, by which chunks are cut; the full stops and question marks of more scripts
+    end a sentence too, and a link is never parted, since half of one cannot be read.
 
     Args:
         text: The whole text.
-        start: Where the block begins.
+        start: Where the part begins, e.g. a block.
         end: Where it ends; the end of the text by default.
     """
     found: list[tuple[int, int]] = []
     for begin, finish in sentence_spans(text[start:end]):
         at, last = start + begin, start + finish
-        for stop in _BLOCK_STOP.finditer(text, at, last):
+        for stop in _OTHER_STOP.finditer(text, at, last):
             found.append((at, stop.end()))
             at = trim(text, stop.end(), last)[0]
         found += [(at, last)] if at < last else []
@@ -277,6 +269,6 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def is_filler(sentence: str) -> bool:
-    """Say whether a sentence is a greeting or a politeness and nothing else."""
+    """Return whether a sentence is a greeting or a politeness and nothing else."""
     words = " ".join(sentence.split()).strip(" .,;:!?-–—…)(")
     return not words or _FILLER.fullmatch(words) is not None

@@ -1,11 +1,7 @@
-"""How long spans of a text are, from one pass of the tokenizer over it.
-
-Words and signs as tokens: the counter for when no model's tokenizer is at hand.
-
-A model's own tokenizer, in a copy that never truncates and never pads.
+"""Where the tokens of a text lie: by words and signs, or by a model's own tokenizer.
 
 Engines switch truncation on in the tokenizer they share; a counter or splitter given that one
-silently sees the first 256 tokens only. Hence the copy.
+silently sees the first 256 tokens only. Hence a copy that never truncates and never pads.
 """
 
 from __future__ import annotations

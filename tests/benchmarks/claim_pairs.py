@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ragstream_core.text.sentences import block_sentence_spans
+from ragstream_core.text.sentences import sentences_in
 
 SEED = 7
 EACH = {"question and answer": 120}
@@ -128,7 +128,7 @@ def _made(asked: list[_Asked], dice: random.Random) -> Iterator[Pair]:
 
 
 def _from_sentences(row: _Asked, dice: random.Random) -> Iterator[Pair]:
-    whole = [row.passage[a:b] for a, b in block_sentence_spans(row.passage)]
+    whole = [row.passage[a:b] for a, b in sentences_in(row.passage)]
     said = [text for text in whole if 6 <= len(text.split()) <= 45]
     if not said:
         return
@@ -160,7 +160,7 @@ def _from_sentences(row: _Asked, dice: random.Random) -> Iterator[Pair]:
 
 def _turned(row: _Asked) -> Iterator[Pair]:
     """Yield a sentence with an opposite word in it, and one without its denial."""
-    said = [row.passage[a:b] for a, b in block_sentence_spans(row.passage)]
+    said = [row.passage[a:b] for a, b in sentences_in(row.passage)]
     for text in said:
         pair = next((p for p in OPPOSITES if re.search(rf"\b{p[0]}\b", text)), None)
         if pair and not re.search(rf"\b{pair[1]}\b", row.passage):
@@ -181,7 +181,7 @@ def _are_apart(a: str, b: str, text: str) -> bool:
 
 def _foreign_name(row: _Asked, names: dict[int, list[str]], dice: random.Random) -> Iterator[Pair]:
     """Yield a sentence with one name replaced by a name of another article."""
-    said = [row.passage[a:b] for a, b in block_sentence_spans(row.passage)]
+    said = [row.passage[a:b] for a, b in sentences_in(row.passage)]
     named = [(text, _NAME.findall(text)) for text in said if _NAME.search(text)]
     there = [n for article, found in names.items() if article != row.article for n in found]
     new = dice.choice(there)

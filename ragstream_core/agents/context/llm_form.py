@@ -17,7 +17,7 @@ from ragstream_core.agents.context.quotable import Quote, Terms, readable
 from ragstream_core.agents.context.selection import Reading
 from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
 from ragstream_core.records import Chunk
-from ragstream_core.text.sentences import block_sentence_spans, blocks
+from ragstream_core.text.sentences import blocks, sentences_in
 
 SAF_A1 = "SAF-A1"
 MAX_POINTS = 100
@@ -169,7 +169,7 @@ class Passages:
 def _sentences_around(text: str, said: str) -> str:
     """Return the fewest whole sentences of one block that hold some words; elsewhere the words."""
     for block in blocks(text):
-        spans = block_sentence_spans(text, block.start, block.end)
+        spans = sentences_in(text, block.start, block.end)
         if block.kind not in ("prose", "item") or said not in readable(
             text[spans[0][0] : block.end]
         ):

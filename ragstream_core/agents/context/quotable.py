@@ -16,7 +16,7 @@ from ragstream_core.agents.context.data_lines import Line, data_kind, data_lines
 from ragstream_core.agents.pieces import word_count
 from ragstream_core.records import Chunk
 from ragstream_core.text.memo import remembered
-from ragstream_core.text.sentences import LINK, Block, block_sentence_spans, blocks
+from ragstream_core.text.sentences import LINK, Block, blocks, sentences_in
 
 MIN_WORDS = 5
 MAX_WORDS = 60
@@ -110,7 +110,7 @@ def _spans(text: str, found: list[Block], at: int) -> tuple[list[tuple[int, int]
     block = found[at]
     if block.kind == "row":
         return [(block.start, block.end)], 1
-    spans = block_sentence_spans(text, block.start, block.end)
+    spans = sentences_in(text, block.start, block.end)
     if block.kind == "item":
         if len(spans) > 1 and text[spans[-1][1] - 1] == ":":
             spans = spans[:-1]  # "For example:" leads to what is not quoted here

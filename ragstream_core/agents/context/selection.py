@@ -26,7 +26,7 @@ from ragstream_core.prompts.compose import HISTORY_PREFIX, injected
 from ragstream_core.prompts.fences import Source, frame
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.text.instructions import what_is_asked
-from ragstream_core.text.sentences import block_sentence_spans, blocks
+from ragstream_core.text.sentences import blocks, sentences_in
 
 MIN_CUT_TOKENS = 40
 _NONCE = "0" * 12
@@ -65,7 +65,7 @@ def sentence_ends(text: str) -> list[int]:
     ends: list[int] = []
     for block in blocks(text):
         if block.kind in ("prose", "item"):
-            ends += [end for _, end in block_sentence_spans(text, block.start, block.end)]
+            ends += [end for _, end in sentences_in(text, block.start, block.end)]
         elif block.kind != "heading":
             ends.append(block.end)
     return ends
