@@ -100,9 +100,7 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
         RagstreamError: Unknown project, damaged index, missing model.
     """
     require_search(text, k)
-    if not projects:
-        raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
-    rows = workspace.search(text, list(dict.fromkeys(projects)), k=k)
+    rows = workspace.search(text, list(require_projects(projects)), k=k)
     return SearchResult(text, tuple(SearchHit(**row) for row in rows))
 
 
@@ -116,6 +114,17 @@ def require_search(text: str, k: int) -> None:
         raise UsageError("the search text is empty", hint='ragstream search "…" -p PROJECT')
     if k < 1:
         raise UsageError(f"k is {k}: ask for at least 1 result", hint="k=10")
+
+
+def require_projects(projects: Sequence[str]) -> tuple[str, ...]:
+    """Return names of projects without doubles.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not projects:
+        raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
+    return tuple(dict.fromkeys(projects))
 
 
 def _cell(text: str) -> str:

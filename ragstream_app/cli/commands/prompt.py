@@ -18,7 +18,7 @@ from ragstream_app.output.stages import read_text, setting_values
 from ragstream_app.output.tables import KEY_DIGITS
 from ragstream_app.prompt_runner import announced, ask, outcome_of, wait_for_recording
 from ragstream_app.session import emit_json, is_recorded, note, session_of
-from ragstream_core.errors import Refused, UsageError
+from ragstream_core.errors import Refused
 
 PROMPT_EPILOG = """**Examples**
 
@@ -120,17 +120,18 @@ def search(
     Raises:
         UsageError: Nothing to look for, or nowhere to look.
     """
-    if not any(c.isalnum() for c in text):
-        raise UsageError("the search text is empty", hint='ragstream search "…" -p PROJECT')
-    if not projects:
-        raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
+    from ragstream_core.services.search import require_projects, require_search
+    from ragstream_core.services.search import search as ranked
+
+    require_search(text, k)
+    named = require_projects(projects or ())
     workspace = session_of(ctx).workspace(task=task, explicit=setting_values(assignments))
     if context:
         from ragstream_app.output.inspect import print_context
 
-        print_context(workspace, text, projects, separator=separator, task=task, as_json=as_json)
+        print_context(workspace, text, list(named), separator=separator, task=task, as_json=as_json)
         return
-    rows = workspace.search(text, list(dict.fromkeys(projects)), k=k)
+    rows = ranked(workspace, text, named, k=k).to_json()
     if as_json:
         emit_json(rows)
         return
