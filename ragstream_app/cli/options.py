@@ -1,6 +1,6 @@
-"""The options of `ragstream prompt`, one name each; `search` takes some of them too.
+"""The options and arguments that commands share; what only one command takes stands with it.
 
-The options of `ragstream history append`, one name each.
+First those that say what a prompt is asked with, then those of turns, then those of all commands.
 """
 
 from __future__ import annotations
@@ -9,38 +9,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-
-HistorySession = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="The conversation; default: the answered prompt's, or a new one."
-    ),
-]
-User = Annotated[str, typer.Option(metavar="TEXT", help="What was asked; - reads stdin.")]
-Assistant = Annotated[str, typer.Option(metavar="TEXT", help="What was answered; - reads stdin.")]
-UserFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Read the question from a file.")
-]
-AssistantFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Read the answer from a file.")
-]
-External = Annotated[
-    bool, typer.Option("--external", metavar="", help="The answer comes from another program.")
-]
-Answers = Annotated[
-    str, typer.Option(metavar="KEY", help="The prompt that it answers; its citations are checked.")
-]
-Tags = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="GOLD, SILVER, BLUE or yours.")
-]
-HistoryProjects = Annotated[
-    list[str] | None,
-    typer.Option("--project", "-p", metavar="NAME", help="A project that it belongs to."),
-]
-Importance = Annotated[
-    float, typer.Option(metavar="X", min=0.0, max=1.0, help="0 to 1; raises its rank.")
-]
-
 
 Text = Annotated[
     str, typer.Argument(metavar="TEXT|-", help="What you want to ask, or - to read it from stdin.")
@@ -139,4 +107,70 @@ Separator = Annotated[
     str,
     typer.Option(metavar="TEXT", help="With --context: between two passages; \\n is a new line."),
 ]
+Model = Annotated[
+    str, typer.Option(metavar="NAME", help="Ask this model instead of provider.model.")
+]
+AllowSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--allow-secrets", metavar="", help="Send it even if it seems to contain keys or passwords."
+    ),
+]
+
+TurnSession = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The conversation; default: the answered prompt's, or a new one."
+    ),
+]
+User = Annotated[str, typer.Option(metavar="TEXT", help="What was asked; - reads stdin.")]
+Assistant = Annotated[str, typer.Option(metavar="TEXT", help="What was answered; - reads stdin.")]
+UserFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Read the question from a file.")
+]
+AssistantFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Read the answer from a file.")
+]
+External = Annotated[
+    bool, typer.Option("--external", metavar="", help="The answer comes from another program.")
+]
+Answers = Annotated[
+    str, typer.Option(metavar="KEY", help="The prompt that it answers; its citations are checked.")
+]
+TurnTags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="GOLD, SILVER, BLUE or yours.")
+]
+TurnProjects = Annotated[
+    list[str] | None,
+    typer.Option("--project", "-p", metavar="NAME", help="A project that it belongs to."),
+]
+Importance = Annotated[
+    float, typer.Option(metavar="X", min=0.0, max=1.0, help="0 to 1; raises its rank.")
+]
+OnlyTags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only turns with this tag.")
+]
+
+PromptKey = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY", help="A prompt's key or its first 6 digits; `ragstream status` lists them."
+    ),
+]
+IndexedProject = Annotated[str, typer.Argument(metavar="PROJECT", help="A project with an index.")]
+IndexedProjects = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PROJECT]...", help="Projects with an index; none: all of them."),
+]
+GoldProject = Annotated[str, typer.Argument(help="A project with gold questions.")]
+ReadData = Annotated[
+    str,
+    typer.Option(
+        metavar="N/T", help="Also read texts and vectors: the n-th of t parts, 1/1 for all."
+    ),
+]
+RemovalDryRun = Annotated[
+    bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
+]
+Overwrite = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite what exists.")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]

@@ -13,13 +13,15 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from ragstream_app.session import note
+from ragstream_core.errors import Refused
 from ragstream_core.prompts.compose import injected
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.super_prompt import BODY_KEYS
 
 if TYPE_CHECKING:
-    pass
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.workspace import Workspace
 
 
 def usage_text(usage: ChatUsage) -> str:
@@ -68,6 +70,26 @@ def setting_values(assignments: list[str] | None) -> dict[str, str]:
     from ragstream_core.config import parse_assignments
 
     return parse_assignments(assignments)
+
+
+def stale_documents(workspace: Workspace, request: PromptRequest, stale: str) -> list[str]:
+    """Return what changed since the last ingest of the projects that a prompt reads.
+
+    Args:
+        workspace: The data root.
+        request: What is asked; one of an older generation is never stale.
+        stale: ``ok`` looks at nothing, ``refuse`` refuses what has changed.
+
+    Raises:
+        Refused: Something changed, and that is to be refused.
+        UnknownProject: There is no such folder.
+    """
+    from ragstream_core.wiring.ingestion import changed_files
+
+    changed = [] if stale == "ok" or request.as_of else changed_files(workspace, request.projects)
+    if changed and stale == "refuse":
+        raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    return changed
 
 
 MAX_CANDIDATES = 20

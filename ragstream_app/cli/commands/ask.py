@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.output.stages import read_text, setting_values
+from ragstream_app.output.stages import read_text, setting_values, stale_documents
 from ragstream_app.prompt_runner import ask as build
 from ragstream_app.prompt_runner import wait_for_recording
 from ragstream_app.session import FAILED, emit_json, is_recorded, note, session_of
 from ragstream_core.answers.extract import EXTRACT
-from ragstream_core.errors import ChatFailed, Refused
+from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer, Prepared
@@ -33,16 +33,6 @@ If no language model can be reached, the answer is an extract of the documents a
 Answer and citations go to stdout, everything else to stderr. An incomplete answer exits with 1;
 what arrived of it is kept."""
 
-Model = Annotated[
-    str, typer.Option(metavar="NAME", help="Ask this model instead of provider.model.")
-]
-AllowSecrets = Annotated[
-    bool,
-    typer.Option(
-        "--allow-secrets", metavar="", help="Send it even if it seems to contain keys or passwords."
-    ),
-]
-
 
 def ask(
     ctx: typer.Context,
@@ -57,8 +47,8 @@ def ask(
     stale: options.Stale = "warn",
     session: options.Session = "",
     assignments: options.Assignments = None,
-    model: Model = "",
-    allow_secrets: AllowSecrets = False,
+    model: options.Model = "",
+    allow_secrets: options.AllowSecrets = False,
     fresh: options.Fresh = False,
     no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
@@ -74,7 +64,6 @@ def ask(
     from ragstream_core.prompts.chain import OPS
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.services import ask
-    from ragstream_core.wiring.ingestion import changed_files
 
     settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
     settings = ({"prompt.model_target": model} if model else {}) | settings
@@ -91,9 +80,7 @@ def ask(
         session=session,
     )
     workspace = session_of(ctx).workspace(explicit={"provider.model": model} if model else None)
-    changed = [] if stale == "ok" or as_of else changed_files(workspace, request.projects)
-    if changed and stale == "refuse":
-        raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    changed = stale_documents(workspace, request, stale)
     workspace = _with_model(workspace)
     recorded = is_recorded(workspace, wanted=not no_record)
     made = build(workspace, request, OPS[-1], record=recorded, fresh=fresh)

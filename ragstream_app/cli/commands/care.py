@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.cli.commands.index import size
 from ragstream_app.session import emit_json, note, session_of
 
@@ -16,22 +17,16 @@ ragstream forget notes/salaries.md -p handbook --delete
 
 Backups, copies on other machines and what was sent to a language model cannot be reached."""
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
-Force = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite what exists.")]
-
 
 def backup(
     ctx: typer.Context,
     destination: Annotated[Path, typer.Argument(metavar="DEST", help="The folder to make.")],
-    projects: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[PROJECT]...", help="Projects with an index; none: all of them."),
-    ] = None,
+    projects: options.IndexedProjects = None,
     documents: Annotated[
         bool, typer.Option("--documents", metavar="", help="Copy the documents too.")
     ] = False,
-    force: Force = False,
-    as_json: Json = False,
+    force: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Copy indexes, project texts, prompts and conversations to a new folder; verify the copy.
 
@@ -59,8 +54,8 @@ def backup(
 def restore(
     ctx: typer.Context,
     source: Annotated[Path, typer.Argument(metavar="SRC", help="A folder made by backup.")],
-    force: Force = False,
-    as_json: Json = False,
+    force: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Bring a backup back; every file is verified before the first is written.
 
@@ -81,7 +76,7 @@ def restore(
     note("next: ragstream status")
 
 
-def du(ctx: typer.Context, as_json: Json = False) -> None:
+def du(ctx: typer.Context, as_json: options.Json = False) -> None:
     """Show what takes the space below the data root."""
     from ragstream_core.services.disk_usage import disk_usage
 
@@ -110,7 +105,7 @@ def forget(
         bool,
         typer.Option("--delete", metavar="", help="Delete the file too, if it still lies there."),
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Erase a file from every generation and from everything that was made from it.
 
@@ -148,13 +143,11 @@ def forget(
 
 def keep(
     ctx: typer.Context,
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="A prompt's key or its first 6 digits.")
-    ],
+    key: options.PromptKey,
     undo: Annotated[
         bool, typer.Option("--undo", metavar="", help="Do not keep it any longer.")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Keep a prompt: the generations it was made from stay, however old they become.
 
@@ -179,10 +172,8 @@ def keep(
 
 def prompts_gc(
     ctx: typer.Context,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
-    ] = False,
-    as_json: Json = False,
+    dry_run: options.RemovalDryRun = False,
+    as_json: options.Json = False,
 ) -> None:
     """Drop prompts that are old and that nobody keeps, with the stage files of their runs.
 
@@ -206,10 +197,8 @@ def prompts_gc(
 
 def runs_gc(
     ctx: typer.Context,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
-    ] = False,
-    as_json: Json = False,
+    dry_run: options.RemovalDryRun = False,
+    as_json: options.Json = False,
 ) -> None:
     """Drop recorded runs that are old and that nothing needs, with their files, and debug logs.
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.cli.commands import ask
 from ragstream_app.output.stages import setting_values
 from ragstream_app.session import FAILED, is_recorded, session_of
 from ragstream_core.settings.layers import CHAT_TASK
@@ -85,14 +84,14 @@ def chat(
     off: options.Off = None,
     task: ChatTask = CHAT_TASK,
     session: options.Session = "",
-    model: ask.Model = "",
+    model: options.Model = "",
     assignments: options.Assignments = None,
     enable_memory: EnableMemory = False,
     memory_max_tokens: MemoryTokens = None,
     memory_max_chars: MemoryChars = None,
     memory_top_k: MemoryTopK = None,
     markers: Markers = False,
-    allow_secrets: ask.AllowSecrets = False,
+    allow_secrets: options.AllowSecrets = False,
     no_record: options.NoRecord = False,
     no_persist: options.NoPersist = False,
     as_json: JsonLines = False,

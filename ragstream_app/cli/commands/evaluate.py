@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.session import emit_json, session_of
 from ragstream_core.errors import UsageError
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ragstream_core.ports import Progress
     from ragstream_core.wiring.workspace import Workspace
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
 GOLD_EPILOG = """**Examples**
 
@@ -48,12 +48,9 @@ ragstream eval faithfulness --answers answers.jsonl --json --out report.json"""
 
 def gold(
     ctx: typer.Context,
-    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
-    as_json: Json = False,
+    project: options.GoldProject,
+    assignments: options.Assignments = None,
+    as_json: options.Json = False,
 ) -> None:
     """Show the rank of each file and passage that the gold questions expect.
 
@@ -83,7 +80,7 @@ def gold(
 
 def sweep(
     ctx: typer.Context,
-    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
+    project: options.GoldProject,
     theta: Annotated[
         list[float] | None, typer.Option(help="A `gate.theta`; repeatable; default: seven.")
     ] = None,
@@ -93,11 +90,8 @@ def sweep(
     png: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the heat maps there.")
     ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
-    as_json: Json = False,
+    assignments: options.Assignments = None,
+    as_json: options.Json = False,
 ) -> None:
     """Show what the gate keeps of what gold questions need, and how long prompts get.
 
@@ -140,12 +134,9 @@ def sweep(
 
 def gate(
     ctx: typer.Context,
-    project: Annotated[str, typer.Argument(help="A project with gold questions.")],
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
-    as_json: Json = False,
+    project: options.GoldProject,
+    assignments: options.Assignments = None,
+    as_json: options.Json = False,
 ) -> None:
     """Measure whether the NLI model is a better gate than similarity.
 
@@ -205,7 +196,7 @@ def faithfulness(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report with all texts there.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show which share of the claims of answers is supported by the passages they cite.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
@@ -29,23 +30,15 @@ ragstream replay 0a1b2c
 
 ragstream replay --bundle prompt.bundle"""
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
-Key = Annotated[
-    str,
-    typer.Argument(
-        metavar="KEY", help="A prompt's key or its first 6 digits; `ragstream status` lists them."
-    ),
-]
-
 
 def explain(
     ctx: typer.Context,
-    key: Key,
+    key: options.PromptKey,
     chunk: Annotated[
         str,
         typer.Option(metavar="ID", help="Only this chunk: its id, citation or part of its path."),
     ] = "",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show why each candidate is in a prompt or is not: its way through the stages.
 
@@ -66,10 +59,7 @@ def explain(
 
 def replay(
     ctx: typer.Context,
-    key: Annotated[
-        str,
-        typer.Argument(metavar="KEY", help="A prompt's key or its first 6 digits."),
-    ] = "",
+    key: options.PromptKey = "",
     bundle: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A file that `ragstream bundle` wrote, from anywhere."),
@@ -78,7 +68,7 @@ def replay(
         bool,
         typer.Option("--live", help="Ask the language model again and compare its answers."),
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make a kept prompt again from its inputs and compare the bytes; exit code 0 if identical.
 
@@ -111,7 +101,7 @@ def replay(
         raise typer.Exit(REFUSED)
 
 
-def doctor(ctx: typer.Context, as_json: Json = False) -> None:
+def doctor(ctx: typer.Context, as_json: options.Json = False) -> None:
     """Check Python, packages, models, folders and ports, each with what to do about it.
 
     Raises:
@@ -136,7 +126,7 @@ def config_show(
         bool, typer.Option("--origin", metavar="", help="Say where each value came from.")
     ] = False,
     task: Annotated[str, typer.Option(metavar="NAME", help="With this task profile.")] = "",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show every setting's value; secrets as asterisks."""
     rows = _values(session_of(ctx).workspace(task=task).config)
@@ -165,11 +155,8 @@ def eval_retrieval(
     run: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the ranking as a TREC run file.")
     ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable."),
-    ] = None,
-    as_json: Json = False,
+    assignments: options.Assignments = None,
+    as_json: options.Json = False,
 ) -> None:
     """Measure nDCG@10, R@10 and MRR@10 of retrieval with the given settings.
 

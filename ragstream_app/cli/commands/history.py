@@ -33,7 +33,6 @@ ragstream history export --out conversations.jsonl (comes back equal by `history
 
 ragstream history export --session demo --format md"""
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 OneSession = Annotated[
     str, typer.Option("--session", metavar="NAME", help="Only this conversation.")
 ]
@@ -41,17 +40,17 @@ OneSession = Annotated[
 
 def append(
     ctx: typer.Context,
-    session: options.HistorySession = "",
+    session: options.TurnSession = "",
     user: options.User = "",
     assistant: options.Assistant = "",
     user_file: options.UserFile = None,
     assistant_file: options.AssistantFile = None,
     external: options.External = False,
     answers: options.Answers = "",
-    tags: options.Tags = None,
-    projects: options.HistoryProjects = None,
+    tags: options.TurnTags = None,
+    projects: options.TurnProjects = None,
     importance: options.Importance = 0.0,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Keep one turn of a conversation; it is on the disk when the command ends with 0.
 
@@ -107,13 +106,11 @@ def show(
     everything: Annotated[
         bool, typer.Option("--all", metavar="", help="All conversations; default: the newest one.")
     ] = False,
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only turns with this tag.")
-    ] = None,
+    tags: options.OnlyTags = None,
     last: Annotated[
         int, typer.Option(metavar="N", min=0, help="Only the newest N; 0: all of them.")
     ] = 0,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show turns as they were said, with their tags of now."""
     from ragstream_core.wiring import journal
@@ -133,7 +130,7 @@ def show(
         note(f"no such turn is kept{where}; next: ragstream history sessions")
 
 
-def summaries(ctx: typer.Context, as_json: Json = False) -> None:
+def summaries(ctx: typer.Context, as_json: options.Json = False) -> None:
     """List the summaries of old turns that prompts search, and how many answers cite them.
 
     One that two answers cite is tagged SILVER by the next `ragstream history embed` and ranks
@@ -156,7 +153,7 @@ def summaries(ctx: typer.Context, as_json: Json = False) -> None:
         note("no summary is published; history.summaries rolls old turns up")
 
 
-def sessions(ctx: typer.Context, as_json: Json = False) -> None:
+def sessions(ctx: typer.Context, as_json: options.Json = False) -> None:
     """List the conversations, the newest last."""
     from ragstream_core.wiring import journal
 
@@ -181,7 +178,7 @@ def tag(
     remove: Annotated[
         list[str] | None, typer.Option("--remove", metavar="TAG", help="Remove it; repeatable.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Add or remove tags of a turn; the next prompt obeys. The turn itself is not rewritten.
 
@@ -202,9 +199,7 @@ def tag(
 def adopt(
     ctx: typer.Context,
     project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project to label with.")],
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only turns with this tag.")
-    ] = None,
+    tags: options.OnlyTags = None,
     days: Annotated[
         float,
         typer.Option(metavar="N", min=0, max=36_500, help="Only turns of the last N days; 0: all."),
@@ -216,7 +211,7 @@ def adopt(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Only show which turns these are.")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Bring turns of any conversation into a project, e.g. all GOLD ones of the last month.
 
@@ -247,7 +242,7 @@ def import_(
         str,
         typer.Option(metavar="NAME", help="The conversation of rows that name none; default: new."),
     ] = "",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Add turns from an export, or from rows with user, assistant, timestamp, session, tags.
 
@@ -282,10 +277,8 @@ def export(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a file; default: stdout.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
-    ] = False,
-    as_json: Json = False,
+    force: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write conversations out, verbatim; cleared turns are not in it.
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.output.history_ways import Way, confirm, what
 from ragstream_app.session import Session, emit_json, note, session_of
 from ragstream_core.errors import UsageError
@@ -33,10 +34,8 @@ ragstream history clear --all --yes
 
 Backups, exports and what was sent to a language model cannot be reached."""
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
-
-def embed(ctx: typer.Context, as_json: Json = False) -> None:
+def embed(ctx: typer.Context, as_json: options.Json = False) -> None:
     """Embed the turns that are new, and publish them for the next prompts.
 
     Raises:
@@ -56,7 +55,7 @@ def backfill(
         bool,
         typer.Option("--rebuild", metavar="", help="Read the whole journal again; new model."),
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Embed turns again: months, or all of them; nothing that has its vector is embedded twice.
 
@@ -72,13 +71,8 @@ def backfill(
 
 def check(
     ctx: typer.Context,
-    read_data: Annotated[
-        str,
-        typer.Option(
-            metavar="N/T", help="Also read texts and vectors: the n-th of t parts, 1/1 for all."
-        ),
-    ] = "",
-    as_json: Json = False,
+    read_data: options.ReadData = "",
+    as_json: options.Json = False,
 ) -> None:
     """Check journal, catalog and published selection; name what is wrong and what to run.
 
@@ -149,7 +143,7 @@ def clear(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Erase turns from the journal and from everything that was made of them.
 
@@ -196,7 +190,7 @@ def reactivate(
     until: Until = "",
     everything: Everything = False,
     dry_run: DryRun = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Let prompts use inactive turns again; those without vectors are embedded again.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UnknownProject
 
@@ -32,9 +33,7 @@ def import_pkl(
     project: Annotated[
         str, typer.Option("--project", "-p", metavar="PROJECT", help="Where the documents go.")
     ],
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")
-    ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the texts of a NumPy pickle as documents of a project.
 
@@ -73,15 +72,10 @@ ragstream index check --read-data 3/7 (a seventh a day)
 
 ragstream index check handbook --suspicious (passages that try to command a model)"""
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
-Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A project with an index.")]
-Projects = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[PROJECT]...", help="Projects with an index; none: all of them."),
-]
 
-
-def generations(ctx: typer.Context, projects: Projects = None, as_json: Json = False) -> None:
+def generations(
+    ctx: typer.Context, projects: options.IndexedProjects = None, as_json: options.Json = False
+) -> None:
     """List the generations that prompts can be made from again, and what keeps each.
 
     Raises:
@@ -109,13 +103,8 @@ def generations(ctx: typer.Context, projects: Projects = None, as_json: Json = F
 
 def check(
     ctx: typer.Context,
-    projects: Projects = None,
-    read_data: Annotated[
-        str,
-        typer.Option(
-            metavar="N/T", help="Also read texts and vectors: the n-th of t parts, 1/1 for all."
-        ),
-    ] = "",
+    projects: options.IndexedProjects = None,
+    read_data: options.ReadData = "",
     suspicious: Annotated[
         bool,
         typer.Option(
@@ -124,7 +113,7 @@ def check(
             help="Also count passages that look like commands to a model.",
         ),
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check indexes and conversations; make derived files again and name what else to run.
 
@@ -162,11 +151,9 @@ def check(
 
 def gc(
     ctx: typer.Context,
-    projects: Projects = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")
-    ] = False,
-    as_json: Json = False,
+    projects: options.IndexedProjects = None,
+    dry_run: options.RemovalDryRun = False,
+    as_json: options.Json = False,
 ) -> None:
     """Drop generations that nobody needs, and compact what is left.
 
@@ -197,10 +184,10 @@ def gc(
 
 def diff(
     ctx: typer.Context,
-    project: Project,
+    project: options.IndexedProject,
     before: Annotated[int, typer.Argument(metavar="N", help="The earlier generation.")],
     after: Annotated[int, typer.Argument(metavar="M", help="The later one.")],
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show which files and how many chunks differ between two generations.
 
@@ -230,17 +217,15 @@ def diff(
 
 def export(
     ctx: typer.Context,
-    project: Project,
+    project: options.IndexedProject,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to; default: PROJECT.arrow.")
     ] = None,
     generation: Annotated[
         int, typer.Option(min=0, metavar="N", help="Which generation; 0: the newest.")
     ] = 0,
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
-    ] = False,
-    as_json: Json = False,
+    force: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write one generation as one Arrow file: ids, places, texts, vectors, term arrays.
 

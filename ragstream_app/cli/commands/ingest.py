@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.session import (
     Session,
     describe,
@@ -39,7 +40,6 @@ Projects = Annotated[
     list[str] | None,
     typer.Argument(metavar="[PROJECT]...", help="Folders below doc_raw; none: all of them."),
 ]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
 
 def ingest(
@@ -54,10 +54,8 @@ def ingest(
             "--rebuild", metavar="", help="Start a new index; after a new model or damage."
         ),
     ] = False,
-    no_record: Annotated[
-        bool, typer.Option("--no-record", metavar="", help="Leave no Dagster run behind.")
-    ] = False,
-    as_json: Json = False,
+    no_record: options.NoRecord = False,
+    as_json: options.Json = False,
 ) -> None:
     """Bring the index of projects up to date with their folders.
 
@@ -89,7 +87,7 @@ def status(
         bool,
         typer.Option("--skipped", metavar="", help="List the files that are left out, and why."),
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show what is indexed, what an ingest would do, and the last prompts; writes nothing."""
     session: Session = session_of(ctx)

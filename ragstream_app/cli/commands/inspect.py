@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
 
@@ -27,7 +28,6 @@ ragstream index tsne handbook --history --out map.csv (one line a point, with it
 
 ragstream index tsne handbook --method pca --seed 7 --out pca.png --force"""
 
-Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A project with an index.")]
 Projects = Annotated[
     list[str] | None,
     typer.Argument(metavar="PROJECT...", help="Projects with an index."),
@@ -38,10 +38,11 @@ History = Annotated[
 Seed = Annotated[
     int, typer.Option("--seed", min=0, max=2**32 - 1, help="The same seed, the same result.")
 ]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
 
-def inspect(ctx: typer.Context, project: Project, as_json: Json = False) -> None:
+def inspect(
+    ctx: typer.Context, project: options.IndexedProject, as_json: options.Json = False
+) -> None:
     """Describe an index on one page: model, counts, lengths, repetitions, and what is wrong.
 
     Raises:
@@ -72,7 +73,7 @@ def neighbors(
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Neighbours of each.")] = 5,
     seed: Seed = 0,
     history: History = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show what lies nearest to some chunks: is it about the same thing? No model is needed.
 
@@ -119,10 +120,8 @@ def tsne(
         float, typer.Option(min=1, max=1000, help="About how many neighbours count, for t-SNE.")
     ] = 30.0,
     seed: Seed = 0,
-    force: Annotated[
-        bool, typer.Option("--force", metavar="", help="Overwrite what exists.")
-    ] = False,
-    as_json: Json = False,
+    force: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Draw a map of chunks: those that lie together are similar. 5,000 take about half a minute.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.cli.commands.history import OneSession
 from ragstream_app.session import emit_json, note, session_of
 
@@ -29,13 +30,12 @@ ragstream memory add "The user works in Lisbon." --target user
 
 ragstream memory add "The company bills in euros." --target company"""
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 Which = Annotated[
     str, typer.Argument(metavar="ID", help="Its id, or the last digits, as they are listed.")
 ]
 
 
-def show(ctx: typer.Context, as_json: Json = False) -> None:
+def show(ctx: typer.Context, as_json: options.Json = False) -> None:
     """Show what is remembered: the lines of USER_MEMORY.md and COMPANY_MEMORY.md.
 
     Raises:
@@ -63,7 +63,7 @@ def candidates(
     everything: Annotated[
         bool, typer.Option("--all", metavar="", help="Also those already decided.")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the facts that wait for your word, with the words of yours that they were made of.
 
@@ -81,7 +81,7 @@ def candidates(
         note("nothing waits; next: ragstream memory scan")
 
 
-def accept(ctx: typer.Context, which: Which, as_json: Json = False) -> None:
+def accept(ctx: typer.Context, which: Which, as_json: options.Json = False) -> None:
     """Remember a fact: its line stands in the file, and in every prompt from now on.
 
     Raises:
@@ -91,7 +91,7 @@ def accept(ctx: typer.Context, which: Which, as_json: Json = False) -> None:
     _told(_memory(ctx).accept(which), as_json=as_json)
 
 
-def reject(ctx: typer.Context, which: Which, as_json: Json = False) -> None:
+def reject(ctx: typer.Context, which: Which, as_json: options.Json = False) -> None:
     """Refuse a fact, or forget one that was accepted; it is not proposed again.
 
     Raises:
@@ -108,7 +108,7 @@ def edit(
     target: Annotated[
         str, typer.Option(metavar="WHOM", help="user or company; default: as it was.")
     ] = "",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Change the words of a fact, waiting or accepted.
 
@@ -119,7 +119,7 @@ def edit(
     _told(_memory(ctx).edit(which, text, target=target), as_json=as_json)
 
 
-def undo(ctx: typer.Context, which: Which, as_json: Json = False) -> None:
+def undo(ctx: typer.Context, which: Which, as_json: options.Json = False) -> None:
     """Take the newest step of a fact back: an acceptance, a refusal or an edit.
 
     Raises:
@@ -133,7 +133,7 @@ def add(
     ctx: typer.Context,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One line.")],
     target: Annotated[str, typer.Option(metavar="WHOM", help="user or company.")] = "user",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Remember a line that you write yourself.
 
@@ -149,7 +149,7 @@ def remove(
     which: Annotated[
         str, typer.Argument(metavar="ID|TEXT", help="The id of a fact, or a whole line.")
     ],
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Forget one remembered line, whoever wrote it.
 
@@ -175,7 +175,7 @@ def scan(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Only show what would be proposed.")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Look through conversations for facts that are worth remembering.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import Refused, UsageError
 
@@ -126,10 +127,9 @@ Names = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", metavar="", help="Fetch without asking.")]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
 
 
-def list_(ctx: typer.Context, as_json: Json = False) -> None:
+def list_(ctx: typer.Context, as_json: options.Json = False) -> None:
     """List the chat models of the endpoint, with an asterisk at the one that is taken.
 
     That is `provider.model`; where you did not set it and the endpoint does not have it, the first
@@ -168,7 +168,7 @@ def pull(
     ctx: typer.Context,
     names: Names = None,
     yes: Yes = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fetch models into the data root, after asking; without a NAME say which ones are missing.
 
@@ -198,7 +198,7 @@ def pull(
         typer.echo("nothing is missing")
 
 
-def verify(ctx: typer.Context, as_json: Json = False) -> None:
+def verify(ctx: typer.Context, as_json: options.Json = False) -> None:
     """Check the files of the models on this machine by their sha256.
 
     Raises:

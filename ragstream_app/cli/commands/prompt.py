@@ -12,13 +12,11 @@ from typing import Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.cli.commands.explain import Key
 from ragstream_app.output.delivery import Target, deliver
-from ragstream_app.output.stages import read_text, setting_values
+from ragstream_app.output.stages import read_text, setting_values, stale_documents
 from ragstream_app.output.tables import KEY_DIGITS
 from ragstream_app.prompt_runner import announced, ask, outcome_of, wait_for_recording
 from ragstream_app.session import emit_json, is_recorded, note, session_of
-from ragstream_core.errors import Refused
 
 PROMPT_EPILOG = """**Examples**
 
@@ -66,7 +64,6 @@ def prompt(
     target.check()
     from ragstream_core.prompts.chain import last_op
     from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.wiring.ingestion import changed_files
 
     settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
     settings |= {"prompt.model_target": model_target} if model_target else {}
@@ -84,9 +81,7 @@ def prompt(
     )
     op = last_op(through)
     workspace = session_of(ctx).workspace()
-    changed = [] if stale == "ok" or as_of else changed_files(workspace, request.projects)
-    if changed and stale == "refuse":
-        raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    changed = stale_documents(workspace, request, stale)
     expected = announced(workspace, request)
     recorded = is_recorded(workspace, wanted=not no_record)
     outcome = ask(workspace, request, op, record=recorded, fresh=fresh)
@@ -151,7 +146,7 @@ What comes before the stage is as it was then; the documents are those the promp
 
 def rerun(
     ctx: typer.Context,
-    key: Key,
+    key: options.PromptKey,
     stage: Annotated[
         str,
         typer.Argument(

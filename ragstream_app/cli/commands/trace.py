@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.cli.commands.index import size
 from ragstream_app.session import emit_json, note, session_of
 
@@ -49,20 +50,12 @@ The file holds the documents that were searched, in plain text: give it only to
 people who may read them.
 """
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
-Key = Annotated[
-    str,
-    typer.Argument(
-        metavar="KEY", help="A prompt's key or its first 6 digits; `ragstream status` lists them."
-    ),
-]
-
 
 def diff(
     ctx: typer.Context,
     before: Annotated[str, typer.Argument(metavar="KEY", help="The prompt to compare with.")],
     after: Annotated[str, typer.Argument(metavar="KEY", help="The prompt to describe.")],
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show what differs between two recorded prompts and which of their inputs caused it.
 
@@ -86,8 +79,8 @@ def trace(
     citation: Annotated[
         str, typer.Argument(metavar="CITATION", help="A marker, its id, PATH#INDEX, or a chunk id.")
     ],
-    key: Key,
-    as_json: Json = False,
+    key: options.PromptKey,
+    as_json: options.Json = False,
 ) -> None:
     """Follow a citation to its chunk, file, generation and the ingest run that brought it in.
 
@@ -112,8 +105,8 @@ def why_not(
         str,
         typer.Argument(metavar="CHUNK|FILE", help="A chunk id, a short id, PATH#INDEX, or a path."),
     ],
-    key: Key,
-    as_json: Json = False,
+    key: options.PromptKey,
+    as_json: options.Json = False,
 ) -> None:
     """Say which stage and rule kept a chunk or a file out of a prompt, and by how much.
 
@@ -146,7 +139,7 @@ def verify_prompt(
             "-p", "--project", metavar="PROJECT", help="Whose files an unknown prompt names."
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Tell which files of a prompt changed since: the injected ones and the quoted ones.
 
@@ -172,7 +165,9 @@ def verify_prompt(
         raise typer.Exit(REFUSED)
 
 
-def leave_one_out(ctx: typer.Context, key: Key, as_json: Json = False) -> None:
+def leave_one_out(
+    ctx: typer.Context, key: options.PromptKey, as_json: options.Json = False
+) -> None:
     """Switch each selected file off in turn and show what changes; nothing is kept.
 
     Raises:
@@ -192,12 +187,12 @@ def leave_one_out(ctx: typer.Context, key: Key, as_json: Json = False) -> None:
 
 def bundle(
     ctx: typer.Context,
-    key: Key,
+    key: options.PromptKey,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where to write it; default: KEY.bundle, 12 digits."),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write one file with which a prompt can be made again on another machine.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragstream_app.cli import options
 from ragstream_app.session import FAILED, emit_json, note, session_of
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def weather(
             help="Who explains the figures: plain rules, or the language model of `provider`."
         ),
     ] = "text",
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")
-    ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the weather of a city: days, trend, unusual days, and what that means.
 
