@@ -1,10 +1,6 @@
-"""The error boundary: every failure becomes a message, a next step and an exit code.
+"""What every command shares: its settings, how it answers, and the boundary that catches errors.
 
-0 ok · 1 the operation failed · 2 wrong usage · 3 refused · 130 interrupted.
-
-The Rich console that all commands share: where it writes, and that it interprets nothing.
-
-What one command was called with, and how it answers: JSON or text for people.
+Exit codes: 0 ok · 1 the operation failed · 2 wrong usage · 3 refused · 130 interrupted.
 """
 
 from __future__ import annotations

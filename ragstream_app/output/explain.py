@@ -1,7 +1,4 @@
-"""How diff, trace, why-not, verify-prompt and leave-one-out look on a terminal.
-
-How a prompt is explained on a terminal: its candidates' ways, where it comes from, its files.
-"""
+"""What explain, diff, trace, why-not, verify-prompt and leave-one-out print."""
 
 from __future__ import annotations
 
@@ -148,7 +145,7 @@ def _print_line(line: Sequence[Ancestor]) -> None:
 
 
 def _print_edits(record: PromptRecord) -> None:
-    """Print what a person changed by hand in a kept prompt; nothing where nobody did."""
+    """Print what a person changed by hand in a kept prompt; nothing if there is no edit."""
     for edit in record.edits:
         what = f"{edit.target}: {' '.join(printable(edit.value).split()) or 'nothing'}"
         if edit.target == SUPER_PROMPT:

@@ -1,6 +1,6 @@
-"""What `eval faithfulness` prints: a line an answer, what is not supported, the figures.
+"""What `eval faithfulness`, `index inspect`, `index neighbors` and `search --context` print.
 
-What `index inspect`, `index neighbors` and `search --context` print; safe for a terminal.
+All of it is safe for a terminal.
 """
 
 from __future__ import annotations

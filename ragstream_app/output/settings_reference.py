@@ -31,7 +31,7 @@ def settings_reference() -> str:
 
 
 def _tasks() -> str:
-    """Return the shipped task profiles; those of a settings file are somebody's own."""
+    """Return the shipped task profiles; those of a settings file are the user's own."""
     rows = []
     for name, profile in sorted(TASKS.items()):
         changes = [f"`{s}.{k}={v}`" for s, values in profile.items() for k, v in values.items()]

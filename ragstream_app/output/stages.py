@@ -1,9 +1,4 @@
-"""A readable text of a prompt that is still on its way: what each stage has made so far.
-
-What language models took, in words: tokens and cost of an answer or of an agent's question.
-
-What the words of `prompt` and `ask` mean: the text, the settings, the state of the documents.
-"""
+"""What `prompt` and `ask` read, and how an unfinished prompt and a model's usage are shown."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def print_ingest(stats: IngestionStats, run_id: str) -> None:
 
 
 def after_text(stats: IngestionStats) -> str:
-    """Return how long an ingest went on after its commit; empty where nobody noticed."""
+    """Return how long an ingest went on after its commit; empty if that is too short to notice."""
     seconds = stats.after_commit_s
     return f"; {seconds:.2f} s more for what derives from it" if seconds >= NOTICED_S else ""
 
@@ -209,8 +209,8 @@ def print_usage(usage: Mapping[str, Any]) -> None:
 def answer_facts(answer: Answer) -> list[str]:
     """Return what is known about an answer, as short texts."""
     key = answer.prompt_key[:KEY_DIGITS]
-    nobody = "no model answered" if answer.origin == "extract" else "no model was asked"
-    parts = [f"{answer.status}, {answer.model}" if answer.model else nobody]
+    unasked = "no model answered" if answer.origin == "extract" else "no model was asked"
+    parts = [f"{answer.status}, {answer.model}" if answer.model else unasked]
     parts += [usage_text(answer.usage)] if answer.usage and answer.model else []
     parts += [f"agents before: {usage_text(answer.agents)}"] if answer.agents else []
     parts.append(f"prompt {key}" if key else "nothing is kept of it")

@@ -78,7 +78,7 @@ def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> No
 
     Args:
         panels: Name → what draws it.
-        key: Where the name of the open one stands; None: nobody asks for it.
+        key: Where the name of the open one stands; None: it is not needed.
     """
     tabs = st.tabs(list(panels), key=key, on_change="rerun" if key else "ignore")
     for tab, show in zip(tabs, panels.values(), strict=True):

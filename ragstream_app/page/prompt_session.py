@@ -121,7 +121,7 @@ class Step:
         prompt_key: Key of the finished prompt, empty before the builder.
         timings_ms: Op → milliseconds.
         recorded: What the recorder returned: the way so far, and the run.
-        unedited: The step before a person edited its result; None where nobody did.
+        unedited: The step before a person edited its result; None if none did.
     """
 
     prompt: SuperPrompt

@@ -1,8 +1,6 @@
-"""Where the page listens, who may come in, and what is refused before anything listens.
+"""Who may reach the page: where it listens, the password, and the login before it.
 
-The password of a page that other machines may reach; only a slow hash of it is kept.
-
-A login before a page that other machines may reach: nothing behind it runs for a stranger.
+Only a slow hash of the password is kept, and nothing behind the login runs for a stranger.
 """
 
 from __future__ import annotations
@@ -109,7 +107,7 @@ def _scrypt(text: str, salt: bytes) -> bytes:
 COOKIE = "ragstream_login"
 LASTS_S = 12 * 3600.0
 PAUSE_S = 1.0
-"""After a wrong password nobody else may try for so long, whoever asks."""
+"""After a wrong password no other is tried for so long, from any visitor."""
 MOST_BYTES = 4_096
 HEALTH = "/_stcore/health"
 """Says "ok" and nothing else; `ragstream up` asks it."""

@@ -1,6 +1,6 @@
-"""Ends the servers where `ragstream up` itself was killed: nothing goes on that nobody stops.
+"""Ends the servers if `ragstream up` itself was killed, so that none goes on unattended.
 
-A killed process cleans nothing up, but the system closes its pipes. The watchman is a small process
+A killed process cleans nothing up, but the system closes its pipes. The reaper is a small process
 in a session of its own that reads from one which process groups there are; its end is the sign.
 """
 
@@ -22,7 +22,7 @@ COMMAND = (sys.executable, "-m", "ragstream_app.server.orphan_reaper")
 
 
 class OrphanReaper:
-    """The watchman of one `ragstream up`, started with the first group."""
+    """The reaper of one `ragstream up`, started with the first group."""
 
     def __init__(self) -> None:
         """Start with nothing to watch."""
@@ -30,7 +30,7 @@ class OrphanReaper:
         self._told: set[int] = set()
 
     def tell(self, groups: Collection[int]) -> None:
-        """Say which process groups there are now; a watchman that died is replaced.
+        """Say which process groups there are now; a reaper that died is replaced.
 
         Args:
             groups: Numbers of process groups.

@@ -1,9 +1,4 @@
-"""Child processes that live and die with us, each with all it starts in a group of its own.
-
-Whether a port of this machine is free, and whether something answers on it.
-
-Signals that stop `ragstream up`, held back where their unwinding would lose a process.
-"""
+"""Child processes in groups of their own that end with us, their ports, and the signals to stop."""
 
 from __future__ import annotations
 
@@ -125,7 +120,7 @@ class Server:
         return [*([self.process] if self.process else []), *self.earlier]
 
     def forget_ended(self) -> None:
-        """Forget the groups that nobody is left in: their numbers may be given to others."""
+        """Forget the groups that are empty: their numbers may be given to others."""
         self.earlier = [process for process in self.earlier if _group_lives(process)]
 
 

@@ -1,7 +1,4 @@
-"""Keeps the servers of `ragstream up` running: one that dies is started again, within reason.
-
-What runs by itself in Dagster: its sensors and schedules, as its web server knows them.
-"""
+"""Keeps the servers of `ragstream up` running: one that dies is started again, within reason."""
 
 from __future__ import annotations
 
@@ -103,7 +100,7 @@ class Supervisor:
     say: Callable[[str], None]
     _deaths: dict[str, list[float]] = field(default_factory=dict)
     _due: dict[str, float] = field(default_factory=dict)
-    _watchman: OrphanReaper = field(default_factory=OrphanReaper)
+    _reaper: OrphanReaper = field(default_factory=OrphanReaper)
 
     def start(self) -> None:
         """Start all of them, at the same time.
@@ -167,10 +164,10 @@ class Supervisor:
                 self._note_death(server, now)
 
     def stop(self) -> None:
-        """End all of them and what they started; whoever presses Ctrl-C again waits for it too."""
+        """End all of them and what they started; a second Ctrl-C waits for it too."""
         with held_back():
             stop_all(self.servers)
-            self._watchman.dismiss()
+            self._reaper.dismiss()
 
     def _start(self, server: Server) -> None:
         with held_back():
@@ -178,8 +175,8 @@ class Supervisor:
             self._tell()
 
     def _tell(self) -> None:
-        """Tell the watchman of every group, so that a kill of this process ends them as well."""
-        self._watchman.tell([process.pid for one in self.servers for process in one.groups()])
+        """Tell the reaper of every group, so that a kill of this process ends them as well."""
+        self._reaper.tell([process.pid for one in self.servers for process in one.groups()])
 
     def _note_death(self, server: Server, now: float) -> None:
         recent = [at for at in self._deaths.get(server.name, []) if now - at < WINDOW_S] + [now]

@@ -210,34 +210,34 @@ def supervised(tmp_path):
     logs = [tmp_path / f"{name}.log" for name in ("one", "two")]
     assert until(lambda: all(log.exists() and log.read_bytes().strip() for log in logs))
     children = [int(log.read_text()) for log in logs]
-    watchman = (set(_children(process.pid)) - set(pids)).pop()
-    yield process, [*pids, *children], watchman
+    reaper = (set(_children(process.pid)) - set(pids)).pop()
+    yield process, [*pids, *children], reaper
     process.kill()
     process.wait()
-    assert until(lambda: not any(map(alive, [*pids, *children, watchman])), 40)
+    assert until(lambda: not any(map(alive, [*pids, *children, reaper])), 40)
 
 
 def test_a_killed_up_leaves_no_server_behind(supervised):
-    process, everything, watchman = supervised
-    assert all(map(alive, everything)) and alive(watchman)
+    process, everything, reaper = supervised
+    assert all(map(alive, everything)) and alive(reaper)
     process.kill()
     process.wait()
-    assert until(lambda: not any(map(alive, [*everything, watchman])), 40)
+    assert until(lambda: not any(map(alive, [*everything, reaper])), 40)
 
 
-def test_a_killed_watchman_is_replaced_and_knows_them_all(supervised):
-    process, everything, watchman = supervised
-    os.kill(watchman, signal.SIGKILL)
-    assert until(lambda: set(_children(process.pid)) - {everything[0], everything[1], watchman})
+def test_a_killed_reaper_is_replaced_and_knows_them_all(supervised):
+    process, everything, reaper = supervised
+    os.kill(reaper, signal.SIGKILL)
+    assert until(lambda: set(_children(process.pid)) - {everything[0], everything[1], reaper})
     assert all(map(alive, everything))  # and the fixture kills its process: they all end
 
 
-def test_after_an_orderly_end_the_watchman_is_gone_as_well(watched):
+def test_after_an_orderly_end_the_reaper_is_gone_as_well(watched):
     keeper, _ = watched("import time; time.sleep(60)")
-    watchman = keeper._watchman._process.pid
-    assert alive(watchman)
+    reaper = keeper._reaper._process.pid
+    assert alive(reaper)
     keeper.stop()
-    assert not alive(watchman)
+    assert not alive(reaper)
 
 
 MANY = """
@@ -355,7 +355,7 @@ def test_up_starts_all_three_and_a_signal_stops_all_three(data, tmp_path):
         assert answers(f"http://{HOST}:{ports[0]}/server_info")
         assert answers(f"http://{HOST}:{ports[1]}/_stcore/health")
         children = _children(process.pid)
-        assert len(children) == 4  # three servers and the watchman
+        assert len(children) == 4  # three servers and the reaper
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(30)

@@ -1,9 +1,4 @@
-"""The commands of a chat: `/files`, `/lock`, `/sources`, `/why`, `/save`, `/task`, `/model`.
-
-`/sources`: the words behind the citations of the last answer.
-
-`/why`: why passages are in the last prompt, and why a chunk or a file is not.
-"""
+"""The commands of a chat: `/files`, `/lock`, `/sources`, `/why`, `/save`, `/task`, `/model`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class ChatRepl:
                 prompt_runner.wait_for_recording(made, self.screen.aside)
 
     def take(self, text: str) -> None:
-        """Answer a question or carry a command out; whatever goes wrong is shown."""
+        """Answer a question or carry a command out; an error is shown."""
         try:
             if text.startswith("/"):
                 self.screen.told(text.split()[0], commands.carried_out(self, text))
@@ -111,7 +111,7 @@ class ChatRepl:
         self.screen.answered(self.said[-1])
 
     def model(self, stop: threading.Event) -> StoppableChat:
-        """Return the model of the chat, to be ended by an event; nobody is contacted.
+        """Return the model of the chat, to be ended by an event; nothing is contacted.
 
         Args:
             stop: Ends its stream.

@@ -1,8 +1,7 @@
-"""How a chat looks on a terminal: the answer as it comes, then as a Rich Markdown panel (R-203).
+"""How a chat is shown: on a terminal, as plain text for pipes, or as one JSON object a line.
 
-What a model writes is text and emphasis, never a link, an image, HTML or a control character.
-
-How a chat is shown where nobody watches: plain text for pipes, or one JSON object a line.
+What a model writes is text and emphasis, never a link, an image, HTML or a control character. On a
+terminal it is shown as it comes, then as a Rich Markdown panel (R-203).
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def clear(
     --vectors nothing of the journal goes: `ragstream history reactivate` brings the turns back.
 
     Raises:
-        UsageError: Nothing to clear is named, two ways of clearing are, or nobody confirmed.
+        UsageError: Nothing to clear is named, two ways of clearing are, or it was not confirmed.
         ProjectLocked: Another process writes; the turns are hidden already.
         OperationFailed: Something still holds the text.
         Abort: The answer was no.

@@ -1,7 +1,4 @@
-"""`ragstream index`: generations, check, gc, diff, export.
-
-`ragstream index import-pkl`: documents from the NumPy pickles of older programs.
-"""
+"""`ragstream index`: generations, check, gc, diff, export, and import-pkl."""
 
 from __future__ import annotations
 

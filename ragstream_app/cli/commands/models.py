@@ -1,7 +1,4 @@
-"""`ragstream models`: what the endpoint has, how to fetch what is missing, what files are.
-
-What `ragstream models pull NAME` asks, shows and fetches.
-"""
+"""`ragstream models`: list what the endpoint has, pull what is missing, verify the files."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
         yes: Do not ask.
 
     Raises:
-        UsageError: No such name, or nobody can be asked.
+        UsageError: No such name, or there is no terminal to ask at.
         Refused: Somebody said no, or what the hub offers is refused.
         OperationFailed: It cannot be had.
     """
@@ -75,7 +72,7 @@ def pulled_by_name(config: AppConfig, name: str, *, yes: bool) -> Path:
 
 
 def _ask(what: str, yes: bool) -> None:
-    """Have somebody agree.
+    """Ask for consent.
 
     Raises:
         UsageError: Nobody is there.

@@ -1,7 +1,4 @@
-"""`ragstream rerun`: a stage of a kept prompt again, and all that come after it.
-
-`ragstream prompt` and `ragstream search`.
-"""
+"""`ragstream prompt`, `search`, and `rerun`: a kept prompt again, from one of its stages on."""
 
 from __future__ import annotations
 

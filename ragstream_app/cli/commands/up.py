@@ -1,7 +1,4 @@
-"""`ragstream up`: Dagster's web server, its daemon and the page, started and stopped together.
-
-`ragstream password`: what visitors of a page that others may reach must know.
-"""
+"""`ragstream up`, which runs Dagster's servers and the page together, and `ragstream password`."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def password(ctx: typer.Context) -> None:
 
 
 def _asked() -> str:
-    """Return the password that somebody types twice, or a pipe's first line.
+    """Return the password that a person types twice, or a pipe's first line.
 
     Raises:
         Refused: The two inputs differ.
@@ -169,7 +166,7 @@ def _environment(config: AppConfig, config_file: Path | None) -> dict[str, str]:
 def _running(
     servers: list[Server], environment: dict[str, str], config: AppConfig
 ) -> Iterator[Supervisor]:
-    """Start the servers, and stop all of them whatever happens afterwards."""
+    """Start the servers, and stop all of them at the end, also after an error."""
     from ragstream_app.server.supervisor import Supervisor
     from ragstream_core.platform.files import make_private_dir
 

@@ -1,9 +1,7 @@
-"""The answer: who is asked, what is sent, the words as they come, what they cite.
+"""The answer of a model: who is asked and what is sent, the words as they come, what they cite.
 
 What is sent is the Super-Prompt that the page shows, and only by *Send*. The answer comes in a
-thread of its own: a rerun of the page looks at it again and starts nothing.
-
-An answer that is here: its words, what is known about it, its citations; or why it is not.
+background job: a rerun of the page looks at it again and starts nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What an answer cites: each citation checked, and the passage behind the one that is opened.
-
-Open page N: the page of a PDF that a citation leads to, shown as a picture over the page.
-"""
+"""What an answer cites: each citation checked, its passage, and the page of the PDF it is on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The view *Map*: chunks as points, those with similar texts together; nothing without a click.
 
-A map belongs to the generations it was drawn from: where one of them changed, or turns were
-cleared, it goes and has to be drawn again.
+A map belongs to the generations it was drawn from: if one of them changes, or turns are cleared, it
+goes and has to be drawn again.
 """
 
 from __future__ import annotations

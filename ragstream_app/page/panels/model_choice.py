@@ -1,4 +1,4 @@
-"""Who is asked and what that costs, before anything is sent; nobody is contacted without a click.
+"""Who is asked and what that costs, before anything is sent; no model is contacted without a click.
 
 The one exception: whether a model server of this machine is running is seen by knocking at its
 port, and only once there is a prompt to send.
@@ -39,7 +39,7 @@ def chosen() -> str:
 
 
 def model() -> ChatModel:
-    """Return the model that the page asks; nobody is contacted.
+    """Return the model that the page asks; nothing is contacted.
 
     Raises:
         RagstreamError: The provider's settings are wrong.
@@ -162,7 +162,7 @@ def _configured() -> str:
 
 @st.cache_data(ttl=3.0, show_spinner=False)  # type: ignore[untyped-decorator]
 def _is_up(host: str) -> bool:
-    """Whether somebody takes connections at ``host:port``; nothing is sent."""
+    """Whether something takes connections at ``host:port``; nothing is sent."""
     name, _, port = host.rpartition(":")
     try:
         with socket.create_connection((name.strip("[]"), int(port)), timeout=KNOCK_S):

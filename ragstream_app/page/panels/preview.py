@@ -1,7 +1,4 @@
-"""The Super-Prompt after the newest step; once it is built it is edited here and sent like that.
-
-Where the tokens of the finished prompt go: by block, and by the file they come from.
-"""
+"""The Super-Prompt after the newest step, edited here once it is built, and where its tokens go."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def _told() -> None:
 def _writing() -> None:
     """Follow the writing of the run; its link would lead to nothing before its end.
 
-    Only this place is drawn again: a list or a box that somebody has opened meanwhile stays open.
+    Only this place is drawn again: a list or a box that was opened meanwhile stays open.
     The whole page is where there is something to say of the run.
     """
     last = desk().last

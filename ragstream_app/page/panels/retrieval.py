@@ -1,7 +1,4 @@
-"""Retrieval settings of the next prompt: each starts from the configuration and can be reset.
-
-Which agents take part, and which of them ask a language model.
-"""
+"""The retrieval settings of the next prompt, and which agents take part or ask a language model."""
 
 from __future__ import annotations
 
@@ -218,7 +215,7 @@ AGENTS = (
 FORMS = {"deterministic": "rules", "llm": "LLM"}
 
 
-def show_agents() -> None:
+def show_agent_choice() -> None:
     """Draw a toggle an agent, and the form of those that have two."""
     names = [name for row in AGENTS for name in row[1:] if name]
     for name in names:
@@ -249,6 +246,6 @@ def show_agents() -> None:
 
 
 def model_configured() -> bool:
-    """Whether somebody chose a language model; the default one is contacted by nobody unasked."""
+    """Whether a language model was chosen; the default one is never contacted unasked."""
     origin = workspace().config.origin
     return any(where != "default" for name, where in origin.items() if name.startswith("provider."))

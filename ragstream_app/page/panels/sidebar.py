@@ -15,6 +15,6 @@ def show() -> None:
         choice.show()
         files.show()
         retrieval.show()
-        retrieval.show_agents()
+        retrieval.show_agent_choice()
         ended = weather.show()
     weather.result(ended)

@@ -1,9 +1,4 @@
-"""The chat view: the conversation, the box to write into, and the passage that was opened.
-
-One turn in the chat view: the question, the answer, what it cites, and what can be done.
-
-What the chat view can be told: who answers, what memory does, how answers are shown.
-"""
+"""The chat view: the controls, the conversation turn by turn, the box, and the opened passage."""
 
 from __future__ import annotations
 
@@ -186,7 +181,7 @@ def _switches() -> None:
 
 
 def _told(asked: ChatModel, expected: str) -> None:
-    """Say where questions go and what one may take, or that nobody answers."""
+    """Say where questions go and what one may take, or that there is no model."""
     hindrance = model_choice.hindrance(asked)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if hindrance:
@@ -214,7 +209,7 @@ def show() -> None:
     """Draw the view."""
     ask.take_in_answer()
     show_controls()
-    is_open = st.session_state.get(ask.VIEW_KEY) == NAME  # else drawn for nobody, and twice
+    is_open = st.session_state.get(ask.VIEW_KEY) == NAME  # else drawn unseen, and twice
     entries = ask.shown() if is_open else []
     opened = _opened(entries)
     log, side = st.columns([3, 2], gap="medium") if opened else (st.container(), None)

@@ -1,7 +1,4 @@
-"""Which conversation a prompt belongs to, and whether anything of it is kept; for the sidebar.
-
-RECENT HISTORY on demand: the newest turns as the next prompt would show them (Layer G).
-"""
+"""Which conversation a prompt belongs to, whether it is kept, and its newest turns (Layer G)."""
 
 from __future__ import annotations
 

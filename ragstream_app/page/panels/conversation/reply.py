@@ -1,6 +1,6 @@
 """External Reply: an answer from another program, pasted and sent to the history.
 
-With *Persist history* off it is held by this tab alone, and written only when somebody asks.
+With *Persist history* off it is held by this tab alone, and written only on request.
 """
 
 from __future__ import annotations

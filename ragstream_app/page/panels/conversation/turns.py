@@ -1,9 +1,4 @@
-"""The conversation: replies from outside, the turns kept so far, and what a prompt sees of them.
-
-Bring turns of any conversation into a project by tag and time, and take them out again.
-
-The turns of the conversations: a list with filters, one turn in full, its tags, exports.
-"""
+"""The tab *Conversation*: the turns with filters, tags and exports, and which go into a project."""
 
 from __future__ import annotations
 
