@@ -136,10 +136,11 @@ def ask(
 
 def outcome_of(done: RecordedPrompt) -> PromptOutcome:
     """Return what came of a prompt."""
-    key = done.record.prompt_key if done.record else ""
     timings = dict(done.timings_ms)
     warnings = [*([done.said] if done.said else []), *_warnings(done.prompt)]
-    return PromptOutcome(done.prompt, key, done.run_id, timings, warnings, recorded=done)
+    return PromptOutcome(
+        done.prompt, done.prompt_key, done.run_id, timings, warnings, recorded=done
+    )
 
 
 def wait_for_recording(outcome: PromptOutcome, say: Callable[[str], object]) -> None:

@@ -34,7 +34,7 @@ def button_of(target: str) -> str:
     return next(button for button in BUTTONS if PLACES[target] in ops_of(button))
 
 
-def values_of(step: Step) -> dict[str, str]:
+def values_of(step: RecordedPrompt) -> dict[str, str]:
     """Return what a person changed in a step's result, target → value."""
     if step.unedited is None:
         return {}
@@ -72,7 +72,7 @@ def edit(desk: PromptSession, button: str, values: Mapping[str, str], workspace:
     if prompt is base.prompt:
         made = base
     else:
-        made = replace(base, prompt=prompt, prompt_key=key, unedited=base)
+        made = replace(base, prompt=prompt, edited_key=key, unedited=base)
     _replace(desk, button, made)
 
 
@@ -102,7 +102,7 @@ def _require_idle(desk: PromptSession) -> None:
         raise UsageError(f"{desk.job.button} is running", hint="edit once it has finished")
 
 
-def _replace(desk: PromptSession, button: str, step: Step) -> None:
+def _replace(desk: PromptSession, button: str, step: RecordedPrompt) -> None:
     before = BUTTONS[: BUTTONS.index(button)]
     desk.steps = {**{name: desk.steps[name] for name in before}, button: step}
 
@@ -110,47 +110,6 @@ def _replace(desk: PromptSession, button: str, step: Step) -> None:
 TAKEN_IN = ("text", "projects", "files", "diffs", "off", "lock", "as_of", "session")
 """What of a request is pinned at PreProcessing; its settings count at any button."""
 _LAST_OPS = {ops_of(button)[-1]: button for button in BUTTONS}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one button left behind.
-
-    Attributes:
-        prompt: The prompt after it.
-        prompt_key: Key of the finished prompt, empty before the builder.
-        timings_ms: Op → milliseconds.
-        recorded: What the recorder returned: the way so far, and the run.
-        unedited: The step before a person edited its result; None if none did.
-    """
-
-    prompt: SuperPrompt
-    prompt_key: str
-    timings_ms: Mapping[str, float]
-    recorded: RecordedPrompt
-    unedited: Step | None = None
-
-    @property
-    def run_id(self) -> str:
-        """The Dagster run, written or yet to be; empty where there is none."""
-        return self.recorded.run_id
-
-    @property
-    def is_written(self) -> bool:
-        """Whether it is known if there is a run; Dagster's pages show none before."""
-        return self.recorded.recording is None or self.recorded.recording.done
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What there is to say of its run, once that is known, and of a record that is damaged."""
-        said = (self.recorded.said,) if self.recorded.said else ()
-        return (*said, *self.recorded.warnings)
-
-    @property
-    def answered_at(self) -> str:
-        """When it was last asked for, ISO 8601, where its record answered; else empty."""
-        asked = self.recorded.asked
-        return asked[-1].at if asked else ""
 
 
 @dataclass(slots=True)
@@ -166,13 +125,13 @@ class PromptSession:
     """
 
     request: PromptRequest | None = None
-    steps: dict[str, Step] = field(default_factory=dict)
+    steps: dict[str, RecordedPrompt] = field(default_factory=dict)
     job: PressJob | None = field(default=None, compare=False, repr=False)
     starting: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], compare=False)
 
     @property
-    def last(self) -> Step | None:
+    def last(self) -> RecordedPrompt | None:
         """The newest step, or None."""
         return next(reversed(self.steps.values()), None)
 
@@ -220,19 +179,19 @@ def press(
     told = _telling(observe)
     if position == 0:
         done = record_prompt(workspace, request, through=ops[-1], session=desk.id, observe=told)
-        desk.request, desk.steps = request, {button: _step(done, done.timings_ms)}
+        desk.request, desk.steps = request, {button: done}
         return
     before = desk.steps[BUTTONS[position - 1]]
     done = record_stage(
         workspace,
-        replace(before.recorded, prompt=before.prompt),
+        before,
         ops,
         settings=_changes(desk.request or request, before.prompt, ops[0], request, workspace),
         session=desk.id,
         observe=told,
     )
     kept = {name: desk.steps[name] for name in BUTTONS[:position]}
-    desk.steps = {**kept, button: _step(done, done.timings_ms)}
+    desk.steps = {**kept, button: done}
 
 
 def press_all(
@@ -259,14 +218,15 @@ def press_all(
     """
     from ragstream_assets.recorder.recorder import record_prompt
 
-    told, laid = _telling(observe), dict[str, Step]()
+    told = _telling(observe)
+    laid: dict[str, RecordedPrompt] = {}
 
     def lay(op: str, after: RecordedPrompt) -> None:
         button = _completed(after)
         if button:
             spent = _sums(laid)
             own = {o: ms - spent.get(o, 0.0) for o, ms in after.timings_ms.items()}
-            laid[button] = _step(after, {o: ms for o, ms in own.items() if ms > 0})
+            laid[button] = replace(after, timings_ms={o: ms for o, ms in own.items() if ms > 0})
             desk.request, desk.steps = request, dict(laid)
         told(op, after)
 
@@ -314,18 +274,13 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _sums(steps: Mapping[str, Step]) -> dict[str, float]:
+def _sums(steps: Mapping[str, RecordedPrompt]) -> dict[str, float]:
     """Return what each op took in some steps, added up."""
     sums: dict[str, float] = {}
     for step in steps.values():
         for op, ms in step.timings_ms.items():
             sums[op] = sums.get(op, 0.0) + ms
     return sums
-
-
-def _step(done: RecordedPrompt, timings_ms: Mapping[str, float]) -> Step:
-    key = done.record.prompt_key if done.record else ""
-    return Step(done.prompt, key, timings_ms, done)
 
 
 def _telling(observe: Callable[[str], None] | None) -> Callable[[str, RecordedPrompt], None]:

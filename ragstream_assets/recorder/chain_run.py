@@ -38,6 +38,8 @@ class RecordedPrompt:
         resumed: Key of the finished prompt that this one goes on from; empty for none.
         asked: The earlier times that it was asked for, if its record answered.
         said: What else people should know; empty for nothing.
+        edited_key: Key of the prompt that edits by hand made of it; empty if it is not kept.
+        unedited: The prompt before it was edited by hand; None if it was not.
     """
 
     prompt: SuperPrompt
@@ -52,11 +54,35 @@ class RecordedPrompt:
     resumed: str = ""
     asked: Sequence[Asking] = ()
     said: str = ""
+    edited_key: str = ""
+    unedited: "RecordedPrompt | None" = None
+
+    @property
+    def prompt_key(self) -> str:
+        """Key of the finished prompt as it is now, empty before the builder."""
+        if self.unedited is not None:
+            return self.edited_key
+        return self.record.prompt_key if self.record else ""
 
     @property
     def run_id(self) -> str:
         """The Dagster run, written or yet to be; empty if there is none."""
         return self.recording.run_id if self.recording and not self.recording.problem else ""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is known if there is a run; Dagster's pages show none before."""
+        return self.recording is None or self.recording.done
+
+    @property
+    def answered_at(self) -> str:
+        """When it was last asked for, ISO 8601, if its record answered; else empty."""
+        return self.asked[-1].at if self.asked else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of its run, once that is known, and of a record that is damaged."""
+        return (*((self.said,) if self.said else ()), *self.warnings)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -153,6 +153,8 @@ def record_stage(
         recording=None,
         asked=(),
         said="",
+        edited_key="",
+        unedited=None,
         resumed=before.record.prompt_key if before.record else before.resumed,
     )
     if (before.recording or before.asked) and is_on(workspace) and persists(inputs_of(given)):

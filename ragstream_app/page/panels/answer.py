@@ -20,7 +20,7 @@ from ragstream_app.session import describe
 from ragstream_core.errors import ChatFailed, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_app.page.prompt_session import Step
+    from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.answers.answer import Answer, Prepared
     from ragstream_core.ports import ChatModel
 
@@ -125,7 +125,7 @@ def watch() -> None:
     words(found.text)
 
 
-def _sending(step: Step) -> None:
+def _sending(step: RecordedPrompt) -> None:
     """Draw who is asked, what it costs and *Send*; or the one thing that stands in its way."""
     try:
         asked = model_choice.model()
@@ -185,7 +185,7 @@ def _is_shown(prepared: Prepared) -> bool:
     return bool(st.session_state.get(super_prompt_key(), text) == text)
 
 
-def _prepared(step: Step, asked: ChatModel) -> Prepared | None:
+def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
     """Return what would be sent, made again only when something of it changed."""
     from ragstream_core.prompts.inputs import inputs_of
     from ragstream_core.services import ask

@@ -19,7 +19,7 @@ from ragstream_core.prompts.reparse import SUPER_PROMPT, is_edited
 from ragstream_core.records import SuperPrompt
 
 if TYPE_CHECKING:
-    from ragstream_app.page.prompt_session import Step
+    from ragstream_assets.recorder.chain_run import RecordedPrompt
 
 
 def show_tokens() -> None:
@@ -169,7 +169,7 @@ def _untaken() -> None:
     )
 
 
-def _changes(step: Step) -> None:
+def _changes(step: RecordedPrompt) -> None:
     """Show that the text was edited, what was changed, and the way back."""
     built = _text(step.unedited) if step.unedited else ""
     shown = st.popover("Edited", type="primary", width="stretch", on_change="rerun")
@@ -184,7 +184,7 @@ def _changes(step: Step) -> None:
             )
 
 
-def _copy(step: Step) -> None:
+def _copy(step: RecordedPrompt) -> None:
     """Offer the text with the button that puts it on the clipboard."""
     shown = st.popover("Copy", width="stretch", on_change="rerun")
     if shown.open:
@@ -193,7 +193,7 @@ def _copy(step: Step) -> None:
             st.code(_text(step), language=None, wrap_lines=True, height=POPOVER_HEIGHT)
 
 
-def _save(step: Step) -> None:
+def _save(step: RecordedPrompt) -> None:
     """Offer the text as a file; its name says the key."""
     name = f"super-prompt-{step.prompt_key[:12] or 'unkept'}.md"
     st.download_button(
@@ -202,7 +202,7 @@ def _save(step: Step) -> None:
     )  # fmt: skip
 
 
-def _doubts(step: Step) -> None:
+def _doubts(step: RecordedPrompt) -> None:
     """Say which secrets the text seems to hold, and what an edit did to structure and budget."""
     from ragstream_core.services.edit_prompt import doubts
 
@@ -211,5 +211,5 @@ def _doubts(step: Step) -> None:
         st.warning("  \n".join(said))  # our own words, and names made harmless
 
 
-def _text(step: Step) -> str:
+def _text(step: RecordedPrompt) -> str:
     return str(step.prompt.extras[SUPER_PROMPT])

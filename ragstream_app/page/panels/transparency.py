@@ -20,7 +20,7 @@ from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.exchanges import LLM_USAGE, llm_usage
 
 if TYPE_CHECKING:
-    from ragstream_app.page.prompt_session import Step
+    from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.records import SuperPrompt
 
 CHOSEN_KEY = "candidate_chosen"
@@ -146,13 +146,13 @@ def last_decisions(
     return rows
 
 
-def notes(step: Step) -> list[str]:
+def notes(step: RecordedPrompt) -> list[str]:
     """Return the warnings of the stages and of the recorder, in order."""
     rows: Iterable[dict[str, Any]] = step.prompt.extras.get("warnings", [])
     return [*(f"{row['stage']}: {row['message']}" for row in rows), *step.notes]
 
 
-def events(step: Step) -> list[str]:
+def events(step: RecordedPrompt) -> list[str]:
     """Return what the stages report they did."""
     rows: Iterable[dict[str, Any]] = step.prompt.extras.get("events", [])
     return [f"{row['stage']}: {row['message']}" for row in rows]
@@ -180,7 +180,7 @@ def citation_rows(citations: Mapping[str, Mapping[str, Any]]) -> list[dict[str, 
     ]
 
 
-def time_table(steps: Mapping[str, Step]) -> None:
+def time_table(steps: Mapping[str, RecordedPrompt]) -> None:
     """Show how long each op took, with a bar."""
     rows = time_rows(steps)
     most = max((row["share"] for row in rows), default=0.0)
@@ -199,7 +199,7 @@ def time_table(steps: Mapping[str, Step]) -> None:
     )
 
 
-def time_rows(steps: Mapping[str, Step]) -> list[dict[str, Any]]:
+def time_rows(steps: Mapping[str, RecordedPrompt]) -> list[dict[str, Any]]:
     """Return a row an op that ran: its button, milliseconds, and its share of the whole.
 
     Where an agent asked a language model, each row says whom, and what that took.
@@ -226,7 +226,7 @@ def _runs() -> None:
     run_table(desk().steps)
 
 
-def run_table(steps: Mapping[str, Step]) -> None:
+def run_table(steps: Mapping[str, RecordedPrompt]) -> None:
     """Show the Dagster run of each button, its parent, and a link to its place in the UI."""
     rows = run_rows(steps)
     if not rows:
@@ -236,7 +236,7 @@ def run_table(steps: Mapping[str, Step]) -> None:
     st.dataframe(rows, hide_index=True, placeholder="recording …", column_config={"link": opens})
 
 
-def run_rows(steps: Mapping[str, Step]) -> list[dict[str, str | None]]:
+def run_rows(steps: Mapping[str, RecordedPrompt]) -> list[dict[str, str | None]]:
     """Return a row a recorded run; a button's run is a re-execution of the run before it.
 
     One that is not written yet has no link: Dagster's pages would say there is no such run.
