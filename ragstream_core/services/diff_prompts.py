@@ -17,7 +17,7 @@ from ragstream_core.prompts.exchanges import exchange_from
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.wiring import prompt_inputs
+from ragstream_core.wiring import prompt_inputs, saved_prompts
 from ragstream_core.wiring.file_sources import RecordedAnswers
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def selected(workspace: Workspace, key: str) -> tuple[str, ...]:
     Raises:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    rows = [row for row in workspace.decisions(key) if row.stage == "a4"]
+    rows = [row for row in saved_prompts.decisions(workspace, key) if row.stage == "a4"]
     last = max((row.pass_no for row in rows), default=1)
     return tuple(row.chunk_id for row in rows if row.kept and row.pass_no == last)
 

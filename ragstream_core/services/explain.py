@@ -21,6 +21,7 @@ from ragstream_core.prompts.store import PromptRecord, PromptStore
 from ragstream_core.prompts.trail import latest_view
 from ragstream_core.records.identity import sha256_hex, shown_name
 from ragstream_core.services.trace import injected_rows
+from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.llm_stages import recorded_usage
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         RagstreamError: Its ledger is gone and cannot be made again.
     """
     record = workspace.store.record(workspace.store.find(key))
-    ledger = workspace.decisions(record.prompt_key)
+    ledger = saved_prompts.decisions(workspace, record.prompt_key)
     found = ways(ledger)
     if chunk:
         known = [way["chunk_id"] for way in found]

@@ -19,6 +19,7 @@ from ragstream_core.services.verify_prompt import (
     homes_of,
     state_now,
 )
+from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.file_sources import diffs_in
 from ragstream_core.wiring.saved_prompts import issued_ids
 
@@ -82,7 +83,7 @@ def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
     Raises:
         RagstreamError: Its ledger is gone and cannot be made again.
     """
-    ledger = candidates_of(workspace.decisions(record.prompt_key))
+    ledger = candidates_of(saved_prompts.decisions(workspace, record.prompt_key))
     chunks = dict.fromkeys(row.chunk_id for row in ledger)
     return [*chunks, *injected_ids(record)]
 

@@ -22,7 +22,7 @@ from ragstream_core.prompts.trail import pieces_of
 from ragstream_core.records import Decision, decision_from
 from ragstream_core.services.explain import OVER_BUDGET, Lack, lacks, missing, tokens_short
 from ragstream_core.services.what_if import recorded_queries
-from ragstream_core.wiring import prompt_inputs, search
+from ragstream_core.wiring import prompt_inputs, saved_prompts, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.token_budget import counter_of
@@ -178,7 +178,7 @@ def _case(workspace: Workspace, record: PromptRecord) -> _Case:
         views = [prompt_inputs.view(workspace, pin.project, pin.generation) for pin in inputs.pins]
     except RagstreamError as error:
         note = f"nothing could be recomputed: {error.message}"
-        return _Case(workspace, inputs, _ways(workspace.decisions(key)), None, note)
+        return _Case(workspace, inputs, _ways(saved_prompts.decisions(workspace, key)), None, note)
     rows = [decision_from(row) for row in prompt.extras["decisions"]]
     return _Case(workspace, inputs, _ways(rows), prompt, "", views)
 

@@ -64,7 +64,12 @@ def replayed(workspace: Workspace, key: str, *, live: bool) -> ReplayVerdict:
 
 
 def decisions(workspace: Workspace, key: str) -> list[Decision]:
-    """Return the ledger of a kept prompt; see `Workspace.decisions`."""
+    """Return the ledger of a kept prompt; a lost one is made again from the inputs.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        RagstreamError: The ledger is gone, and so is an input.
+    """
     found = load_decisions(workspace.store.root / workspace.store.find(key))
     if found is not None:
         return found

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptInputs, PromptRequest
     from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.prompts.store import PromptRecord, PromptStore
-    from ragstream_core.records import Decision, SuperPrompt
+    from ragstream_core.records import SuperPrompt
 
 IngestProgress = Callable[[str, int, int], None]
 """Called with (phase, done, total)."""
@@ -282,17 +282,6 @@ class Workspace:
         from ragstream_core.wiring import saved_prompts
 
         return saved_prompts.replayed(self, key, live=live)
-
-    def decisions(self, key: str) -> list[Decision]:
-        """Return the ledger of a kept prompt; a lost one is made again from the inputs.
-
-        Raises:
-            UnknownPrompt: No prompt under that key.
-            RagstreamError: The ledger is gone, and so is an input.
-        """
-        from ragstream_core.wiring import saved_prompts
-
-        return saved_prompts.decisions(self, key)
 
     def search(self, text: str, projects: list[str], *, k: int = 10) -> list[dict[str, Any]]:
         """Rank chunks for a text, without a prompt around it.

@@ -87,16 +87,19 @@ def why(talk: ChatRepl, rest: str) -> CommandOutput:
     """
     from ragstream_core.prompts.explain import ways
     from ragstream_core.services.why_not import why_not
+    from ragstream_core.wiring import saved_prompts
 
     key = _last_key(talk)
     if not rest:
-        found = ways(talk.workspace.decisions(key))
+        found = ways(saved_prompts.decisions(talk.workspace, key))
         locked = bool(talk.workspace.store.record(key).inputs["lock"])
         show = partial(print_explained, key, found, locked=locked, detailed=False, most_out=10)
         return CommandOutput(data={"prompt_key": key, "candidates": found}, show=show)
     verdict = why_not(talk.workspace, rest, key)
     kept = {row["chunk_id"] for row in verdict["verdicts"] if row["kept"]}
-    steps = [way for way in ways(talk.workspace.decisions(key)) if way["chunk_id"] in kept]
+    steps = [
+        way for way in ways(saved_prompts.decisions(talk.workspace, key)) if way["chunk_id"] in kept
+    ]
 
     def show_one() -> None:
         print_why_not(verdict)

@@ -24,6 +24,7 @@ from ragstream_core.services.diff_prompts import ALL, diff
 from ragstream_core.services.forget import forget
 from ragstream_core.services.replay_bundle import replay_bundle
 from ragstream_core.services.what_if import leave_one_out
+from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import DONE, STOP, event, events, server  # noqa: F401 - a fixture
 
@@ -75,7 +76,7 @@ def test_replay_makes_the_edits_again_without_the_rendering(workspace, values):
     (folder / "decisions.parquet").unlink()
     assert workspace.replay(record.prompt_key).verdict == "identical"
     assert workspace.store.record(record.prompt_key).edits == record.edits != ()
-    assert workspace.decisions(record.prompt_key)
+    assert saved_prompts.decisions(workspace, record.prompt_key)
 
 
 def test_an_edited_text_is_a_prompt_of_its_own_and_replays(workspace):

@@ -14,6 +14,7 @@ from ragstream_core.errors import IntegrityError, UnknownPrompt
 from ragstream_core.prompts import replay
 from ragstream_core.prompts.explain import load_decisions, ways
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring import saved_prompts
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
@@ -209,12 +210,12 @@ def test_keys_prefixes_and_damage(workspace):
 
 def test_a_lost_ledger_is_made_again(workspace):
     _, record = made(workspace)
-    kept = workspace.decisions(record.prompt_key)
+    kept = saved_prompts.decisions(workspace, record.prompt_key)
     path = workspace.store.root / record.prompt_key / "decisions.parquet"
     path.write_bytes(b"damaged")
-    assert workspace.decisions(record.prompt_key) == kept
+    assert saved_prompts.decisions(workspace, record.prompt_key) == kept
     path.unlink()
-    assert workspace.decisions(record.prompt_key[:8]) == kept
+    assert saved_prompts.decisions(workspace, record.prompt_key[:8]) == kept
 
 
 def test_explain_tells_every_candidates_way(workspace):

@@ -25,6 +25,7 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.replay_bundle import replay_bundle
 from ragstream_core.services.trace import trace
+from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.workspace import open_workspace
@@ -114,7 +115,7 @@ def test_what_the_prompt_saw_of_the_conversation_travels_with_it(space, empty, t
         say(space, f"Small talk {n}", f"Weather and lunch {n}.", day=2)
     embed(space)
     key, path = bundled(space, tmp_path, session="talk")
-    ledger = {row.chunk_id for row in space.decisions(key)}
+    ledger = {row.chunk_id for row in saved_prompts.decisions(space, key)}
     assert any(i.startswith("history::") for i in ledger)
     say(space, "A secret later", "It stays at home.", day=3)
     embed(space)  # another selection is published meanwhile

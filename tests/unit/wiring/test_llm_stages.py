@@ -42,7 +42,7 @@ from ragstream_core.services.replay_bundle import replay_bundle
 from ragstream_core.services.restore import restore
 from ragstream_core.services.trace import citable
 from ragstream_core.services.what_if import compared_with, leave_one_out
-from ragstream_core.wiring import models
+from ragstream_core.wiring import models, saved_prompts
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.llm_stages import recorded_usage
 from ragstream_core.wiring.workspace import open_workspace
@@ -181,7 +181,11 @@ def test_all_forms_ask_once_and_a_replay_asks_nobody(root, meet):
     meet(NEVER)
     assert space.replay(record.prompt_key).verdict == "identical"
     (space.store.root / record.prompt_key / "decisions.parquet").unlink()
-    assert {r.chunk_id for r in space.decisions(record.prompt_key) if r.stage == "a4" and r.kept}
+    assert {
+        r.chunk_id
+        for r in saved_prompts.decisions(space, record.prompt_key)
+        if r.stage == "a4" and r.kept
+    }
 
 
 def test_a_refined_header_is_explained_and_is_no_candidate(root, meet):
@@ -479,7 +483,11 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     assert {"a4_condenser", "a4_condenser#2", "a3_nli_gate#2"} <= set(prompt.extras[EXCHANGES])
     record = space.finish(prompt)
     assert selected(space, record.prompt_key) == tuple(prompt.final_selection_ids)
-    kept = [way["chunk_id"] for way in ways(space.decisions(record.prompt_key)) if way["kept"]]
+    kept = [
+        way["chunk_id"]
+        for way in ways(saved_prompts.decisions(space, record.prompt_key))
+        if way["kept"]
+    ]
     assert kept == prompt.final_selection_ids  # by the pass that counts, best first
     meet(NEVER)
     assert space.replay(record.prompt_key).verdict == "identical"
