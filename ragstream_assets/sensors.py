@@ -21,6 +21,7 @@ from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.ingestion.scan import ScanRules, scan
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import history_update
+from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.projects import is_flat
 from ragstream_core.wiring.workspace import Workspace
 
@@ -135,7 +136,7 @@ def _idle(workspace: Workspace, projects: int) -> str:
 def behind(workspace: Workspace, project: str) -> bool:
     """Whether an ingest has anything to do, or to complain of."""
     try:
-        return workspace.unchanged(project) is None
+        return ingestion.unchanged(workspace, project) is None
     except RagstreamError:
         return True
 

@@ -32,6 +32,7 @@ from ragstream_core.prompts.chain import OPS, last_op
 from ragstream_core.prompts.edits import edits_of
 from ragstream_core.prompts.inputs import PromptRequest, begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
+from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.recall import recall
 from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
@@ -53,7 +54,7 @@ def record_ingest(
     Raises:
         RagstreamError: As `Workspace.ingest`.
     """
-    unchanged = None if verify or rebuild else workspace.unchanged(project)
+    unchanged = None if verify or rebuild else ingestion.unchanged(workspace, project)
     if unchanged is not None:
         return unchanged, ""
     problem, left = "", RunOutcome(progress=progress)

@@ -70,7 +70,14 @@ def profile_of(workspace: Workspace) -> ChunkProfile:
 
 
 def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
-    """Return the statistics of a no-op, or None where there is work; see `Workspace.unchanged`."""
+    """Return the statistics of a no-op where nothing is to be ingested, else None.
+
+    Opens no document, writes nothing, loads neither NumPy nor a model.
+
+    Raises:
+        UnknownProject: There is no such folder.
+        InvalidName: The name could lead outside the data root.
+    """
     began = time.perf_counter()
     found = _inspect(workspace, project)
     if found.pending is not None:

@@ -74,19 +74,6 @@ class Workspace:
         """
         return self.config.index_dir / wiring_projects.checked(project)
 
-    def unchanged(self, project: str) -> IngestionStats | None:
-        """Return the statistics of a no-op where nothing is to be ingested, else None.
-
-        Opens no document, writes nothing, loads neither NumPy nor a model.
-
-        Raises:
-            UnknownProject: There is no such folder.
-            InvalidName: The name could lead outside the data root.
-        """
-        from ragstream_core.wiring import ingestion
-
-        return ingestion.unchanged(self, project)
-
     def ingest(
         self,
         project: str,

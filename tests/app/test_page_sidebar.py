@@ -10,6 +10,7 @@ from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import files, projects, retrieval
 from ragstream_core.index.lock import project_lock
 from ragstream_core.prompts.inputs import inputs_of
+from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, click, control, desk, open_page, run, said
 
@@ -233,7 +234,7 @@ def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
         go.wait(30)
         return real(self, project)
 
-    monkeypatch.setattr(Workspace, "unchanged", slow)
+    monkeypatch.setattr(ingestion, "unchanged", slow)
     workspace = open_workspace()
     first = jobs.start(workspace, "manual")
     while not calls:

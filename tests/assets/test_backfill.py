@@ -13,6 +13,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets.evaluation_assets import thresholds
 from ragstream_core.evaluation.sweep import RELATIVES
+from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.quality_gate import gold_path
 
@@ -78,7 +79,7 @@ def test_all_projects_from_the_ui_and_again_as_a_no_op(web, space, home):
         key = dg.AssetKey(["documents", name])
         assert home.get_materialized_partitions(key) == set(WANTED)
     digests = {name: space.view(name).digest for name in WANTED}
-    assert all(space.unchanged(name) is not None for name in WANTED)
+    assert all(ingestion.unchanged(space, name) is not None for name in WANTED)
 
     again = _carry_out(web, home, _backfill(web))
     assert again.status is BulkActionStatus.COMPLETED_SUCCESS

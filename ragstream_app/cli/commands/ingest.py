@@ -122,8 +122,10 @@ class _How:
 
     def ingest(self, project: str) -> tuple[IngestionStats, str]:
         """Return the statistics and the Dagster run, empty where there was nothing to record."""
+        from ragstream_core.wiring import ingestion
+
         if not self.verify and not self.rebuild:
-            unchanged = self.workspace.unchanged(project)
+            unchanged = ingestion.unchanged(self.workspace, project)
             if unchanged is not None:
                 return unchanged, ""
         from ragstream_app.output.progress import ingest_progress

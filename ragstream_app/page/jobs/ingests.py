@@ -10,6 +10,7 @@ from ragstream_app.output.progress import AFTER_COMMIT, ReportRate
 from ragstream_app.output.tables import after_text
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_core.errors import Stopped
+from ragstream_core.wiring import ingestion
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
@@ -82,7 +83,7 @@ class IngestJob(BackgroundJob["IngestionStats"]):
             RagstreamError: It was refused, failed or stopped.
         """
         if self._workspace.config.settings.dagster.record == "none":
-            unchanged = self._workspace.unchanged(self.project)
+            unchanged = ingestion.unchanged(self._workspace, self.project)
             return unchanged or self._workspace.ingest(self.project, progress=report)
         from ragstream_assets.recorder.recorder import record_ingest
 

@@ -19,6 +19,7 @@ from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import forget as services_forget
 from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import forget
+from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.text_copies import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
@@ -127,7 +128,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     assert verdict.verdict != "identical" and "generation 1" in verdict.reason
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
     assert all(path != "secret.md" for path in space.view("demo").paths)
-    assert space.unchanged("demo") is not None or not space.ingest("demo").committed
+    assert ingestion.unchanged(space, "demo") is not None or not space.ingest("demo").committed
 
 
 def test_older_generations_lose_it_too_and_keep_the_rest(space):

@@ -15,7 +15,7 @@ from ragstream_core.vector_stores.chroma import publisher
 from ragstream_core.vector_stores.chroma.reader import close_readers, reader_of
 from ragstream_core.vector_stores.exact import ExactStore
 from ragstream_core.vector_stores.registry import VECTOR_STORES
-from ragstream_core.wiring import candidate_stores, chroma_collections
+from ragstream_core.wiring import candidate_stores, chroma_collections, ingestion
 from ragstream_core.wiring.workspace import open_workspace
 
 QUESTION = "word3 word17 word250 word99"
@@ -144,11 +144,11 @@ def test_what_is_no_store_is_refused_at_start(root):
 def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root):
     kept = space(root, "catalog", **{"vector_store.collection": "true"})
     shutil.rmtree(root / "chroma_db", ignore_errors=True)
-    assert space(root, "catalog").unchanged("more") is not None
-    assert kept.unchanged("more") is None
+    assert ingestion.unchanged(space(root, "catalog"), "more") is not None
+    assert ingestion.unchanged(kept, "more") is None
     stats = kept.ingest("more")
     assert not stats.committed and not stats.warnings
-    assert kept.unchanged("more") is not None
+    assert ingestion.unchanged(kept, "more") is not None
     assert chroma_collections.compare(kept, "more") == []
 
 
@@ -162,7 +162,7 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
         full.setattr(publisher, "publish_dir", refuse)
         (warning,) = kept.ingest("demo").warnings
     assert "no space left" in warning and "next: " in warning and "index check demo" in warning
-    idle = kept.unchanged("demo")
+    idle = ingestion.unchanged(kept, "demo")
     assert not idle.committed and "not tried again" in idle.warnings[0]
     state = kept.status("demo")["collection"]
     assert (state["kept"], state["generation"], state["self_recall"]) == (True, 0, None)
@@ -170,4 +170,4 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     checked = verify.verify_project(kept, "demo")
     assert checked["healed"] == ["the Chroma collection"] and not checked["findings"]
     assert checked["collection"]["self_recall"] == 1.0 and not checked["collection"]["problem"]
-    assert kept.unchanged("demo").warnings == ()
+    assert ingestion.unchanged(kept, "demo").warnings == ()

@@ -14,7 +14,7 @@ from ragstream_core.ingestion.quality_gate import (
     measure,
     read_gold,
 )
-from ragstream_core.wiring import quality_gate
+from ragstream_core.wiring import ingestion, quality_gate
 from ragstream_core.wiring.workspace import open_workspace
 
 DOCS = {
@@ -76,7 +76,7 @@ def test_the_figures_stand_in_the_generation(space):
     assert stats.quality["before"] is None
     kept = Figures.of(space.view("demo").pinned.provenance)
     assert kept.to_json() == {k: v for k, v in stats.quality.items() if k != "before"}
-    assert space.unchanged("demo") is not None
+    assert ingestion.unchanged(space, "demo") is not None
 
 
 def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
@@ -97,7 +97,7 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     report = quality_gate.refusal(space, "demo", 1)
     assert report["figures"]["recall"] == 0.5 and report["before"]["recall"] == 1.0
     # nothing was marked: the next ingest sees the same change, embeds nothing, refuses again
-    assert space.unchanged("demo") is None
+    assert ingestion.unchanged(space, "demo") is None
     again = space.ingest("demo")
     assert (again.refused, again.chunks["embedded"]) == (stats.refused, 0)
     # and a document that answers again is published
@@ -105,7 +105,7 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     healed = space.ingest("demo")
     assert healed.committed and healed.generation == 2
     assert quality_gate.refusal(space, "demo", 2) is None
-    assert space.unchanged("demo") is not None
+    assert ingestion.unchanged(space, "demo") is not None
 
 
 def test_the_floor_holds_for_the_first_generation_too(space):

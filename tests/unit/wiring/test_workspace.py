@@ -20,7 +20,7 @@ from ragstream_core.models.embedders.registry import (
     EMBEDDERS,
 )
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.wiring import prompt_inputs
+from ragstream_core.wiring import ingestion, prompt_inputs
 from ragstream_core.wiring.file_sources import injectable
 from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES
 from ragstream_core.wiring.workspace import open_workspace
@@ -79,7 +79,7 @@ def test_status_tells_what_an_ingest_would_do(space, tmp_path):
     (tmp_path / "doc_raw" / "demo" / "catalog.md").unlink()
     found = space.status("demo")
     assert (found["pending"]["new"], found["pending"]["removed"]) == (["more.md"], ["catalog.md"])
-    assert space.unchanged("demo") is None
+    assert ingestion.unchanged(space, "demo") is None
 
 
 def test_a_named_code_file_is_injected_with_its_receipt_and_notes_are_not(space, tmp_path):
