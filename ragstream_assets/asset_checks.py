@@ -19,6 +19,7 @@ from ragstream_assets.specs import partitioned_check
 from ragstream_core.index.verify import Finding, verify_structure
 from ragstream_core.services import verify
 from ragstream_core.services.verify import HistoryReport, history_report
+from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.quality_gate import KeptQuality, kept_quality
 from ragstream_core.wiring.workspace import Workspace
 
@@ -62,7 +63,7 @@ def checked(workspace: Workspace, project: str) -> Iterator[dg.AssetCheckResult]
     """
     findings = verify_structure(workspace.index_dir(project), read_texts=False)
     vectors = [f for f in findings if f.check == "vectors"]
-    state = workspace.status(project)
+    state = ingestion.status(workspace, project)
     pending = state["pending"]
     waiting = [Finding(what, path) for what in ("new", "removed") for path in pending[what]]
     cut = state["truncated_inputs"]

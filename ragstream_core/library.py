@@ -207,9 +207,11 @@ class RAGstream:
             ModelMismatch: The index was built by another model.
             RagstreamError: The index is damaged, or the model cannot be used.
         """
+        from ragstream_core.wiring import ingestion
+
         if verify and rebuild:
             raise UsageError("verify and rebuild exclude each other", hint="give one of them")
-        unchanged = None if verify or rebuild else self._workspace.unchanged(project)
+        unchanged = None if verify or rebuild else ingestion.unchanged(self._workspace, project)
         if unchanged is not None:
             return unchanged
         return self._workspace.ingest(project, verify=verify, rebuild=rebuild, progress=progress)

@@ -22,7 +22,7 @@ from ragstream_core.prompts.trail import pieces_of
 from ragstream_core.records import Decision, decision_from
 from ragstream_core.services.explain import OVER_BUDGET, Lack, lacks, missing, tokens_short
 from ragstream_core.services.what_if import recorded_queries
-from ragstream_core.wiring import prompt_inputs, saved_prompts, search
+from ragstream_core.wiring import ingestion, prompt_inputs, saved_prompts, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.token_budget import counter_of
@@ -89,7 +89,7 @@ def _elsewhere(workspace: Workspace, pin: Pin, path: str) -> tuple[str, str] | N
     newest = _manifest(workspace, pin.project, 0)
     if path in newest:
         return "later", f"{when}; a later ingest brought it in"
-    status = workspace.status(pin.project)
+    status = ingestion.status(workspace, pin.project)
     refused = dict(status["skipped"])
     if path in refused:
         return "refused", refused[path]

@@ -139,7 +139,20 @@ def ingest(
 
 
 def status(workspace: Workspace, project: str) -> dict[str, Any]:
-    """Return what is indexed and what an ingest would do; see `Workspace.status`."""
+    """Return what is indexed and what an ingest would do; light, writes nothing.
+
+    Returns:
+        ``project, generation, digest, created, model, files, chunks, on_disk``, ``reason`` (why
+        an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
+        ``truncated_inputs`` (texts the encoder cut when the generation was made),
+        ``unsure`` (files so fresh that only their hash can tell), ``forecast`` (what an ingest
+        would embed, about: ``files, chunks, seconds, chunks_per_s, measured``), ``skipped``
+        ([path, reason] of all that is left out), ``bytes``.
+
+    Raises:
+        UnknownProject: There is no such folder.
+        InvalidName: The name could lead outside the data root.
+    """
     from ragstream_core.wiring import chroma_collections
 
     found = _inspect(workspace, project)

@@ -121,25 +121,6 @@ class Workspace:
             after_commit_s=time.perf_counter() - ended,
         )
 
-    def status(self, project: str) -> dict[str, Any]:
-        """Return what is indexed and what an ingest would do; light, writes nothing.
-
-        Returns:
-            ``project, generation, digest, created, model, files, chunks, on_disk``, ``reason`` (why
-            an ingest is due, or empty), ``pending`` (paths new, changed, removed by signature),
-            ``truncated_inputs`` (texts the encoder cut when the generation was made),
-            ``unsure`` (files so fresh that only their hash can tell), ``forecast`` (what an ingest
-            would embed, about: ``files, chunks, seconds, chunks_per_s, measured``), ``skipped``
-            ([path, reason] of all that is left out), ``bytes``.
-
-        Raises:
-            UnknownProject: There is no such folder.
-            InvalidName: The name could lead outside the data root.
-        """
-        from ragstream_core.wiring import ingestion
-
-        return ingestion.status(self, project)
-
     def view(self, project: str, generation: int = 0, *, keep: bool = False) -> IndexView:
         """Open a generation of a project (0: the newest), cached while it is the same.
 

@@ -166,12 +166,12 @@ def test_stale_refuse_leaves_with_3_and_warn_says_so(indexed, run):
 
 
 def test_unexpected_errors_are_one_line_unless_asked(data, run, monkeypatch):
-    from ragstream_core.wiring.workspace import Workspace
+    from ragstream_core.wiring import ingestion
 
-    def explode(self, project):
+    def explode(workspace, project):
         raise ZeroDivisionError("seven\nlines of it")
 
-    monkeypatch.setattr(Workspace, "status", explode)
+    monkeypatch.setattr(ingestion, "status", explode)
     code, _, err = run("status")
     assert code == 1 and "ZeroDivisionError: seven" in err and "lines of it" not in err
     assert "Traceback" not in err
@@ -179,12 +179,12 @@ def test_unexpected_errors_are_one_line_unless_asked(data, run, monkeypatch):
 
 
 def test_interrupt_ends_with_130(data, run, monkeypatch):
-    from ragstream_core.wiring.workspace import Workspace
+    from ragstream_core.wiring import ingestion
 
-    def interrupt(self, project):
+    def interrupt(workspace, project):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Workspace, "status", interrupt)
+    monkeypatch.setattr(ingestion, "status", interrupt)
     code, out, err = run("status")
     assert (code, out) == (130, "") and "interrupted" in err and "Traceback" not in err
 

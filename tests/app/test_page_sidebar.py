@@ -224,15 +224,13 @@ def test_no_project_chosen_is_guided(page):
 def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
     import threading
 
-    from ragstream_core.wiring.workspace import Workspace
-
     jobs, go, calls = IngestJobs(), threading.Event(), []
-    real = Workspace.unchanged
+    real = ingestion.unchanged
 
-    def slow(self, project):
+    def slow(workspace, project):
         calls.append(project)
         go.wait(30)
-        return real(self, project)
+        return real(workspace, project)
 
     monkeypatch.setattr(ingestion, "unchanged", slow)
     workspace = open_workspace()
@@ -244,7 +242,7 @@ def test_an_ingest_asked_for_meanwhile_runs_once_more(indexed, monkeypatch):
     (indexed / "doc_raw" / "manual" / "late.md").write_text("# Late\n\nCame meanwhile.\n")
     go.set()
     assert first.wait(30) and len(calls) == 2
-    assert workspace.status("manual")["files"] == 5
+    assert ingestion.status(workspace, "manual")["files"] == 5
 
 
 def test_every_control_of_ours_has_a_label_and_help(page):

@@ -16,6 +16,7 @@ from ragstream_core.ingestion.staging import BATCH_TEXTS
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 from tests.app.page_driver import ask, click, desk, open_page, run, said
 
@@ -169,7 +170,7 @@ def test_a_stopped_ingest_commits_nothing_and_goes_on_next_time(
     job.stop()
     embedding.go.set()
     assert job.wait(WAIT_S) and "you stopped the ingest" in job.problem["message"]
-    assert space.status("manual")["generation"] == 0 and job.result is None
+    assert ingestion.status(space, "manual")["generation"] == 0 and job.result is None
     assert len(embedding.calls) == 2
     again = ingests.start(space, "manual")
     assert again.wait(WAIT_S) and not again.problem, again.problem

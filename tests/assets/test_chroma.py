@@ -7,6 +7,7 @@ from ragstream_assets.document_assets import EQUAL, KEY
 from ragstream_assets.recorder import recorder
 from ragstream_assets.resources import adopt
 from ragstream_core.vector_stores.chroma import publisher, seal
+from ragstream_core.wiring import ingestion
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_the_job_makes_the_collection_and_the_check_compares_it(kept, home):
     assert made["rows"] == made["added"] == made["vectors_verified"] > 0
     assert event.partition == "demo"
     version = event.materialization.tags["dagster/data_version"]
-    assert version == kept.status("demo")["digest"]
+    assert version == ingestion.status(kept, "demo")["digest"]
     assert checked(first)[EQUAL]
 
     second = materialise(kept, home)

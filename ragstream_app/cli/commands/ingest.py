@@ -90,9 +90,11 @@ def status(
     as_json: options.Json = False,
 ) -> None:
     """Show what is indexed, what an ingest would do, and the last prompts; writes nothing."""
+    from ragstream_core.wiring import ingestion
+
     session: Session = session_of(ctx)
     workspace = session.workspace()
-    rows = [workspace.status(project) for project in _wanted(workspace, projects)]
+    rows = [ingestion.status(workspace, project) for project in _wanted(workspace, projects)]
     prompts = _last_prompts(workspace.data_dir / "prompts")
     if as_json:
         emit_json(

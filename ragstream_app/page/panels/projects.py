@@ -12,6 +12,7 @@ from ragstream_app.page.panels import files, notices
 from ragstream_app.page.panels.shared import PROJECTS_KEY, run_link, show_message, workspace
 from ragstream_app.session import describe
 from ragstream_core.ingestion.file_types import TYPES
+from ragstream_core.wiring import ingestion
 
 NEW_KEY = "new_project"
 PROBLEM_KEY = "project_problem"
@@ -29,8 +30,7 @@ def ingests() -> IngestJobs:
 @st.cache_data(ttl=5.0)  # type: ignore[untyped-decorator]
 def status(project: str) -> dict[str, Any]:
     """Return what is indexed of a project and what an ingest would do."""
-    found: dict[str, Any] = workspace().status(project)
-    return found
+    return ingestion.status(workspace(), project)
 
 
 def show() -> None:

@@ -164,7 +164,7 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     assert "no space left" in warning and "next: " in warning and "index check demo" in warning
     idle = ingestion.unchanged(kept, "demo")
     assert not idle.committed and "not tried again" in idle.warnings[0]
-    state = kept.status("demo")["collection"]
+    state = ingestion.status(kept, "demo")["collection"]
     assert (state["kept"], state["generation"], state["self_recall"]) == (True, 0, None)
     assert "no space left" in state["problem"] and "index check demo" in state["next"]
     checked = verify.verify_project(kept, "demo")

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.text.chunk_profiles import MAX_SIZE, MIN_SIZE, PROFILES, adjusted
-from ragstream_core.wiring.workspace import open_workspace
+from ragstream_core.wiring import ingestion
+from ragstream_core.wiring.workspace import Workspace, open_workspace
 
 LONG = " ".join(f"Sentence number {n} tells of one thing." for n in range(60))
 SHORT = "A text that fits into a chunk of any size."
@@ -31,9 +32,9 @@ def space(tmp_path):
 
 def test_each_setting_changes_the_chunks_and_equal_texts_keep_their_vectors(space):
     first = space().ingest("notes")
-    assert space().status("notes")["reason"] != "settings changed"
+    assert ingestion.status(space(), "notes")["reason"] != "settings changed"
     small = space(size=40)
-    assert small.status("notes")["reason"] == "settings changed"
+    assert ingestion.status(small, "notes")["reason"] == "settings changed"
     second = small.ingest("notes")
     assert second.chunks["live"] > first.chunks["live"]
     assert second.chunks["reused"] >= 1  # the short one
@@ -70,9 +71,9 @@ def test_a_size_alone_keeps_the_share_of_overlap(size, name):
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_anything_is_read(space, chunking, said):
-    for call in ("ingest", "status"):
+    for call in (Workspace.ingest, ingestion.status):
         with pytest.raises(UnknownSetting, match=said):
-            getattr(space(**chunking), call)("notes")
+            call(space(**chunking), "notes")
 
 
 @pytest.mark.parametrize("chunking", [{"size": -1}, {"overlap": -2}, {"unit": "words"}])
