@@ -9,7 +9,6 @@ from ragstream_core.errors import UsageError
 from ragstream_core.prompts.citations import check_markers, parse_markers
 from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.wiring.journal import append_turn, require_persist
-from ragstream_core.wiring.saved_prompts import issued_ids
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Entry, Turn
@@ -127,6 +126,8 @@ def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict
     """
     if not parse_markers(answer):
         return ()
+    from ragstream_core.wiring.saved_prompts import issued_ids  # what makes prompts again is heavy
+
     issued = issued_ids(workspace, key) if key else set()
     known, unknown = check_markers(answer, issued)
     ordered = sorted([*known, *unknown], key=lambda marker: marker.span)

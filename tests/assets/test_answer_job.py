@@ -104,7 +104,7 @@ def test_a_key_is_in_no_run_config_event_record_or_log(
 ):
     """Each canary meets one failure, each failure two canaries; the Debug Logger writes all."""
     monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "1")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "3")
     monkeypatch.setenv("RAGSTREAM_DEBUG__ENABLED", "true")
     monkeypatch.setenv("RAGSTREAM_DEBUG__VARS_ENABLED", "true")
     monkeypatch.setenv("RAGSTREAM_DEBUG__MIN_LEVEL", "DEBUG")
