@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.index.history_view import HistoryView as EpisodicIndex
     from ragstream_core.services.memory import RagstackMemory
-    from ragstream_core.wiring.facts import FactMemory
+    from ragstream_core.wiring.remembered_facts import FactMemory
 
 __all__ = ["EpisodicIndex", "FactMemory", "Journal", "RagstackMemory"]
 _HOMES = {
     "EpisodicIndex": ("ragstream_core.index.history_view", "HistoryView"),
-    "FactMemory": ("ragstream_core.wiring.facts", "FactMemory"),
+    "FactMemory": ("ragstream_core.wiring.remembered_facts", "FactMemory"),
     "Journal": ("ragstream_core.conversations.journal.journal", "Journal"),
     "RagstackMemory": ("ragstream_core.services.memory", "RagstackMemory"),
 }

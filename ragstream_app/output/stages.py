@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_app.session import note
 from ragstream_core.errors import Refused
-from ragstream_core.prompts.compose import injected
+from ragstream_core.prompts.blocks import injected
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.super_prompt import BODY_KEYS

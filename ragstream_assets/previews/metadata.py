@@ -18,7 +18,7 @@ from ragstream_assets.previews.charts import (
 )
 from ragstream_core.agents import reranker
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
-from ragstream_core.prompts.compose import file_texts, selected_texts
+from ragstream_core.prompts.blocks import file_texts, selected_texts
 from ragstream_core.prompts.edits import edits_of
 from ragstream_core.prompts.exchanges import LLM_USAGE, usage_of
 from ragstream_core.prompts.inputs import inputs_of

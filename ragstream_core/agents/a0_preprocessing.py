@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ragstream_core.agents.filters import Filtered, read_filters
-from ragstream_core.agents.pieces import cut_pieces
-from ragstream_core.agents.segments import (
+from ragstream_core.agents.headers import (
     CONTENT,
     Section,
     find_sections,
     guarantee_task,
     json_fault,
 )
+from ragstream_core.agents.pieces import cut_pieces
 from ragstream_core.errors import EmptyPrompt
 from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt

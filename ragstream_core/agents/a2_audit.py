@@ -31,10 +31,11 @@ from typing import Any
 
 from ragstream_core.agents.a1_file_injector import candidates
 from ragstream_core.agents.a2_prompt_shaper import Audited, asked_of, audited
+from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import Terms
-from ragstream_core.agents.context.selection import stemmed_terms
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.agents.llm_call import Ask
+from ragstream_core.prompts.blocks import is_locked
 from ragstream_core.prompts.classification import (
     CODE_SUFFIX,
     DOMAINS,
@@ -51,7 +52,6 @@ from ragstream_core.prompts.classification import (
     shape_from,
     shape_row,
 )
-from ragstream_core.prompts.compose import is_locked
 from ragstream_core.prompts.trail import pass_number, put_decisions, put_notes
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 from ragstream_core.records.super_prompt import HEADERS

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from ragstream_core.agents.a3_nli_gate import MAX_CHARS
-from ragstream_core.agents.context.selection import stemmed_terms
+from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.history_conflicts import words_of
 from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
 from ragstream_core.prompts.classification import (

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from ragstream_core.agents.context.selection import stemmed_terms
+from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.history_conflicts import (
     ConflictVerdict,
     against_files,
@@ -31,7 +31,7 @@ from ragstream_core.agents.history_conflicts import (
 )
 from ragstream_core.agents.hypotheses import hypothesis_of
 from ragstream_core.agents.llm_call import Answer, Ask, own, passage, question
-from ragstream_core.prompts.compose import is_locked
+from ragstream_core.prompts.blocks import is_locked
 from ragstream_core.prompts.render import shows
 from ragstream_core.prompts.trail import (
     advance,

@@ -18,18 +18,18 @@ from typing import Any
 
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
 from ragstream_core.agents.context.open_issues import conflicts, unanswered
-from ragstream_core.agents.context.quotable import Quote, Terms
-from ragstream_core.agents.context.selection import (
+from ragstream_core.agents.context.passage_selection import (
     Reading,
     Selection,
     joined,
     select,
     stemmed_terms,
 )
+from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.agents.llm_call import Ask
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.compose import Layout, compose, injected, is_locked
+from ragstream_core.prompts.blocks import Layout, compose, injected, is_locked
 from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.prompts.trail import advance, latest_view, pass_number, put_decisions, put_notes
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve

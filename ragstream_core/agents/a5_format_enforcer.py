@@ -16,8 +16,8 @@ from ragstream_core.agents.a4_condenser import citations_of, empty_s_ctx
 from ragstream_core.agents.context.quotable import readable
 from ragstream_core.errors import BudgetExceeded
 from ragstream_core.ports import TokenCounter
+from ragstream_core.prompts.blocks import Composed, Layout, compose
 from ragstream_core.prompts.citations import answer_marker, parse_markers
-from ragstream_core.prompts.compose import Composed, Layout, compose
 from ragstream_core.prompts.render import format_instruction
 from ragstream_core.prompts.trail import advance, pass_number, put_decisions, put_notes
 from ragstream_core.records import Decision, SuperPrompt

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ragstream_core.agents.segments import CONTENT, find_sections, guarantee_task
+from ragstream_core.agents.headers import CONTENT, find_sections, guarantee_task
 from ragstream_core.conversations.journal.records import moment_ns
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragstream_core.agents.context.quotable import Terms
-from ragstream_core.prompts.compose import HISTORY_PREFIX
+from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.render import bare
 from ragstream_core.records import Chunk
 from ragstream_core.text.memo import remembered

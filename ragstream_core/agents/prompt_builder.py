@@ -11,13 +11,7 @@ from dataclasses import dataclass, field
 
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts import render
-from ragstream_core.prompts.compose import (
-    Layout,
-    compose,
-    file_texts,
-    history_texts,
-    selected_texts,
-)
+from ragstream_core.prompts.blocks import Layout, compose, file_texts, history_texts, selected_texts
 from ragstream_core.prompts.fences import total_dropped
 from ragstream_core.prompts.parser import verify
 from ragstream_core.prompts.reparse import text_tokens

@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from ragstream_core.answers.citations import Citation, Issued
 from ragstream_core.errors import FenceBroken
 from ragstream_core.ingestion.secrets import find_secrets
-from ragstream_core.prompts.compose import file_texts, history_texts, selected_texts
+from ragstream_core.prompts.blocks import file_texts, history_texts, selected_texts
 from ragstream_core.prompts.parser import owners
 from ragstream_core.prompts.reparse import is_edited, split_system, still_shown
 from ragstream_core.records import SuperPrompt

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ragstream_core.answers.stream_buffer import FoundMarker, markers
-from ragstream_core.prompts.compose import file_texts, history_texts, selected_texts
+from ragstream_core.prompts.blocks import file_texts, history_texts, selected_texts
 from ragstream_core.prompts.fences import Source, safe_name
 from ragstream_core.prompts.reparse import still_shown
 from ragstream_core.records import SuperPrompt

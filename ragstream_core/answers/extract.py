@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.prompts.blocks import file_texts, selected_texts
 from ragstream_core.prompts.citations import answer_marker
-from ragstream_core.prompts.compose import file_texts, selected_texts
 from ragstream_core.text.terms import terms
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ragstream_core.agents.context.selection import stemmed_terms
+from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.llm_call import Answer, Ask, own, question
 from ragstream_core.answers.citations import Issued
 from ragstream_core.evaluation.agreement import Embed, Support, stands, support

@@ -25,7 +25,7 @@ from ragstream_core.errors import (
 )
 from ragstream_core.prompts.edits import edits_of
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from, inputs_of
-from ragstream_core.prompts.keys import STAGE_VERSIONS
+from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex

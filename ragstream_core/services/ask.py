@@ -30,8 +30,8 @@ from ragstream_core.answers.stream_buffer import CitationBuffer
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
 from ragstream_core.errors import ChatBroken, ChatFailed, RagstreamError, Refused
 from ragstream_core.ingestion.secrets import phrase
+from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.prompts.chain import OPS
-from ragstream_core.prompts.compose import history_texts
 from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.prompts.inputs import PromptInputs, inputs_of, persists
 from ragstream_core.prompts.render import project_memory

@@ -36,9 +36,9 @@ from ragstream_core.platform.files import (
     replace_text,
 )
 from ragstream_core.wiring import projects
-from ragstream_core.wiring import projects as project_names
-from ragstream_core.wiring.facts_files import copy_memory
+from ragstream_core.wiring import projects as wiring_projects
 from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
+from ragstream_core.wiring.remembered_facts_files import copy_memory
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
@@ -201,7 +201,7 @@ def backup(
         IntegrityError: A copy is not what was committed.
         OSError: Disk full, permission denied.
     """
-    wanted = sorted(set(projects)) or project_names.indexed(workspace.config.index_dir)
+    wanted = sorted(set(projects)) or wiring_projects.indexed(workspace.config.index_dir)
     for name in wanted:
         if not (workspace.index_dir(name) / CATALOG_NAME).exists():
             raise UnknownProject(f"project {name} has no index", hint=f"ragstream ingest {name}")

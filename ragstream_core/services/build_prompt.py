@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.prompts.blocks import injected
 from ragstream_core.prompts.chain import OPS, last_op, run_chain, step_of
-from ragstream_core.prompts.compose import injected
 from ragstream_core.prompts.exchanges import LLM_USAGE, llm_usage
 from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, begin
 from ragstream_core.wiring.ingestion import changed_files

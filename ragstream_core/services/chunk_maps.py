@@ -57,7 +57,7 @@ def opened(workspace: Workspace, projects: Sequence[str], *, history: bool) -> l
 def hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[str]:
     """Return the chunks of turns that were cleared after they were published: never shown."""
     from ragstream_core.conversations.edits import apply_edits
-    from ragstream_core.conversations.selection import Filters, eligible
+    from ragstream_core.conversations.eligible_turns import Filters, eligible
     from ragstream_core.index.history_view import HistoryView
     from ragstream_core.wiring.journal import journal
 

@@ -14,7 +14,7 @@ from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.faithfulness import Judged, Report, judged, keep
 from ragstream_core.ingestion.quality_gate import read_gold
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.prompts.keys import STAGE_VERSIONS
+from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import eval_answers
 from ragstream_core.services.eval_answers import Chosen, judge_of

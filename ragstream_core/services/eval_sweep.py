@@ -13,7 +13,7 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.quality_gate import GoldQuestion, read_gold
 from ragstream_core.prompts.chain import run_chain
 from ragstream_core.prompts.inputs import PromptRequest, change_settings
-from ragstream_core.prompts.keys import STAGE_VERSIONS
+from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services.eval_gold import no_gold_questions
 from ragstream_core.wiring import models

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragstream_core.agents.context.selection import framed_tokens
+from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.errors import UnknownPrompt, UsageError
 from ragstream_core.prompts.explain import headers_of, named, ways

@@ -20,7 +20,7 @@ from ragstream_core.conversations.question_match import asks_the_same, stands_al
 from ragstream_core.errors import InputUnavailable, RagstreamError
 from ragstream_core.ingestion.file_types import decode_name
 from ragstream_core.ingestion.loader import open_beneath
-from ragstream_core.prompts.compose import history_texts
+from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.cached_answer import cached_answer
 from ragstream_core.wiring import answer_cache, journal, models, prompt_inputs

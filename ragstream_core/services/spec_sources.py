@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.index.generations import kept_generations, manifest_of
 from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.citations import answer_marker
-from ragstream_core.prompts.compose import HISTORY_PREFIX
 from ragstream_core.prompts.inputs import HistoryPin, PromptInputs, PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.eval_sweep import ALONE
-from ragstream_core.testspecs.definitions import (
+from ragstream_core.testspecs.deterministic import Sentence, is_testable
+from ragstream_core.testspecs.requirements import (
     Definition,
     Document,
     Mention,
@@ -30,7 +31,6 @@ from ragstream_core.testspecs.definitions import (
     documents_of,
     find,
 )
-from ragstream_core.testspecs.deterministic import Sentence, is_testable
 from ragstream_core.testspecs.specification import Source
 
 if TYPE_CHECKING:

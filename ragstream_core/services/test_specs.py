@@ -19,9 +19,9 @@ from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.platform.files import replace_text
 from ragstream_core.services.spec_drafts import Drafter, specs_dir
 from ragstream_core.services.spec_sources import Project, Unit, read_project
-from ragstream_core.testspecs.definitions import SIGNATURE, natural
 from ragstream_core.testspecs.identifiers import id_format, id_pattern
 from ragstream_core.testspecs.markdown import Section, document, renumbered, section, sections_of
+from ragstream_core.testspecs.requirements import SIGNATURE, natural
 from ragstream_core.testspecs.specification import (
     DUE,
     LEFT_OUT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
+from ragstream_core.prompts.blocks import HISTORY_PREFIX, MEMORY_DIGEST, RECENT
 from ragstream_core.prompts.citations import parse_markers
-from ragstream_core.prompts.compose import HISTORY_PREFIX, MEMORY_DIGEST, RECENT
 from ragstream_core.prompts.explain import candidates_of, named
 from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index import generations as index_generations
+from ragstream_core.index import generations
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
 from ragstream_core.prompts.suspicion import Tally, tally
@@ -140,7 +140,7 @@ def _command(project: str, finding: Finding) -> str:
 
 def _newest(index_dir: Path) -> Generation | None:
     try:
-        found = index_generations.kept_generations(index_dir)
+        found = generations.kept_generations(index_dir)
     except RagstreamError:
         return None
     return found[-1] if found else None

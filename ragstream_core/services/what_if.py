@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.errors import RagstreamError
+from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.chain import OPS, StageFactory, run_chain
 from ragstream_core.prompts.compare import Output, compare_outputs
-from ragstream_core.prompts.compose import HISTORY_PREFIX
 from ragstream_core.prompts.edits import run_edited
 from ragstream_core.prompts.inputs import (
     PromptInputs,

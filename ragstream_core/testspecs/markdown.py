@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragstream_core.testspecs.definitions import SIGNATURE
+from ragstream_core.testspecs.requirements import SIGNATURE
 from ragstream_core.testspecs.specification import (
     NONE_STATED,
     Coverage,

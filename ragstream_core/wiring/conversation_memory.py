@@ -27,15 +27,15 @@ from ragstream_core.conversations.recent_history import (
     text_of,
 )
 from ragstream_core.errors import InputUnavailable, RagstreamError
-from ragstream_core.prompts.compose import HISTORY_PREFIX, digest_tokens
+from ragstream_core.prompts.blocks import HISTORY_PREFIX, digest_tokens
 from ragstream_core.prompts.inputs import DIGEST, HistoryPin, PromptInputs
-from ragstream_core.prompts.keys import Clock
+from ragstream_core.prompts.stage_versions import Clock
 from ragstream_core.records import Hit
 from ragstream_core.wiring.journal import journal, snapshot_path
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
-    from ragstream_core.conversations.selection import Eligible
+    from ragstream_core.conversations.eligible_turns import Eligible
     from ragstream_core.index.history_view import HistoryView
     from ragstream_core.retrieval.rows import HistoryRows
     from ragstream_core.settings import ChainSettings
@@ -282,7 +282,7 @@ class ConversationMemory:
     @functools.cached_property
     def eligible(self) -> Eligible:
         """Which rows of `view` may be found."""
-        from ragstream_core.conversations.selection import Filters, eligible, is_timed
+        from ragstream_core.conversations.eligible_turns import Filters, eligible, is_timed
 
         filters = Filters.of(
             self.settings,
@@ -331,7 +331,7 @@ class ConversationMemory:
 
     def biased(self, hits: Sequence[Hit]) -> list[Hit]:
         """Add importance, recency and tags to the scores of turns; return the new order."""
-        from ragstream_core.conversations.selection import bias
+        from ragstream_core.conversations.eligible_turns import bias
 
         if self.view is None or not any(h.chunk_id.startswith(HISTORY_PREFIX) for h in hits):
             return list(hits)

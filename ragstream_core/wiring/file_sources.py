@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.agents.a1_file_injector import forced_paths
 from ragstream_core.agents.filters import Filtered, read_filters
-from ragstream_core.agents.segments import default_alias_text, parse_aliases
+from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.config import overlay
 from ragstream_core.errors import OperationFailed, UnknownPrompt, UsageError
 from ragstream_core.index.catalog_read import live_files

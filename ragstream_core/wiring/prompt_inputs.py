@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ragstream_core.agents.a1_file_injector import candidates, forced_paths
-from ragstream_core.agents.segments import default_alias_text
+from ragstream_core.agents.headers import default_alias_text
 from ragstream_core.config import AppConfig, overlay
 from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
 from ragstream_core.prompts.inputs import DIGEST, HistoryPin, Pin, PromptInputs, PromptRequest
-from ragstream_core.prompts.keys import STAGE_VERSIONS
+from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.prompts.trail import pieces_of
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import (
     candidate_stores,
     conversation_memory,
-    facts_files,
     file_sources,
     models,
+    remembered_facts_files,
     stages,
 )
 from ragstream_core.wiring import search as wiring_search
@@ -85,7 +85,9 @@ def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> Promp
         settings=settings.model_dump(),
         texts={
             **_texts(workspace.data_dir, projects),
-            **facts_files.pinned(workspace, settings.prompt.budget_tokens, counter.count),
+            **remembered_facts_files.pinned(
+                workspace, settings.prompt.budget_tokens, counter.count
+            ),
             "lexicon": conversation_memory.lexicon_text(workspace, settings),
             **({DIGEST: digest} if digest else {}),
             **file_sources.pinned_diffs(workspace, request.diffs, projects),

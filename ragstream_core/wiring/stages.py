@@ -14,13 +14,13 @@ from ragstream_core.agents.a2_prompt_shaper import PromptShaper
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
+from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.agents.segments import default_alias_text, parse_aliases
 from ragstream_core.errors import UsageError
-from ragstream_core.prompts.compose import Layout, digest_tokens
+from ragstream_core.prompts.blocks import Layout, digest_tokens
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from, persists
-from ragstream_core.prompts.keys import TimedStage
 from ragstream_core.prompts.render import project_memory
+from ragstream_core.prompts.stage_versions import TimedStage
 from ragstream_core.records import SuperPrompt
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import file_sources, llm_stages, models, search

@@ -23,7 +23,7 @@ from ragstream_core.prompts.inputs import DIGEST
 from ragstream_core.prompts.recorded import SUFFIX, unpacked
 from ragstream_core.prompts.render import PINNED
 from ragstream_core.prompts.store import PARENT_PREFIX, RECORD_NAME, exchange_files
-from ragstream_core.wiring import facts_files, memory_files
+from ragstream_core.wiring import memory_files, remembered_facts_files
 from ragstream_core.wiring.debug_log import vars_files
 from ragstream_core.wiring.text_copies import DEBUG, DataScanner, TextFingerprints, purge, remove
 
@@ -203,7 +203,7 @@ class CopyEraser:
         Raises:
             RagstreamError: Another process writes them, or the disk failed.
         """
-        changed = facts_files.erase(self._workspace, self._gone, self._traces)
+        changed = remembered_facts_files.erase(self._workspace, self._gone, self._traces)
         self.removed += [f"memory/{name} (lines)" for name in changed]
 
     def drop_memory(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.wiring.facts import FactMemory
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.remembered_facts import FactMemory
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import click, control, open_page, run
 

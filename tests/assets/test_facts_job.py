@@ -11,8 +11,8 @@ from ragstream_assets import facts_job
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import Turn
-from ragstream_core.wiring.facts import FactMemory
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.remembered_facts import FactMemory
 
 ROLE = "I'm a project finance analyst at Contoso."
 

@@ -8,9 +8,7 @@ from ragstream_assets import history_assets, instance
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import TagEdit, Turn
-from ragstream_core.models.embedders.registry import (
-    EMBEDDERS,
-)
+from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring.history_embedding import history_status

@@ -10,9 +10,7 @@ from ragstream_assets import history_assets, schedules, sensors
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
 from ragstream_core.conversations.journal.records import Asked, TagEdit
-from ragstream_core.models.embedders.registry import (
-    EMBEDDERS,
-)
+from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
 from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.journal import append_records, snapshot_path

@@ -10,7 +10,7 @@ import sys
 from ragstream_core.conversations.facts.candidate import Candidate, Limits, TurnText, objection
 from ragstream_core.conversations.facts.rules import candidates
 from ragstream_core.text.sentences import sentence_spans
-from ragstream_core.wiring.facts import is_secret
+from ragstream_core.wiring.remembered_facts import is_secret
 from tests.benchmarks.measure import cpu, table
 from tests.facts_corpus.judging import Labelled, judged, labelled, written
 

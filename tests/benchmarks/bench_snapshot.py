@@ -30,7 +30,7 @@ import json, sys, time
 import numpy as np
 from ragstream_core.index.snapshot import open_snapshot
 from ragstream_core.retrieval.scoring import exact_cosines, propose, top
-from ragstream_core.conversations.selection import Filters, bias, eligible
+from ragstream_core.conversations.eligible_turns import Filters, bias, eligible
 from ragstream_core.settings.prompts import HistoryConfig
 from pathlib import Path
 path, query = Path(sys.argv[1]), np.load(sys.argv[2])

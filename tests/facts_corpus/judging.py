@@ -15,7 +15,7 @@ from ragstream_core.conversations.facts.candidate import (
     repetition,
 )
 from ragstream_core.conversations.facts.rules import candidates
-from ragstream_core.wiring.facts import is_secret
+from ragstream_core.wiring.remembered_facts import is_secret
 
 HOME = Path(__file__).parent
 WANTED = ("role", "preference", "company", "workflow")

@@ -10,9 +10,9 @@ from ragstream_core.conversations.facts.records import NAMES
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
 from ragstream_core.services.clear_history import clear
-from ragstream_core.wiring import facts_files, facts_finding
-from ragstream_core.wiring.facts import FactMemory
+from ragstream_core.wiring import fact_finder, remembered_facts_files
 from ragstream_core.wiring.journal import append_turn, journal
+from ragstream_core.wiring.remembered_facts import FactMemory
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.faults.harness import CRASH, Child, need_strace
@@ -32,13 +32,13 @@ def template(tmp_path):
     space = open_root(tmp_path / "template")
     text = "Every Friday we review the open incidents."
     append_turn(space, Turn("", "s", "", text, "Noted."))
-    facts_finding.remember(space, facts_finding.analyze(space))
+    fact_finder.remember(space, fact_finder.analyze(space))
     FactMemory(space).add("A line of mine.", "company")
     return space.data_dir
 
 
 def company(space):
-    return facts_files.read(space, "company")
+    return remembered_facts_files.read(space, "company")
 
 
 @pytest.mark.sweep
@@ -94,7 +94,7 @@ def test_a_clearing_killed_anywhere_takes_the_facts_along_in_the_end(template, t
     base = open_root(template)
     memory = FactMemory(base)
     memory.accept(memory.candidates()[0].id)
-    path = facts_files.memory_dir(base) / NAMES["company"]
+    path = remembered_facts_files.memory_dir(base) / NAMES["company"]
     path.write_text(f"{path.read_text()}- We review the open incidents, every Friday at ten.\n")
     points = hits = 0
     for call in ("pwrite64", "fsync", "rename", "unlink"):

@@ -6,7 +6,7 @@ import pytest
 
 from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.prompts.inputs import PromptRequest, begin, inputs_of
-from ragstream_core.prompts.keys import Clock, TimedStage
+from ragstream_core.prompts.stage_versions import Clock, TimedStage
 from ragstream_core.prompts.store import key_of
 from ragstream_core.records import evolve
 from tests.goldens.corpus import NOW, SCENARIOS, run

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.prompts.chain import OPS
-from ragstream_core.prompts.keys import STAGE_VERSIONS
+from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring.workspace import Workspace
 from tests.goldens.corpus import SCENARIOS, build, run
@@ -62,7 +62,7 @@ def unraised(then: dict, now: dict) -> list[str]:
     """What to raise, for people: stages that differ under the version they had."""
     return [
         f"{op} makes another result of {name!r}: raise STAGE_VERSIONS[{op!r}] above "
-        f"{then['versions'].get(op, 0)} in ragstream_core/prompts/keys.py, then {AGAIN}"
+        f"{then['versions'].get(op, 0)} in ragstream_core/prompts/stage_versions.py, then {AGAIN}"
         for op, name in sorted(differing(then, now).items())
         if now["versions"][op] <= then["versions"].get(op, 0)
     ]

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import STAGE, Condenser, empty_s_ctx
 from ragstream_core.agents.context.llm_form import MAX_QUOTE_CHARS, Condensed, Passages, Point
-from ragstream_core.agents.context.quotable import MAX_WORDS, quotes_of, readable
-from ragstream_core.agents.context.selection import (
+from ragstream_core.agents.context.passage_selection import (
     MIN_CUT_TOKENS,
     Reading,
     framed_tokens,
@@ -14,7 +13,8 @@ from ragstream_core.agents.context.selection import (
     sentence_ends,
     stemmed_terms,
 )
-from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.agents.context.quotable import MAX_WORDS, quotes_of, readable
+from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.render import render_s_ctx_md
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.text.terms import terms

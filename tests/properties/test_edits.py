@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.a1_file_injector import FileInjector
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
+from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
-from ragstream_core.agents.segments import default_alias_text, parse_aliases
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.prompts.chain import OPS, step
 from ragstream_core.prompts.classification import free_keys, propose_headers, shape_from

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.errors import FenceBroken
 from ragstream_core.prompts import parser
-from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.fences import BREAK, PREFIX, break_tokens, normalise
 from ragstream_core.prompts.parser import owners, verify
 from ragstream_core.prompts.render import HARD_RULES, PROJECT_MEMORY, SYSTEM, TASK

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.filters import Filtered, read_filters
-from ragstream_core.agents.segments import default_alias_text, find_sections, parse_aliases
+from ragstream_core.agents.headers import default_alias_text, find_sections, parse_aliases
 from ragstream_core.conversations.journal.records import moment_ns
 from ragstream_core.errors import EmptyPrompt
 from ragstream_core.ingestion.manifest import FileEntry

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.conversations.columns import capped, value_of
+from ragstream_core.conversations.eligible_turns import Filters, bias, eligible
 from ragstream_core.conversations.recent_history import WHOLE
-from ragstream_core.conversations.selection import Filters, bias, eligible
 from ragstream_core.settings.prompts import HistoryConfig
 from tests.history_rows import DAY_NS, START_NS, columns, row
 

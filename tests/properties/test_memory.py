@@ -14,7 +14,7 @@ from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.conversations.question_index import Asked, QuestionIndex, from_bytes, to_bytes
 from ragstream_core.conversations.question_match import same_words, stands_alone
 from ragstream_core.errors import BudgetExceeded
-from ragstream_core.prompts.compose import digest_tokens, history_texts
+from ragstream_core.prompts.blocks import digest_tokens, history_texts
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.text.tokens import HeuristicTokenCounter

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ragstream_core.records import Chunk
 from ragstream_core.testspecs import markdown, specification
-from ragstream_core.testspecs.definitions import Document, documents_of, find
 from ragstream_core.testspecs.deterministic import Sentence, drafted, statement
 from ragstream_core.testspecs.identifiers import IdFormat, id_pattern
+from ragstream_core.testspecs.requirements import Document, documents_of, find
 from ragstream_core.testspecs.specification import COVERED, GONE, Coverage, covered
 from ragstream_core.testspecs.specification import Specification as Spec
 

@@ -17,12 +17,12 @@ from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.filters import read_filters
+from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.agents.reranker import RerankerStage
-from ragstream_core.agents.segments import default_alias_text, parse_aliases
 from ragstream_core.errors import BudgetExceeded, EmptyPrompt
+from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.citations import parse_markers
-from ragstream_core.prompts.compose import Layout, compose
 from ragstream_core.records import Chunk, SuperPrompt, evolve, from_json, to_json
 from ragstream_core.text.tokens import HeuristicTokenCounter
 

@@ -13,7 +13,7 @@ from ragstream_app.session import emit_json, note, session_of
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.facts.records import FactState
-    from ragstream_core.wiring.facts import FactMemory
+    from ragstream_core.wiring.remembered_facts import FactMemory
 
 SCAN_EPILOG = """**Examples**
 
@@ -185,13 +185,13 @@ def scan(
         OperationFailed: Disk full or failing.
     """
     from ragstream_core.errors import UsageError
-    from ragstream_core.wiring import facts_finding
+    from ragstream_core.wiring import fact_finder
 
     if form not in ("", "rules", "llm"):
         raise UsageError(f"no form: {form!r}", hint="--form rules, or llm")
     workspace = session_of(ctx).workspace()
-    analysis = facts_finding.analyze(workspace, session=session, form=form)
-    found = facts_finding.remember(workspace, analysis, dry_run=dry_run)
+    analysis = fact_finder.analyze(workspace, session=session, form=form)
+    found = fact_finder.remember(workspace, analysis, dry_run=dry_run)
     for line in analysis.notes:
         _note(line)
     if as_json:
@@ -206,7 +206,7 @@ def scan(
 
 
 def _memory(ctx: typer.Context) -> FactMemory:
-    from ragstream_core.wiring.facts import FactMemory
+    from ragstream_core.wiring.remembered_facts import FactMemory
 
     return FactMemory(session_of(ctx).workspace())
 

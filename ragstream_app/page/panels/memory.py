@@ -19,7 +19,7 @@ from ragstream_app.page.panels.shared import workspace
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.facts.records import FactState
-    from ragstream_core.wiring.facts import FactMemory
+    from ragstream_core.wiring.remembered_facts import FactMemory
 
 PLACE = "memory"
 _HELD_KEY = "memory_held"
@@ -61,15 +61,15 @@ def show() -> None:
 
 
 def _memory() -> FactMemory:
-    from ragstream_core.wiring.facts import FactMemory
+    from ragstream_core.wiring.remembered_facts import FactMemory
 
     return FactMemory(home())
 
 
 def _held() -> Held:
     """Return facts and files as they are, read again where one of them changed."""
-    from ragstream_core.wiring.facts_files import state_of
     from ragstream_core.wiring.journal import journal
+    from ragstream_core.wiring.remembered_facts_files import state_of
 
     newest = journal(workspace()).newest()
     state = (newest.seq, newest.chain, *state_of(workspace()))
@@ -203,10 +203,10 @@ def _digest() -> None:
 
 
 def _scan() -> Notice:
-    from ragstream_core.wiring import facts_finding
+    from ragstream_core.wiring import fact_finder
 
-    analysis = facts_finding.analyze(home())
-    found = facts_finding.remember(home(), analysis)
+    analysis = fact_finder.analyze(home())
+    found = fact_finder.remember(home(), analysis)
     new = sum(bool(row.fact) for row in found)
     changed = [row for row in found if row.advice][-MOST_CHANGED:]
     told = [

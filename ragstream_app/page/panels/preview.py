@@ -12,8 +12,8 @@ from ragstream_app.page.panels import prompt
 from ragstream_app.page.panels.conversation.choice import home
 from ragstream_app.page.panels.shared import desk, report, super_prompt_key, workspace
 from ragstream_app.page.prompt_session import edit, revert
+from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.chain import BUTTONS, OPS
-from ragstream_core.prompts.compose import HISTORY_PREFIX, injected
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.prompts.reparse import SUPER_PROMPT, is_edited
 from ragstream_core.records import SuperPrompt

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a0_preprocessing import Preprocessing
+from ragstream_core.agents.headers import default_alias_text, find_sections, parse_aliases
 from ragstream_core.agents.pieces import cut_pieces, fit
-from ragstream_core.agents.segments import default_alias_text, find_sections, parse_aliases
 from ragstream_core.errors import EmptyPrompt, UnknownSetting
 from ragstream_core.records import SuperPrompt, to_json
 

@@ -5,11 +5,11 @@ import pytest
 from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.context.open_issues import conflicts
+from ragstream_core.agents.context.passage_selection import Reading, select, stemmed_terms
 from ragstream_core.agents.context.quotable import Quote, is_quotable, quotes_of, readable
-from ragstream_core.agents.context.selection import Reading, select, stemmed_terms
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import BudgetExceeded, FenceBroken
-from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.records import Chunk, SuperPrompt, to_json
 from ragstream_core.text.sentences import blocks, is_filler

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.a4_condenser import Condenser
-from ragstream_core.agents.context.selection import stemmed_terms
+from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.history_conflicts import against_files, superseded
 from ragstream_core.prompts.render import number_lines
 from ragstream_core.records import Chunk, SuperPrompt

@@ -5,7 +5,7 @@ import pytest
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.answers.answer import messages_of
 from ragstream_core.errors import FenceBroken
-from ragstream_core.prompts.compose import Layout
+from ragstream_core.prompts.blocks import Layout
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.text.tokens import HeuristicTokenCounter
 

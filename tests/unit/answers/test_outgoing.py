@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_core.answers.answer import places_of, secret_places
-from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.fences import safe_name
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.chat import ChatMessage

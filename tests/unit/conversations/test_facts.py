@@ -28,7 +28,7 @@ from ragstream_core.conversations.facts.llm_form import (
 from ragstream_core.conversations.facts.records import bullets, with_lines
 from ragstream_core.conversations.facts.rules import candidates
 from ragstream_core.text.sentences import sentence_spans
-from ragstream_core.wiring.facts import is_secret
+from ragstream_core.wiring.remembered_facts import is_secret
 from tests.facts_corpus.judging import WANTED, judged, labelled, written
 
 CORPORA = ("tuned", "held_out", "harm")

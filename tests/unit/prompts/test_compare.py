@@ -16,7 +16,7 @@ from ragstream_core.prompts.compare import (
     swapped,
 )
 from ragstream_core.prompts.inputs import HistoryPin, Pin, PromptInputs, PromptRequest
-from ragstream_core.prompts.keys import STAGE_VERSIONS
+from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 
 TEXT = (
     "## [0a1b2c3d4e5f] HARD RULES\nBe exact.\n\n## [0a1b2c3d4e5f] S_CTX\n### Facts\n"

@@ -8,7 +8,7 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import UnknownSetting
-from ragstream_core.prompts.compose import Layout
+from ragstream_core.prompts.blocks import Layout
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.render import wrapped
 from ragstream_core.records import SuperPrompt

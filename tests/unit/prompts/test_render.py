@@ -5,7 +5,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.prompts.compose import Layout, compose
+from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.parser import verify
 from ragstream_core.prompts.render import (
     NOTHING_RELEVANT,
@@ -135,7 +135,7 @@ def test_the_estimate_is_labelled_and_monotone():
 
 
 def test_the_nonce_depends_on_the_persons_own_words():
-    from ragstream_core.prompts.compose import Layout, compose
+    from ragstream_core.prompts.blocks import Layout, compose
     from ragstream_core.records import SuperPrompt
 
     layout = Layout("Rules.", "")

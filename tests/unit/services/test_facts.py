@@ -19,10 +19,10 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import history_transfer
 from ragstream_core.services.clear_history import clear
 from ragstream_core.text.tokens import HeuristicTokenCounter
-from ragstream_core.wiring import facts_files, facts_finding, models
+from ragstream_core.wiring import fact_finder, models, remembered_facts_files
 from ragstream_core.wiring.after_turn import after_turn
-from ragstream_core.wiring.facts import FactMemory
 from ragstream_core.wiring.journal import append_turn, journal, tag
+from ragstream_core.wiring.remembered_facts import FactMemory
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 
@@ -44,11 +44,11 @@ def say(space, text, session="s", answer="Noted."):
 
 
 def found(space, **given):
-    return facts_finding.remember(space, facts_finding.analyze(space, **given))
+    return fact_finder.remember(space, fact_finder.analyze(space, **given))
 
 
 def files(space):
-    return {target: facts_files.read(space, target) for target in NAMES}
+    return {target: remembered_facts_files.read(space, target) for target in NAMES}
 
 
 def grep(space, text):
@@ -128,7 +128,7 @@ def test_a_changed_fact_is_passed_over_with_the_way_to_change_it(space):
 
 
 def test_a_changed_fact_of_a_line_by_hand_names_that_line(space):
-    path = facts_files.memory_dir(space) / NAMES["company"]
+    path = remembered_facts_files.memory_dir(space) / NAMES["company"]
     path.parent.mkdir(parents=True)
     path.write_text("- On Fridays it reviews open incidents every morning.\n")
     say(space, MONDAY)
@@ -149,7 +149,7 @@ def test_what_only_waits_cannot_be_forgotten(space):
 def test_lines_of_people_stay_and_can_be_forgotten(space):
     memory = FactMemory(space)
     mine = memory.add("The user works in Lisbon.", "user")
-    path = facts_files.memory_dir(space) / NAMES["user"]
+    path = remembered_facts_files.memory_dir(space) / NAMES["user"]
     path.write_text(f"# About me\n\n{path.read_text()}* not a bullet of ours\n- By hand.\n")
     memory.add("The user plays the viola.", "user")
     text = path.read_text()
@@ -166,7 +166,7 @@ def test_a_line_that_a_person_deleted_stays_deleted_and_a_lost_file_comes_back(s
     memory = FactMemory(space)
     memory.add("The user works in Lisbon.", "user")
     memory.add("The user plays the viola.", "user")
-    path = facts_files.memory_dir(space) / NAMES["user"]
+    path = remembered_facts_files.memory_dir(space) / NAMES["user"]
     path.write_text("- The user plays the viola.\n")
     memory.add("The user is left-handed.", "user")
     assert [row["text"] for row in memory.remembered()] == [
@@ -177,10 +177,10 @@ def test_a_line_that_a_person_deleted_stays_deleted_and_a_lost_file_comes_back(s
 
 
 def test_the_mark_follows_a_long_talk_without_facts(space, monkeypatch):
-    monkeypatch.setattr(facts_files, "_FAR", 3)
+    monkeypatch.setattr(remembered_facts_files, "_FAR", 3)
     memory = FactMemory(space)
     memory.add("The user works in Lisbon.", "user")
-    path = facts_files.memory_dir(space) / facts_files.MARK_NAME
+    path = remembered_facts_files.memory_dir(space) / remembered_facts_files.MARK_NAME
     before = json.loads(path.read_text())["seq"]
     for n in range(5):
         say(space, f"What of page {n}?")
@@ -198,14 +198,14 @@ def test_no_secret_and_nothing_without_measure_is_written_by_hand(space, text):
     memory = FactMemory(space)
     with pytest.raises((Refused, UsageError)):
         memory.add(text, "user")
-    assert not facts_files.memory_dir(space).exists()
+    assert not remembered_facts_files.memory_dir(space).exists()
 
 
 def test_two_scans_at_once_propose_a_fact_once(tmp_path):
     spaces = [rooted(tmp_path / "data") for _ in range(4)]
     say(spaces[0], f"{ROLE} {HABIT}")
-    analysis = facts_finding.analyze(spaces[0])
-    threads = [threading.Thread(target=facts_finding.remember, args=(s, analysis)) for s in spaces]
+    analysis = fact_finder.analyze(spaces[0])
+    threads = [threading.Thread(target=fact_finder.remember, args=(s, analysis)) for s in spaces]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -222,7 +222,7 @@ def test_clearing_takes_the_facts_of_the_turns_and_no_other(space):
         memory.accept(fact.id)
     first = memory.facts()[0]
     memory.edit(first.id, "The user is the Contoso analyst for project finance.")
-    path = facts_files.memory_dir(space) / NAMES["user"]
+    path = remembered_facts_files.memory_dir(space) / NAMES["user"]
     path.write_text(f"{path.read_text()}- Said so: {ROLE} (own words)\n- Mine alone.\n")
     space.finish(space.run(space.pin(PromptRequest("Who?", ("demo",))))) if (demo(space)) else None
     assert grep(space, "contoso")
@@ -283,9 +283,9 @@ def test_a_fact_that_comes_while_its_turn_is_cleared_goes_with_it(space, monkeyp
 
 def test_a_cleared_turn_gives_no_fact_any_more(space):
     say(space, ROLE, "gone")
-    analysis = facts_finding.analyze(space)
+    analysis = fact_finder.analyze(space)
     clear(space, session="gone")
-    assert [row.why for row in facts_finding.remember(space, analysis)] == ["the turn was cleared"]
+    assert [row.why for row in fact_finder.remember(space, analysis)] == ["the turn was cleared"]
     assert grep(space, "contoso") == []
 
 
@@ -327,7 +327,7 @@ def test_behind_a_turn_only_that_turn_is_looked_at(tmp_path):
     assert told.startswith("1 facts wait for you")
     assert [f.target for f in FactMemory(space).facts()] == ["user"]
     assert {
-        row.why for row in facts_finding.analyze(space).found if "lock" in row.candidate.text
+        row.why for row in fact_finder.analyze(space).found if "lock" in row.candidate.text
     } == {"it was recalled, not said"}
 
 
@@ -335,16 +335,16 @@ def test_a_hidden_turn_gives_no_fact(tmp_path):
     space = rooted(tmp_path / "data", **{"facts.form": "rules"})
     entry = say(space, ROLE)
     tag(space, str(entry.seq), add=["BLUE"])
-    assert found(space) == [] and facts_finding.newest_turns(space) == []
+    assert found(space) == [] and fact_finder.newest_turns(space) == []
     assert after_turn(space, space.config.settings.memory) == ()
     say(space, "What is a lock?")
-    assert [turn.user_text for _, turn in facts_finding.newest_turns(space)] == ["What is a lock?"]
+    assert [turn.user_text for _, turn in fact_finder.newest_turns(space)] == ["What is a lock?"]
 
 
 def test_only_the_conversation_that_is_asked_for_is_read(space):
     say(space, ROLE)
     say(space, HABIT, "t")
-    assert [row.candidate.target for row in facts_finding.analyze(space, session="t").found] == [
+    assert [row.candidate.target for row in fact_finder.analyze(space, session="t").found] == [
         "company"
     ]
 
@@ -437,7 +437,7 @@ def test_what_no_line_can_show_is_no_fact(scripted, sign):
 def test_a_model_without_json_leaves_it_to_the_rules(scripted):
     space = scripted({"say": "I would rather talk about something else."})
     say(space, ROLE)
-    analysis = facts_finding.analyze(space, form="llm")
+    analysis = fact_finder.analyze(space, form="llm")
     assert "without JSON" in analysis.notes[0]
     assert [row.candidate.form for row in analysis.found] == ["rules"]
 
@@ -452,9 +452,9 @@ def test_a_secret_is_sent_to_no_model_on_another_machine(space, monkeypatch):
     far = Far(entries=[{"say": "[]"}])
     monkeypatch.setattr(models, "chat_model", lambda config: far)
     say(space, f"{ROLE} The key is {'AKIA' + 'QX7PLM2ZR5T9VB3N'} here.")
-    assert far.asked == [] and "secret" in facts_finding.analyze(space, form="llm").notes[0]
+    assert far.asked == [] and "secret" in fact_finder.analyze(space, form="llm").notes[0]
     say(space, "What is a lock?", "t")
-    facts_finding.analyze(space, session="t", form="llm")
+    fact_finder.analyze(space, session="t", form="llm")
     assert len(far.asked) == 1
 
 
@@ -463,7 +463,7 @@ def test_a_provider_that_is_not_set_up_leaves_it_to_the_rules(tmp_path, monkeypa
     monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(tmp_path / "none.yaml"))
     space = rooted(tmp_path / "data")
     say(space, ROLE)
-    analysis = facts_finding.analyze(space, form="llm")
+    analysis = fact_finder.analyze(space, form="llm")
     assert len(analysis.notes) == 1 and analysis.found[0].candidate.form == "rules"
 
 
@@ -474,7 +474,7 @@ def test_behind_a_turn_a_model_is_asked_while_nobody_waits(scripted):
     say(space, "Well, bees are what I keep.")
     assert after_turn(space, space.config.settings.memory) == ()
     for thread in threading.enumerate():
-        if thread.name == facts_finding.THREAD:
+        if thread.name == fact_finder.THREAD:
             thread.join(60)
     assert [fact.text for fact in FactMemory(space).candidates()] == ["The user keeps bees."]
 
@@ -486,7 +486,7 @@ def test_what_a_thread_has_to_tell_is_told_behind_the_next_turn(scripted):
         say(space, text)
         told.append(after_turn(space, space.config.settings.memory))
         for thread in threading.enumerate():
-            if thread.name == facts_finding.THREAD:
+            if thread.name == fact_finder.THREAD:
                 thread.join(60)
     notes = "facts by rules: scripted answered without JSON"
     assert told == [(), (notes, "1 facts wait for you: ragstream memory candidates"), (notes,)]
@@ -506,7 +506,7 @@ def test_prompts_show_what_is_accepted_and_their_keys_and_replays_know_it(space)
     waiting = space.run(space.pin(request))
     assert "Contoso" not in waiting.extras["super_prompt"].partition("RECENT HISTORY")[0]
     memory.accept(fact.id)
-    path = facts_files.memory_dir(space) / NAMES["company"]
+    path = remembered_facts_files.memory_dir(space) / NAMES["company"]
     path.write_text("".join(f"- {line}\n" for line in HOSTILE.split("\n")))
     inputs = space.pin(request)
     prompt = space.run(inputs)
@@ -528,11 +528,11 @@ def test_of_each_file_the_newest_lines_within_both_budgets_are_shown(
     tmp_path_factory, most, budget
 ):
     space = rooted(tmp_path_factory.mktemp("facts") / "data", **{"facts.max_tokens": most})
-    path = facts_files.memory_dir(space) / NAMES["user"]
+    path = remembered_facts_files.memory_dir(space) / NAMES["user"]
     path.parent.mkdir(parents=True)
     path.write_text("".join(f"- The user has hobby number {n} of many.\n" for n in range(99)))
     count = HeuristicTokenCounter().count
-    shown = facts_files.pinned(space, budget, count).get("user_memory", "")
+    shown = remembered_facts_files.pinned(space, budget, count).get("user_memory", "")
     assert sum(map(count, shown.splitlines())) <= min(most, budget // 10)
     lines = path.read_text().splitlines()
     assert shown.splitlines() == lines[len(lines) - len(shown.splitlines()) :]
@@ -541,7 +541,7 @@ def test_of_each_file_the_newest_lines_within_both_budgets_are_shown(
 
 def test_a_small_prompt_is_not_crowded_out(space):
     demo(space)
-    path = facts_files.memory_dir(space) / NAMES["user"]
+    path = remembered_facts_files.memory_dir(space) / NAMES["user"]
     path.parent.mkdir(parents=True)
     path.write_text("".join(f"- The user has hobby number {n} of many.\n" for n in range(99)))
     small = PromptRequest(
@@ -569,10 +569,10 @@ def test_whatever_is_decided_the_files_follow_from_any_point(tmp_path_factory, s
         says = event in ("proposed", "edited")
         log.append([Fact(f"r{n}", f"f{which}", "", "t", event, **(texts if says else {}))])
         if data.draw(st.booleans()):
-            facts_files.sync(space)
-    facts_files.sync(space)
+            remembered_facts_files.sync(space)
+    remembered_facts_files.sync(space)
     accepted = lines_of(fold_facts(fact_entries(log)).values())["user"]
-    text = facts_files.read(space, "user")
+    text = remembered_facts_files.read(space, "user")
     assert sorted(text.splitlines()) == sorted(f"- {fact}" for fact in accepted)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragstream_core.agents.context.selection import framed_tokens
+from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
 from ragstream_core.prompts.edits import COUNTER

@@ -16,9 +16,7 @@ from ragstream_core.errors import (
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.view import forget_views
 from ragstream_core.models.embedders.hashed import HashedEmbedder
-from ragstream_core.models.embedders.registry import (
-    EMBEDDERS,
-)
+from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring import ingestion, prompt_inputs
 from ragstream_core.wiring.file_sources import injectable

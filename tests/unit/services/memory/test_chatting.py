@@ -311,7 +311,7 @@ def test_the_four_names_stand_for_one_thing_each():
     homes = {name: getattr(memory, name).__module__ for name in memory.__all__}
     assert homes == {
         "EpisodicIndex": "ragstream_core.index.history_view",
-        "FactMemory": "ragstream_core.wiring.facts",
+        "FactMemory": "ragstream_core.wiring.remembered_facts",
         "Journal": "ragstream_core.conversations.journal.journal",
         "RagstackMemory": "ragstream_core.services.memory",
     }

@@ -37,10 +37,10 @@ from ragstream_core.conversations.facts.records import (
 from ragstream_core.conversations.facts.rules import candidates
 from ragstream_core.conversations.journal.records import HIDDEN, Cleared, Entry, Fact, TagEdit, Turn
 from ragstream_core.errors import ChatFailed, RagstreamError, UsageError
-from ragstream_core.wiring import facts_files, models
-from ragstream_core.wiring.facts import is_secret, new_id
+from ragstream_core.wiring import models, remembered_facts_files
 from ragstream_core.wiring.journal import completed, journal, require_persist
 from ragstream_core.wiring.llm_stages import Guarded
+from ragstream_core.wiring.remembered_facts import is_secret, new_id
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -221,7 +221,7 @@ def write(workspace: Workspace, found: Sequence[FoundFacts]) -> list[FoundFacts]
 
     if any(not row.why for row in found):
         journal(workspace).append_made(make)
-        facts_files.sync(workspace)
+        remembered_facts_files.sync(workspace)
     return written
 
 
@@ -270,7 +270,9 @@ def _analysed(
     form: str = "",
 ) -> Analysis:
     wanted = form or workspace.config.settings.facts.form
-    own = tuple(fact for target in NAMES for fact in bullets(facts_files.read(workspace, target)))
+    own = tuple(
+        fact for target in NAMES for fact in bullets(remembered_facts_files.read(workspace, target))
+    )
     answers: dict[str, list[str]] = {}
     found: list[FoundFacts] = []
     notes: list[str] = []
@@ -306,7 +308,7 @@ def _fresh(
     workspace: Workspace, found: Sequence[FoundFacts], entries: Sequence[Entry]
 ) -> list[FoundFacts]:
     hidden = apply_edits(entries)
-    there = {t: bullets(facts_files.read(workspace, t)) for t in NAMES}
+    there = {t: bullets(remembered_facts_files.read(workspace, t)) for t in NAMES}
     for entry in entries:
         record = entry.record
         if isinstance(record, Fact) and record.text and not hidden.is_hidden(entry.seq):
@@ -335,7 +337,7 @@ def _advice(
     new = shlex.quote(fact.text)
     added = f"ragstream memory add {new} --target {fact.target}"
     if known is None:
-        by_hand = old in bullets(facts_files.read(workspace, fact.target))
+        by_hand = old in bullets(remembered_facts_files.read(workspace, fact.target))
         removed = f"ragstream memory remove {shlex.quote(old)}"
         return f"{removed}; {added}" if by_hand else "ragstream memory candidates"
     return added if known.status == "rejected" else f"ragstream memory edit {known.short} {new}"

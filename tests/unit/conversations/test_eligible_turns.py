@@ -5,8 +5,8 @@ import pytest
 
 from ragstream_core.conversations.columns import capped, lexical_of, value_of
 from ragstream_core.conversations.edits import Edit, Folded
+from ragstream_core.conversations.eligible_turns import RULES, Filters, bias, eligible
 from ragstream_core.conversations.recent_history import WHOLE
-from ragstream_core.conversations.selection import RULES, Filters, bias, eligible
 from ragstream_core.settings.prompts import HistoryConfig
 from ragstream_core.text.bm25 import bm25_scores
 from ragstream_core.text.terms import terms

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragstream_core.testspecs.definitions import Document, find
 from ragstream_core.testspecs.identifiers import id_pattern
+from ragstream_core.testspecs.requirements import Document, find
 
 PATTERN = id_pattern(r"[A-Z]{1,6}-\d{1,5}")
 

@@ -26,7 +26,7 @@ from ragstream_core.conversations.journal.records import FACT_TARGETS, Fact, uui
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.prompts.fences import one_line
-from ragstream_core.wiring import facts_files
+from ragstream_core.wiring import remembered_facts_files
 from ragstream_core.wiring.journal import completed, journal, require_persist
 
 if TYPE_CHECKING:
@@ -82,11 +82,11 @@ class FactMemory:
         Raises:
             RagstreamError: The journal or a file cannot be read, or a file not be written.
         """
-        facts_files.sync(self.workspace)
+        remembered_facts_files.sync(self.workspace)
         known = {(f.target, f.text): f for f in self.facts() if f.status == "accepted"}
         rows = []
         for target in NAMES:
-            for text in bullets(facts_files.read(self.workspace, target)):
+            for text in bullets(remembered_facts_files.read(self.workspace, target)):
                 fact = known.get((target, text))
                 rows.append(
                     {
@@ -161,7 +161,9 @@ class FactMemory:
             OperationFailed: Disk full or failing.
         """
         fact, said = new_id(), checked_text(text)
-        if said in bullets(facts_files.read(self.workspace, checked_target(target) or "user")):
+        if said in bullets(
+            remembered_facts_files.read(self.workspace, checked_target(target) or "user")
+        ):
             raise UsageError("this fact is remembered already", hint="ragstream memory show")
         proposed = Fact("", fact, "", "", "proposed", target, said, confidence=1.0, form=HAND)
         self._append([proposed, Fact("", fact, "", "", "accepted")])
@@ -182,7 +184,7 @@ class FactMemory:
         named = [row for row in rows if row["text"] == which.strip() and not row["id"]]
         if named:
             require_persist(self.workspace)
-            facts_files.drop_line(self.workspace, named[0]["target"], named[0]["text"])
+            remembered_facts_files.drop_line(self.workspace, named[0]["target"], named[0]["text"])
             return str(named[0]["text"])
         spoken = [row["id"] for row in rows if row["text"] == which.strip()]
         standing = [fact for fact in self.facts() if fact.id in {row["id"] for row in rows}]
@@ -217,13 +219,13 @@ class FactMemory:
 
         require_persist(self.workspace)
         journal(self.workspace).append_made(make)
-        facts_files.sync(self.workspace)
+        remembered_facts_files.sync(self.workspace)
         return find_fact(self.facts(), taken)
 
     def _append(self, records: Sequence[Fact]) -> list[Entry]:
         require_persist(self.workspace)
         entries = journal(self.workspace).append(completed(records))
-        facts_files.sync(self.workspace)
+        remembered_facts_files.sync(self.workspace)
         return entries
 
 

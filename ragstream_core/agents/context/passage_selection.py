@@ -22,7 +22,7 @@ from ragstream_core.agents.context.open_issues import Evidence, supported
 from ragstream_core.agents.context.quotable import Quote, Terms, quotes_of
 from ragstream_core.agents.pieces import NO_BLANKS
 from ragstream_core.ports import TokenCounter
-from ragstream_core.prompts.compose import HISTORY_PREFIX, injected
+from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.fences import Source, frame
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.text.instructions import what_is_asked
