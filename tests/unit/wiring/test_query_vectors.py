@@ -15,6 +15,7 @@ from ragstream_core.services.backup import backup
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring import models
 from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.models.conftest import Server
 from tests.unit.models.embedders import test_openai_compatible as endpoints
 from tests.unit.prompts.conftest import write_docs
 
@@ -23,7 +24,8 @@ QUESTION = "Who may write to the catalog? And how are long questions scored?"
 
 @pytest.fixture
 def server():
-    server = endpoints.Server()
+    server = Server()
+    server.answers = [endpoints.vectors]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -51,10 +53,10 @@ def made(space, **more):
     return prompt, space.finish(prompt)
 
 
-def drifted(handler, rows):
+def drifted(handler):
     """Answer what the model behind the name says today."""
-    other = [{**row, "embedding": row["embedding"][::-1]} for row in rows]
-    handler.answer(200, {"data": other})
+    rows = endpoints.rows_of(handler)
+    handler.whole({"data": [{**row, "embedding": row["embedding"][::-1]} for row in rows]})
 
 
 def test_a_replay_asks_nobody_and_is_identical(space, server):
@@ -77,9 +79,9 @@ def test_kept_bytes_are_the_vectors_that_were_used(space):
 
 def test_another_answer_is_another_prompt_and_both_replay(space, server):
     first, before = made(space)
-    server.faults += [drifted] * 5
+    server.answers = [drifted]
     second, after = made(space)
-    server.faults.clear()
+    server.answers = [endpoints.vectors]
     assert before.inputs["query_vectors"] != after.inputs["query_vectors"]
     assert first.extras["scores"] != second.extras["scores"]
     assert before.input_key != after.input_key
