@@ -23,7 +23,7 @@ PICKED = (
     r"committed generation", r"## .* HARD RULES", r"## .* S_CTX", r"### Facts",
     r"\| F\d+\. .*scores a long question", r"\| F\d+\. .*Without the weights of a cross-encoder",
     r"### Constraints", r"\(none\)", r"### Open Issues", r"\(none\)", r"",
-    r"## .* ATTACHMENTS", r"<<DOC 1 ", r"\| # ", r"<<END DOC 1 ", r"## .* TASK", r"How", r"",
+    r"## .* ATTACHMENTS", r"<<DOC 1 ", r"\| ", r"<<END DOC 1 ", r"## .* TASK", r"How", r"",
     r"key ", r"next: ",
 )  # fmt: skip
 """How the lines begin that the README shows, in order."""
