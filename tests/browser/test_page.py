@@ -111,7 +111,7 @@ def test_an_empty_prompt_is_a_message_and_runs_nothing(walk):
     walk.sees("the prompt is empty")
     assert walk.idle().super_prompt() == "" and not walk.tab.get_by_text(BUILT).count()
     walk.show("Transparency")
-    walk.sees("Nothing ran yet")
+    walk.sees("Nothing has run yet")
 
 
 def test_with_the_keyboard_alone(walk):

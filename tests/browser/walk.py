@@ -79,8 +79,14 @@ class Walk:
     def press(self, name: str) -> str:
         """Press a button of the chain; wait for its stage and return the Super-Prompt."""
         self.tab.evaluate(WATCH)
-        self.button(name).click()
-        self.tab.wait_for_function("window.hasRun", timeout=SLOW_MS)
+        for patience in (SLOW_MS // 6, SLOW_MS):  # a redraw may take the button from under a click
+            self.button(name).click()
+            try:
+                self.tab.wait_for_function("window.hasRun", timeout=patience)
+                break
+            except TimeoutError:
+                if patience == SLOW_MS:
+                    raise
         return self.reaches(name)
 
     def reaches(self, name: str) -> str:
