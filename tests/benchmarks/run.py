@@ -14,6 +14,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -42,6 +43,27 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
 START, END = "<!-- retrieval -->", "<!-- /retrieval -->"
 PEERS_START, PEERS_END = "<!-- peers -->", "<!-- /peers -->"
+SECTIONS: tuple[Callable[[], str] | str, ...] = (
+    bench_noop_ingest.report,
+    bench_parsing.report,
+    bench_cliffs.report,
+    bench_model_share.report,
+    bench_chroma.report,
+    bench_near_equal.report,
+    bench_scale.report,
+    bench_journal.report,
+    bench_history_commit.report,
+    bench_snapshot.report,
+    "bench_conversation",
+    "bench_chat",
+    bench_facts.report,
+    bench_starts.report,
+    "bench_prompt",
+    "bench_whole_prompt",
+    "bench_recording",
+    bench_encoder.report,
+)
+"""In the page's order; a name is a section measured in a process of its own (`apart`)."""
 
 
 def heading() -> str:
@@ -98,28 +120,12 @@ def main() -> None:
     if given.only_eval:
         parts = [old.partition(START)[0].rstrip() or heading()]
     else:
-        parts = [
-            heading(),
-            bench_noop_ingest.report(),
-            bench_parsing.report(),
-            bench_cliffs.report(),
-            bench_model_share.report(),
-            bench_chroma.report(),
-            bench_near_equal.report(),
-            bench_scale.report(),
-            bench_journal.report(),
-            bench_history_commit.report(),
-            bench_snapshot.report(),
-            apart("bench_conversation"),
-            apart("bench_chat"),
-            bench_facts.report(),
-            bench_starts.report(),
-            apart("bench_prompt"),
-            apart("bench_whole_prompt"),
-            apart("bench_recording"),
-            bench_encoder.report(),
-            *([f"{PEERS_START}\n{peers}\n{PEERS_END}"] if peers else []),
-        ]
+        parts = [heading()]
+        for section in SECTIONS:
+            parts.append(apart(section) if isinstance(section, str) else section())
+            print(parts[-1], file=sys.stderr, flush=True)
+        if peers:
+            parts.append(f"{PEERS_START}\n{peers}\n{PEERS_END}")
     page = "\n\n".join([*parts, f"{START}\n{quality}\n{END}"]) + "\n"
     PAGE.write_text(page, encoding="utf-8")
     sys.stdout.write(page)
