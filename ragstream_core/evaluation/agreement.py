@@ -1,6 +1,4 @@
-"""The claims of an answer, and whether a passage says what a claim says.
-
-Whether a passage says what a sentence says, by a rule that no model has to be trained for.
+"""The claims of an answer, and whether a passage says what a claim says, by rules.
 
 A sentence that stands in the passage word for word is supported. Any other one must hold no number
 and no name that the passage lacks, must not deny what the passage affirms, and must not be a
@@ -10,12 +8,10 @@ score = ½ · (share of its terms in one sentence, or two neighbours, of the pas
       + ½ · (cosine of the two, at least 0), in [0, 1]
 
 decides. `THRESHOLD` was chosen on one half of labelled pairs and measured on the other
-(`docs/benchmarks.md`). Who did what to whom is not seen where the words are all there.
+(`docs/benchmarks.md`). If all the words are there, who did what to whom is not seen.
 
-The sentences of an answer: which of them claim something, and what each one cites.
-
-A marker belongs to the sentence before it on its line; where nothing stands before it, to the one
-behind it; alone on a line, to the last one above. In a list item it also covers the sentences
+A citation marker belongs to the sentence before it on its line; if nothing stands before it, to the
+one behind it; alone on a line, to the last one above. In a list item it also covers the sentences
 before it that have none.
 """
 
@@ -115,7 +111,7 @@ def _spans(text: str) -> Iterator[tuple[int, int, Block]]:
 
 
 def _owner(text: str, at: int, starts: Sequence[int]) -> int:
-    """Return which sentence a marker at a place belongs to; -1 where there is none."""
+    """Return which sentence a marker at a place belongs to; -1 if there is none."""
     line = text.rfind("\n", 0, at) + 1
     before = sum(start < at for start in starts) - 1
     if _CHARACTERS.search(text, line, at):
@@ -264,7 +260,7 @@ def _best_windows(sentence: str, passage: str) -> list[str]:
 
 
 def _held(sentence: str, place: str) -> float:
-    """Return the share of a sentence's terms that a place holds; 0 where it has none."""
+    """Return the share of a sentence's terms that a place holds; 0 if it has none."""
     wanted = set(stemmed_terms(sentence))
     return len(wanted.intersection(stemmed_terms(place))) / len(wanted) if wanted else 0.0
 

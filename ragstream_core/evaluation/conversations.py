@@ -1,6 +1,6 @@
 """Judged conversations: their turns as records of a journal, their questions with their session.
 
-A corpus is one of conversations where every row has ``meta.conv`` and ``meta.turn``. A row is one
+A corpus is one of conversations if every row has ``meta.conv`` and ``meta.turn``. A row is one
 turn of one speaker; a question is asked against its own conversation.
 """
 

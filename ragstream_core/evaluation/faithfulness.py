@@ -1,16 +1,12 @@
-"""Faithfulness of answers (R-291): the measure, and the report that keeps it.
-
-The report on judged answers: its figures, and the file that keeps them a generation.
-
-What is kept holds figures alone. Points of one series (the same questions, judge and kind of
-answer) compare over generations.
-
-Faithfulness: the share of an answer's claims that a passage which they cite supports (R-291).
+"""Faithfulness: the share of an answer's claims that a passage which they cite supports (R-291).
 
 A claim without a citation, or one that cites what the prompt did not issue, is unsupported and is
 counted apart as well. Headings, questions, code, refusals and connecting words claim nothing; an
 answer without a claim has no score. The measure is that of RAGAS (Es et al., arXiv:2309.15217),
 but for the passages: those that a sentence cites, not all that were retrieved.
+
+The report on judged answers is kept as one file a generation, with figures alone. Points of one
+series (the same questions, judge and kind of answer) compare over generations.
 """
 
 from __future__ import annotations
@@ -57,7 +53,7 @@ class Answered:
         question: What was asked.
         answer: The answer with its markers.
         issued: Citation id → what its prompt showed under it.
-        gold: Right answers, where somebody wrote them down.
+        gold: Right answers, if there are any.
         origin: Where it comes from: ``extract``, ``model``, ``turn``, ``file``.
         line: Line of the gold question or of the file; 0: neither.
         note: What is to be said of it.
@@ -78,7 +74,7 @@ class Judged:
 
     Attributes:
         of: The answer.
-        rows: Each sentence with its verdict; None where it claims nothing.
+        rows: Each sentence with its verdict; None if it claims nothing.
         figures: Exact match, token F1 and whether a right answer stands in it; empty without one.
     """
 
@@ -98,7 +94,7 @@ class Judged:
 
     @property
     def score(self) -> float | None:
-        """The share of its claims that are supported, in [0, 1]; None where it claims nothing."""
+        """The share of its claims that are supported, in [0, 1]; None if it claims nothing."""
         return round(self.supported / len(self.verdicts), DIGITS) if self.verdicts else None
 
     def counts(self) -> dict[str, Any]:
@@ -222,7 +218,7 @@ class Report:
 
     @property
     def score(self) -> float | None:
-        """Mean faithfulness of the answers that claim something; None where none does."""
+        """Mean faithfulness of the answers that claim something; None if none does."""
         found: float | None = summary(self.answers)["score"]
         return found
 

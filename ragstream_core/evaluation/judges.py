@@ -1,11 +1,8 @@
 """Judges of faithfulness, and whether an NLI model makes a better gate than the cosines.
 
-Judges of faithfulness: by quote and agreement, by an entailment model, by a language model.
-
-Is an entailment model a better gate than the cosines? Measured on gold questions, and kept.
-
-A measurement belongs to the weights it was made with: other weights have none. It says that the
-model is better where the model keeps at least as large a share of what the questions need, and
+A judge decides by quote and agreement, by an entailment model, or by a language model. A
+measurement of the gate on gold questions belongs to the weights it was made with: other weights
+have none. The model is better if it keeps at least as large a share of what the questions need,
 lets no more candidates pass, and is ahead in one of the two.
 """
 
@@ -86,7 +83,7 @@ def write_measurement(models_dir: Path, found: GateMeasurement) -> Path:
 
 
 def read_measurement(models_dir: Path, weights: str) -> GateMeasurement | None:
-    """Return the measurement of some weights; None where there is none, or a damaged one.
+    """Return the measurement of some weights; None if there is none, or a damaged one.
 
     Args:
         models_dir: As of `write_measurement`.
@@ -179,7 +176,7 @@ class LlmJudge:
 
     Attributes:
         ask: Asks the model.
-        other: Judges where the model's answer is no good.
+        other: Judges if the model's answer is no good.
         name: The model, for people.
     """
 

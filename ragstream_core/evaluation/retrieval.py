@@ -1,11 +1,8 @@
-"""Retrieval quality over judged queries, through the same code as prompts.
-
-Retrieval quality over judged queries, through the same chunker, scores and fusion as prompts.
+"""Retrieval quality over judged queries, through the same chunker, scores and fusion as prompts.
 
 Reads the layout `corpus.jsonl` (id, title, text), `queries.jsonl` (id, text), `qrels.tsv`
-(query-id, corpus-id, score). A document is ranked by its best chunk. Metrics come from ir-measures.
-
-A corpus indexed in memory, as one generation that a retriever can read.
+(query-id, corpus-id, score), indexed in memory as one generation. A document is ranked by its best
+chunk. Metrics come from ir-measures.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""A sweep of the gate's thresholds over gold questions, and its heat map.
+"""A sweep of the gate's thresholds: what it keeps of what gold questions need, and at what size.
 
-A heat map as PNG: coloured cells with their numbers, names and legend, with NumPy alone.
-
-A sweep of the gate's thresholds: what it keeps of what gold questions need, and at what size.
+The heat map of it is a PNG made with NumPy alone: coloured cells with their numbers and a legend.
 """
 
 from __future__ import annotations
@@ -95,7 +93,7 @@ def _number(value: float | None, low: float, high: float, form: str) -> Pixels:
 
 
 def _legend(low: float, high: float, form: str) -> list[Pixels]:
-    """Return the least and the greatest value with the colours between; one where they agree."""
+    """Return the least and the greatest value with the colours between; one if they agree."""
     import numpy as np
 
     if high <= low:
@@ -112,7 +110,7 @@ def _colour(value: float, low: float, high: float) -> tuple[int, ...]:
 
 
 def _cell(text: str, colour: tuple[int, ...], *, wide: int = 1) -> Pixels:
-    """Return one cell, or several in one; its text is light where the ground is dark."""
+    """Return one cell, or several in one; its text is light if the ground is dark."""
     import numpy as np
 
     cell: Pixels = np.empty((CELL[0], wide * CELL[1], 3), dtype=np.uint8)
@@ -159,7 +157,7 @@ class Point:
     """What one pair of thresholds comes to over all questions.
 
     Attributes:
-        theta: ``gate.theta``, and ``gate.nli_theta`` where a model gates.
+        theta: ``gate.theta``, and ``gate.nli_theta`` if a model gates.
         relative: ``gate.relative``.
         kept_relevant: Share of the expected items among the candidates that pass the gate.
         shown: Share of them that stands in the finished prompts.
@@ -193,7 +191,7 @@ def point_of(
     relative: float,
     fingerprint: str,
 ) -> Point:
-    """Add up what finished prompts hold; where nothing is found, both shares are 0.
+    """Add up what finished prompts hold; if nothing is found, both shares are 0.
 
     Args:
         asked: Each question with its prompt after the whole chain; at least one.

@@ -34,10 +34,10 @@ def gold_table(questions: Sequence[GoldQuestion], ranks: Sequence[Sequence[int]]
 
     Args:
         questions: The gold questions.
-        ranks: For each, the 1-based rank of each item that it expects; 0 where it was not found.
+        ranks: For each, the 1-based rank of each item that it expects; 0 if it was not found.
 
     Returns:
-        Columns `GOLD_COLUMNS`; ``rank`` is a nullable integer, missing where nothing was found.
+        Columns `GOLD_COLUMNS`; ``rank`` is a nullable integer, missing if nothing was found.
     """
     import pandas as pd
 
@@ -66,8 +66,8 @@ def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
     """Return a row an answer, the least faithful first, those that claim nothing last.
 
     Returns:
-        Columns `FAITHFULNESS_COLUMNS`; where a right answer is known also those of
-        `gold_answers.FIGURES`. ``score`` is missing where an answer claims nothing.
+        Columns `FAITHFULNESS_COLUMNS`; if a right answer is known also those of
+        `gold_answers.FIGURES`. ``score`` is missing if an answer claims nothing.
     """
     import pandas as pd
 

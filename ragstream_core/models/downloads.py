@@ -49,7 +49,7 @@ class Pulled:
 
 
 def pulled(folder: Path) -> Pulled | None:
-    """Return what was pulled into a folder; None where nothing was.
+    """Return what was pulled into a folder; None if nothing was.
 
     Raises:
         IntegrityError: Its stamp is damaged.
@@ -90,7 +90,7 @@ def pull_model(
 
     Args:
         hub: Where it is.
-        model: From `Hub.model`; somebody agreed to it.
+        model: From `Hub.model`; a person agreed to it.
         models_dir: ``<data>/models``.
         told: Called with (bytes so far, bytes in all).
 

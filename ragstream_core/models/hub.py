@@ -2,7 +2,7 @@
 
 Nothing that a hub says is believed: names that lead out of the folder are refused, only files of a
 known purpose are taken and never a pickle, redirects go to the hub itself or to its known stores, a
-file is no longer than announced and has the digest that its list promised. Nobody's token is sent.
+file is no longer than announced and has the digest that its list promised. No token is sent.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class HubFile:
     Attributes:
         name: POSIX path in the model's folder.
         size: Bytes.
-        sha256: Of its bytes; empty where the hub states only ``blob``.
-        blob: git's sha1 of a small file; empty where it states ``sha256``.
+        sha256: Of its bytes; empty if the hub states only ``blob``.
+        blob: git's sha1 of a small file; empty if it states ``sha256``.
     """
 
     name: str
@@ -247,7 +247,7 @@ class Hub:
             raise _Broken(type(error).__name__) from None
 
     def _followed(self, url: str, location: str) -> str:
-        """Return the address of a redirect, where it may be followed."""
+        """Return the address of a redirect, if it may be followed."""
         to = urljoin(url, location)
         parts = urlsplit(to)
         own = host_of(f"{parts.scheme}://{parts.netloc}") if parts.netloc else ""

@@ -1,12 +1,11 @@
 """Which counter a prompt's tokens are counted with: a name, resolved once and pinned in its key.
 
-A counter that counts is taken where its file is on this machine: the tokenizer of the model itself,
-or tiktoken's encoding of its family. Everywhere else tokens are estimated, and the name says so.
+A counter that counts is taken if its file is on this machine: the tokenizer of the model itself, or
+tiktoken's encoding of its family. Otherwise tokens are estimated, and the name says so.
 
-Token files: the ranks of tiktoken's encodings, kept under the data root and checked by sha256.
-
-Nothing here goes to the network: `models pull` fetches a file, or a person copies it. The loader of
-tiktoken itself is not used, because it downloads what it does not find.
+Token files hold the ranks of tiktoken's encodings, are kept under the data root and checked by
+sha256. `models pull` fetches one, or a person copies it; tiktoken's own loader is not used, because
+it downloads what it does not find.
 """
 
 from __future__ import annotations
@@ -209,7 +208,7 @@ class Resolved:
 
     Attributes:
         name: What `counter_named` takes; part of a prompt's key.
-        note: Why it estimates although it should count; empty where all is well.
+        note: Why it estimates although it should count; empty if all is well.
     """
 
     name: str
@@ -217,7 +216,7 @@ class Resolved:
 
 
 def encoding_of(model: str) -> str:
-    """Return the encoding of tiktoken that a model uses, empty where it uses another tokenizer.
+    """Return the encoding of tiktoken that a model uses, empty if it uses another tokenizer.
 
     Args:
         model: Its name, with or without its provider (``openai/gpt-4o``).

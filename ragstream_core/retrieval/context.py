@@ -102,7 +102,7 @@ def context_parts(
 
 
 def _longest(fits: Callable[[int], bool], most: int) -> int:
-    """Return the largest number up to ``most`` that fits, -1 where not even 0 does."""
+    """Return the largest number up to ``most`` that fits, -1 if not even 0 does."""
     if fits(most):
         return most
     low, high = -1, most
@@ -113,7 +113,7 @@ def _longest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def _word_end(text: str, length: int) -> int:
-    """Return where the last whole word of a cut text ends, or the cut where there is none near."""
+    """Return where the last whole word of a cut text ends, or the cut if there is none near."""
     if length <= 0 or text[length].isspace():
         return length
     space = max(text.rfind(c, max(0, length - _WORD_CHARS), length) for c in " \n\t")

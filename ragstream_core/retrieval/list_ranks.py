@@ -27,7 +27,7 @@ class ListRank(NamedTuple):
 
     Attributes:
         signal: ``dense`` or ``lexical``; of one query piece ``dense q2`` or ``lexical q2``.
-        rank: 1-based, by (−score, id); 0 where the row has no term of the query.
+        rank: 1-based, by (−score, id); 0 if the row has no term of the query.
         of: Rows that have a rank.
         score: Its exact score: a cosine, or BM25.
         last: Score of the last row that the list holds.
@@ -48,7 +48,7 @@ class ListRank(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """What is missing to the last row of the list, 0 where it is in it."""
+        """What is missing to the last row of the list, 0 if it is in it."""
         return 0.0 if self.listed else round(max(0.0, self.last - self.score), DIGITS)
 
 

@@ -30,7 +30,7 @@ class SignalList:
     anchors: tuple[float, float] = (0.0, 0.0)
 
     def over(self, rows: I64) -> F64:
-        """Return the scaled scores of some rows (ascending), 0 where the list holds none."""
+        """Return the scaled scores of some rows (ascending), 0 if the list holds none."""
         result = np.zeros(len(rows))
         if len(rows):
             at = np.minimum(np.searchsorted(rows, self.rows), len(rows) - 1)
@@ -45,7 +45,7 @@ class Proposed:
 
     Attributes:
         inside: Rows of the Eligibility Pool.
-        anchors: Rows of the unfiltered list; None where the list is its own anchor.
+        anchors: Rows of the unfiltered list; None if the list is its own anchor.
     """
 
     inside: I64
@@ -98,7 +98,7 @@ def signal_list(
         proposed: As from `proposal`.
         exact: Exact scores of the row numbers given.
         depth: Length of the list.
-        anchors: Those of the unfiltered list, where they are known already.
+        anchors: Those of the unfiltered list, if they are known already.
 
     Returns:
         At most ``depth`` rows.
@@ -129,7 +129,7 @@ def lexical_list(
         scores: Exact scores of all rows, ≥ 0; a row with 0 is no candidate.
         pool: Which rows may be returned, shape (rows,).
         depth: Length of the list.
-        anchors: Those of the unfiltered list, where they are known already.
+        anchors: Those of the unfiltered list, if they are known already.
     """
     rows, best = _best_of(ids, scores, np.flatnonzero((scores > 0) & pool), depth)
     if len(rows) == 0:

@@ -1,8 +1,8 @@
 """A vector store as a proposer: it names rows worth scoring, the catalog's vectors score them.
 
 What a store says of a score is never used, so ledger and key stay exact; only a row that no store
-names can be missed. Where a store names too few rows of the Eligibility Pool, or would have to name
-a large share of all, every row is scored instead.
+names can be missed. If a store names too few rows of the Eligibility Pool, or would have to name a
+large share of all, every row is scored instead.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ LARGEST_SHARE = 0.5
 
 
 class Proposer(Protocol):
-    """Names the rows of a view near some queries; where it cannot say, all of them are scored."""
+    """Names the rows of a view near some queries; if it cannot, all of them are scored."""
 
     def near(self, view: IndexView, queries: F32, n: int) -> list[list[str]] | None:
-        """Return about the ``n`` nearest chunk ids of each query, or None where it cannot say.
+        """Return about the ``n`` nearest chunk ids of each query, or None if it cannot say.
 
         Args:
             view: The pinned generation.

@@ -231,7 +231,7 @@ class _Cosines:
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
-    """Every list of one query: whole, and per piece where there are several."""
+    """Every list of one query: whole, and per piece if there are several."""
 
     cosines: _Cosines
     scored: list[F64]

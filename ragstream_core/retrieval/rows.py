@@ -1,9 +1,8 @@
 """The rows of several pinned generations as one list, and which of them a prompt may use.
 
 What depends on the generations alone (the joined ids, the path of each row as a number, ids that
-an earlier project holds too) is made once and shared by the queries of a process.
-
-`Past`: the older turns that are searched beside the documents, by the same scale.
+an earlier project holds too) is made once and shared by the queries of a process. `Past` is the
+older turns, which are searched beside the documents by the same scale.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""How much of a question of several pieces is read as a whole, and how much each piece counts.
-
-A piece asks where it holds a question mark; it tells otherwise.
-
-The numbers that decide: LogAvgExp, the exact cosine kernel, scaling, fusion, MaxSim.
+"""The numbers that decide: LogAvgExp, the exact cosine kernel, scaling, fusion, MaxSim, mixing.
 
 Every function is pure, states formula, range and shape, and gives a row the same bits whatever
-other rows are scored with it. BLAS proposes; what it computes decides only where the rounding is
-sure to hide its last bits.
-
-The model-free reranker: MaxSim over the encoder's own token vectors (`quality.md`).
+other rows are scored with it. BLAS proposes; what it computes decides only if the rounding is sure
+to hide its last bits. Of a question of several pieces, a piece that holds a question mark asks and
+any other one tells; that sets how much is read as a whole and how much each piece counts.
 """
 
 from __future__ import annotations
@@ -153,14 +148,14 @@ def top(ids: Sequence[str], scores: F64, depth: int = DEPTH) -> list[int]:
 
 
 def scale(scores: F64, low: float, high: float) -> F64:
-    """Scale to [0, 1] between two anchors and clip; all zeros where high − low < 1e-6."""
+    """Scale to [0, 1] between two anchors and clip; all zeros if high − low < 1e-6."""
     if high - low < FLAT:
         return np.zeros(len(scores))
     return np.clip((np.asarray(scores, dtype=np.float64) - low) / (high - low), 0.0, 1.0)
 
 
 def min_max(scores: F64) -> F64:
-    """Scale a list between its own minimum and maximum; all zeros where it is flat or empty."""
+    """Scale a list between its own minimum and maximum; all zeros if it is flat or empty."""
     if len(scores) == 0:
         return np.zeros(0)
     return scale(scores, float(np.min(scores)), float(np.max(scores)))
@@ -178,7 +173,7 @@ def reciprocal_rank(ranks: Sequence[int | None], k: int = 60) -> float:
     """Fuse 1-based ranks: Σ 1/(k + rank) over the lists a candidate is in (Cormack et al. 2009).
 
     Args:
-        ranks: Rank in each list, None where the list does not hold the candidate.
+        ranks: Rank in each list, None if the list does not hold the candidate.
         k: Smoothing constant > 0.
     """
     return sum(1.0 / (k + rank) for rank in ranks if rank is not None)
@@ -189,7 +184,7 @@ def max_sim(
 ) -> list[list[float]]:
     """Late interaction: mean over query tokens of the best cosine with a passage token.
 
-    Khattab & Zaharia, "ColBERT", 2020, as a mean so that it lies in [-1, 1]; 0 where one side has
+    Khattab & Zaharia, "ColBERT", 2020, as a mean so that it lies in [-1, 1]; 0 if one side has
     no token. Rounded to 6 digits. Both sides are rounded to float16: their products then are
     multiples of 2⁻⁴⁸ and sums of a few hundred of them exact in float64, so that any BLAS, in any
     shape and order and with any number of threads, gives the same bits.
@@ -234,7 +229,7 @@ def coherence(queries: F32, among: npt.NDArray[np.bool_] | None = None) -> float
         among: Which pieces count; a pair with another one counts as 0. None: all of them.
 
     Returns:
-        In [0, 1], rounded to 6 digits; 0 where the mean is negative.
+        In [0, 1], rounded to 6 digits; 0 if the mean is negative.
     """
     cosines = exact_cosines(queries, queries)
     if among is not None:
@@ -270,7 +265,7 @@ def weight_of_whole(
 def weights_of_pieces(pieces: Sequence[str], tokens: Sequence[F16]) -> F64:
     """Return how much each piece counts where pieces are compared with passages one by one.
 
-    1 where it asks, 1 − `coherence` where it tells: what is told is there to be answered only as
+    1 if it asks, 1 − `coherence` if it tells: what is told is there to be answered only as
     far as it stands by itself; the more it belongs to the rest, the more it is background.
 
     Args:
@@ -286,7 +281,7 @@ def weights_of_pieces(pieces: Sequence[str], tokens: Sequence[F16]) -> F64:
 
 
 def _mean_vectors(tokens: Sequence[F16]) -> F32:
-    """Return the unit mean of each piece's token vectors; zeros where it has none."""
+    """Return the unit mean of each piece's token vectors; zeros if it has none."""
     sums = np.stack([np.asarray(rows, dtype=np.float64).sum(axis=0) for rows in tokens])
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return np.asarray(sums / np.where(lengths == 0, 1.0, lengths), dtype=np.float32)
@@ -328,7 +323,7 @@ class MaxSimScorer:
         """Return how much these scores count beside retrieval's: as the piece that counts most.
 
         Returns:
-            In [0, 1], rounded to 6 digits; 1 for a single piece, and where any piece asks.
+            In [0, 1], rounded to 6 digits; 1 for a single piece, and if any piece asks.
         """
         weights = weights_of_pieces(pieces, self.queries.token_vectors(list(pieces)))
         return round(float(weights.max()), DIGITS)

@@ -52,7 +52,7 @@ class LexicalArrays:
     lengths: I32
 
     def postings(self, term: int) -> tuple[I32, I32]:
-        """Return the rows that hold a term and how often; both empty where it is unknown."""
+        """Return the rows that hold a term and how often; both empty if it is unknown."""
         at = int(np.searchsorted(self.term_ids, term))
         if at == len(self.term_ids) or self.term_ids[at] != term:
             return self.rows[:0], self.counts[:0]

@@ -120,7 +120,7 @@ def _fits(text: str, start: int, end: int, sizes: Sizes, limit: int) -> bool:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a span without white space at its ends; empty where it holds nothing else."""
+    """Return a span without white space at its ends; empty if it holds nothing else."""
     part = text[start:end]
     return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
 
@@ -140,7 +140,7 @@ class ChunkPiece(NamedTuple):
 
     Attributes:
         chunk_idx: 0…N-1.
-        chunk_text: Equals ``text[start:end]``, without markup where that is left out.
+        chunk_text: Equals ``text[start:end]``, without markup if that is left out.
         start: Character offset.
         end: Character offset, exclusive.
         heading: Heading path at its start, or "".

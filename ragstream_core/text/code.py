@@ -57,7 +57,7 @@ _TORN = 2.0  # between a comment or decorator and what it belongs to
 
 
 def joints_of(text: str, *, file_type: str) -> list[int]:
-    """Return where the units of a program start by its grammar; none where it is not installed.
+    """Return where the units of a program start by its grammar; none if it is not installed.
 
     Args:
         text: The program; a very long one is cut by its lines, parsing it takes too long.

@@ -157,7 +157,7 @@ def choose_cuts(
         cuts: All possible cuts, n of them, n ≥ 1.
         before: Size of the text before each cut, and of the whole text: n + 1 values.
         overlaps: Size of what a chunk starting at each cut repeats: n values.
-        limit: Largest size of a chunk, its overlap included where it fits.
+        limit: Largest size of a chunk, its overlap included if it fits.
     """
     count = len(cuts)
     sections = list(accumulate((_over(cut) for cut in cuts), initial=0.0))

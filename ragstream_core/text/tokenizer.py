@@ -176,7 +176,7 @@ class Sizes:
 
         Returns:
             Offsets in (start, end), at most an eighth of the limit apart, at the beginning of
-            words where there are words.
+            words if there are words.
         """
         step = max(1, limit // _GRID_PARTS)
         places, wanted = [], self.before(start) + step

@@ -2,12 +2,8 @@
 
 What a subclass returns is brought into the form of the port: texts go to it one by one, so that the
 vector of a text depends on nothing else; a text longer than the window is embedded in windows whose
-mean, normalised, is its vector; each row is scaled to length 1. Tokens are words and signs, and
-the token vectors for late interaction are those of the words alone.
-
-From an encoder's numbers to unit vectors: float64 inside, one rounding at the end.
-
-Reports progress a few times a second, however fast the items come.
+mean, normalised, is its vector; each row is scaled to length 1 in float64 and rounded once. Tokens
+are words and signs, and the token vectors for late interaction are those of the words alone.
 """
 
 from __future__ import annotations

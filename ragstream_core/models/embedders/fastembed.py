@@ -189,7 +189,7 @@ class FastEmbedEmbeddings(OnnxEmbedder):
         return unit_rows_f16(np.concatenate(parts))
 
     def _last_layer(self, part: str) -> Any:
-        """Return a row a token, without special ones; one row where the export pools inside."""
+        """Return a row a token, without special ones; one row if the export pools inside."""
         found = self._fast.model.onnx_embed([part]).model_output
         if found.ndim != 3:
             return found
@@ -197,7 +197,7 @@ class FastEmbedEmbeddings(OnnxEmbedder):
         return found[0][np.asarray(special) == 0]
 
     def _parts(self, text: str) -> list[str]:
-        """Cut a text into nearly even windows, before a word where one begins near."""
+        """Cut a text into nearly even windows, before a word if one begins near."""
         spans = self.token_offsets(text)
         if len(spans) <= self.window:
             return [text]

@@ -1,14 +1,9 @@
-"""What a vector space is made of, known before anything is loaded.
+"""What a vector space is made of, as one digest (``embed_fp``), known before anything is loaded.
 
-What a vector space is made of, as one digest (``embed_fp``), known before anything is loaded.
-
-Constants and file digests only: the path on which nothing changed asks for it and must import
-neither NumPy nor an engine.
-
-How a sentence-transformers model is used, read from its own files; nothing is loaded.
-
-Pooling, longest input, prefixes and the special tokens around a text are stated in the model's
-folder. What is stated there and cannot be done by an exported encoder raises `NotExportable`.
+Constants, file digests and what a sentence-transformers model's own files state: pooling, longest
+input, prefixes, the special tokens around a text. What is stated there and cannot be done by an
+exported encoder raises `NotExportable`. The path on which nothing changed asks for the digest, so
+neither NumPy nor an engine is imported.
 """
 
 from __future__ import annotations
@@ -178,7 +173,7 @@ def recipe_of(folder: Path, model: str) -> Recipe:
 
     Args:
         folder: Its local folder.
-        model: Its name; decides the prefixes where the folder states none.
+        model: Its name; decides the prefixes if the folder states none.
 
     Raises:
         NotExportable: It has other modules or another pooling than those an export can have, or no

@@ -40,7 +40,7 @@ Notice = Callable[[str], None]
 
 
 def ensure_onnx(models_dir: Path, *, notice: Notice | None = None) -> Path:
-    """Return the folder of the verified ONNX model, making it first where needed (13 s, once).
+    """Return the folder of the verified ONNX model, making it first if needed (13 s, once).
 
     Args:
         models_dir: ``<data>/models``.

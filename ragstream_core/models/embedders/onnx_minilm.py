@@ -46,7 +46,7 @@ class OnnxEmbedder:
     def __init__(
         self, models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
     ) -> None:
-        """Open the model, exporting it first where it was never exported.
+        """Open the model, exporting it first if it was never exported.
 
         Args:
             models_dir: ``<data>/models``.

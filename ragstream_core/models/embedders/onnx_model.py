@@ -1,8 +1,8 @@
 """Any sentence-transformers model through onnxruntime: exported once, checked against torch.
 
-The folder ``<models>/<fingerprint>/`` holds the export as for the default model. Where a model
-cannot be exported, or its export differs from torch, the reason is kept there instead, and torch
-runs it: what was found out once holds for the files it was found out about.
+The folder ``<models>/<fingerprint>/`` holds the export as for the default model. If a model cannot
+be exported, or its export differs from torch, the reason is kept there instead, and torch runs the
+model; the reason holds as long as the model's files are the same.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Export:
         source: The model's own folder.
         folder: Where its export lies, or the reason why there is none.
         fingerprint: ``embed_fp`` by onnxruntime.
-        refused: Why torch runs it; empty where there is an export, or nobody tried.
+        refused: Why torch runs it; empty if there is an export, or none was tried.
         made: Whether there is a whole export.
     """
 
@@ -80,7 +80,7 @@ def known_export(model: str, models_dir: Path) -> Export:
 def open_model(
     model: str, models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
 ) -> OnnxModel:
-    """Return a model through onnxruntime, exporting it first where that was never tried.
+    """Return a model through onnxruntime, exporting it first if that was never tried.
 
     Args:
         model: A folder, or a name as ``organisation/model``.

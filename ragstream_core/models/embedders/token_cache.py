@@ -88,7 +88,7 @@ class TokenVectorCache:
                 self._evict()
 
     def discard(self, text_hash: str) -> None:
-        """Remove the entry of a text; no error where there is none.
+        """Remove the entry of a text; no error if there is none.
 
         Raises:
             ValueError: ``text_hash`` is no hexadecimal digest.

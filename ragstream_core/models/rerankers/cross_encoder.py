@@ -1,15 +1,9 @@
-"""Models that read a query and a passage together: a reranker and an NLI model.
+"""Models that read a query and a passage together: `CrossEncoderReranker` and `NliModel`.
 
-`NliModel`: does a passage entail what is asked? A cross-encoder with the verdicts of NLI.
-
-The order of the verdicts differs from model to model, so it is read from the model's own
-``id2label``. Windows, one pair a call, and never the network: as in `cross_encoder`.
-
-`CrossEncoderReranker`: reads query and passage together, where such a model is on this machine.
-
-Never the network: `find_cross_encoder` looks in the data root and in the local Hugging Face cache.
-One pair a call, so that a score depends on its pair and not on its neighbours. A passage that does
-not fit beside the query is read in windows and has the score of its best one.
+The network is never used: `find_cross_encoder` looks in the data root and in the local Hugging Face
+cache. One pair a call, so that a score depends on its pair and not on its neighbours. A passage
+that does not fit beside the query is read in windows and has the score of its best one. The order of an
+NLI model's verdicts differs from model to model, so it is read from its own ``id2label``.
 """
 
 from __future__ import annotations
@@ -191,7 +185,7 @@ _ENTAILMENT = ("entailment", "entail", "entails")
 
 
 def entailment_index(labels: dict[int, str]) -> int | None:
-    """Return the output that means entailment; None where no output, or several, say so.
+    """Return the output that means entailment; None if no output, or several, say so.
 
     Args:
         labels: ``id2label`` of the model's configuration.
