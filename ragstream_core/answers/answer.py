@@ -1,17 +1,11 @@
 """What is sent for a finished prompt, what may leave this machine, and the answer to it.
 
-What is sent for a finished prompt, and the answer to it, as plain values.
-
-Secrets in what would leave this machine: which kind, in which source, on which line.
-
-What an answer may rest on: documents, memory, or nothing at all (R-209…R-211).
-
-The messages of a finished prompt: our own blocks as System, everything that is quoted as user.
-
-No retrieved text ever stands in the System message. What is added there is said once and is part of
-the product: cite by the marker, or say the one sentence that means "not in the documents"; the
-settings may word it otherwise. A text that a person edited is sent as it stands, cut in two and
-nothing added: what was seen is sent.
+The messages hold our own blocks as System and everything that is quoted as user: no retrieved text
+ever stands in the System message. One paragraph is added there: cite by the marker, or say the one
+sentence that means "not in the documents"; the settings may word it otherwise. A text that a person
+edited is sent as it stands, cut in two and nothing added: what was seen is sent. Secrets in what
+would leave this machine are named by kind, source and line. An answer rests on documents, on
+memory, or on nothing at all (R-209…R-211).
 """
 
 from __future__ import annotations
@@ -80,9 +74,9 @@ def grounding_of(
         history: Whether RECENT HISTORY is shown.
 
     Returns:
-        ``documents`` where an injected file or a chunk is in the prompt; else ``memory`` where
+        ``documents`` if an injected file or a chunk is in the prompt; else ``memory`` if
         there is a Project Memory or a conversation; else ``nothing``: the answer is `REFUSAL`, and
-        no model is asked. A text that a person edited is ``memory`` where it shows none of them: it
+        no model is asked. A text that a person edited is ``memory`` if it shows none of them: it
         holds what the person put there.
     """
     texts = [*file_texts(prompt), *selected_texts(prompt, history=False)]
@@ -150,16 +144,16 @@ class Prepared:
 
     Attributes:
         prompt: The finished prompt.
-        prompt_key: Its key; empty where it is not kept.
+        prompt_key: Its key; empty if it is not kept.
         grounding: What the answer may rest on.
         messages: What is sent.
         issued: Citation id → what the prompt shows under it.
-        model: Who is asked; None where nobody is, since there is nothing to answer from.
+        model: The one to ask; None if there is nothing to answer from.
         session: The conversation that question and answer are kept in; empty: nothing is kept.
         scope: Under what a later question may be given the same answer; empty: none may.
         secrets: Places that seem to hold a secret and would leave this machine.
         input_tokens: Tokens of the messages, estimated.
-        estimate_usd: What they cost without the answer; None where no price is known.
+        estimate_usd: What they cost without the answer; None if no price is known.
     """
 
     prompt: SuperPrompt
@@ -182,13 +176,13 @@ class Answer:
     Attributes:
         text: Clean text, without markers.
         raw: As the model wrote it; this is what the conversation keeps.
-        status: ``complete``; ``partial`` where it broke off; ``refused`` where there was nothing
-            to answer from and no model was asked; ``failed`` where the model gave no answer.
+        status: ``complete``; ``partial`` if it broke off; ``refused`` if there was nothing
+            to answer from and no model was asked; ``failed`` if the model gave no answer.
         citations: What it cites, checked.
-        usage: Tokens and cost; None where no model was asked or it broke off before saying so.
-        model: Who answered; empty for nobody.
-        prompt_key: The prompt; empty where it is not kept.
-        session: The conversation that it is kept in; empty where it is not.
+        usage: Tokens and cost; None if no model was asked or it broke off before saying so.
+        model: The one that answered; empty if none did.
+        prompt_key: The prompt; empty if it is not kept.
+        session: The conversation that it is kept in; empty if it is not.
         warnings: For people.
         agents: What the agents took that asked a language model for the prompt; None: none did.
         origin: Where it comes from.
@@ -217,12 +211,12 @@ class Answer:
 
     @property
     def cost_usd(self) -> float | None:
-        """What the answer cost, US dollars; None where nobody knows."""
+        """What the answer cost, US dollars; None if unknown."""
         return self.usage.cost_usd if self.usage else (0.0 if self.status == "refused" else None)
 
     @property
     def total_cost_usd(self) -> float | None:
-        """What answer and prompt cost together; None where one of both is unknown."""
+        """What answer and prompt cost together; None if one of both is unknown."""
         costs = [self.cost_usd, self.agents.cost_usd if self.agents else 0.0]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 

@@ -2,8 +2,6 @@
 
 A citation holds if the prompt issued its id, the marker names that source, and the words that the
 answer quotes before it stand there. Everything else is listed as unverified, with the reason.
-
-What a prompt showed under which citation id: all that an answer may cite (R-206, R-211).
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class Issued:
         source: Path or name of the source, as in the project.
         locator: Chunk id; id of an injected file; ``recent`` for the recent conversation.
         text: What the prompt shows of it, before it was quoted.
-        page_number: Page it begins on, None where it has none.
+        page_number: Page it begins on, None if it has none.
     """
 
     id: str
@@ -97,10 +95,10 @@ class Citation:
 
     Attributes:
         id: Citation id as written; may be empty.
-        source: The file, as the prompt knows it, or as written where it does not.
-        locator: Chunk id, or id of the injected file; empty where the id is unknown.
-        snippet: The first 200 characters of what was cited; empty where the id is unknown.
-        page_number: Page of the source, where it has pages.
+        source: The file, as the prompt knows it, or as written if it does not.
+        locator: Chunk id, or id of the injected file; empty if the id is unknown.
+        snippet: The first 200 characters of what was cited; empty if the id is unknown.
+        page_number: Page of the source, if it has pages.
         known: The prompt issued the id.
         verified: Known, and source and quoted words are right as well.
         reason: Why it is not verified.
@@ -157,7 +155,7 @@ def _claims(answer: str, issued: Mapping[str, Issued]) -> Iterator[_Claim]:
 
 
 def _named(marker: FoundMarker) -> list[tuple[str, str]]:
-    """Return (id, source) of a marker; one with an empty id where it names no chunk."""
+    """Return (id, source) of a marker; one with an empty id if it names no chunk."""
     if marker.text.startswith("<<"):
         source = _FRAME_SOURCE.search(marker.text)
         head = _ID.search(marker.text)

@@ -1,4 +1,4 @@
-"""An answer where no language model can be reached: what the documents say, cited, word for word.
+"""An answer if no language model can be reached: what the documents say, cited, word for word.
 
 It is made from the prompt alone, so the same prompt gives the same extract. It takes the place of a
 model's answer in the one path that answers go: shown, checked and kept.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
 
 EXTRACT = "extract"
-"""What stands for the model's name where nobody answered."""
+"""What stands for the model's name if no model answered."""
 HINT = "ragstream models list"
 UNANSWERED = "No language model answered"
 """How every extract begins."""
@@ -36,18 +36,18 @@ _PARAGRAPHS = re.compile(r"\n\s*\n")
 def extract_of(
     prompt: SuperPrompt, issued: Mapping[str, Issued], why: str, memory: Sequence[str] = ()
 ) -> str:
-    """Return the cited extract of a prompt, "" where it holds nothing to say.
+    """Return the cited extract of a prompt, "" if it holds nothing to say.
 
     The paragraphs of injected files that have the question's words, then the best facts, at most
-    `MOST_LINES`; where nothing was condensed, the first passage. Of memory the lines that have
-    the question's words, without markers. Where none of the files, or of memory, has them, the
+    `MOST_LINES`; if nothing was condensed, the first passage. Of memory the lines that have
+    the question's words, without markers. If none of the files, or of memory, has them, the
     refusal.
 
     Args:
         prompt: After the prompt builder.
         issued: Citation id → what the prompt shows under it; nothing else is cited.
         why: Why no model answered, one sentence.
-        memory: Texts to answer from in place of documents, where there is none; may be empty.
+        memory: Texts to answer from in place of documents, if there are none; may be empty.
     """
     question = " ".join(prompt.body.get(key, "") for key in ("task", "text"))
     files = [issued[source.id] for source, _ in file_texts(prompt) if source.id in issued]
@@ -90,7 +90,7 @@ def _of_memory(question: str, memory: Sequence[str]) -> list[str]:
 
 
 def _fact(item: Mapping[str, Any], issued: Mapping[str, Issued]) -> str:
-    """Return one fact as a line with its markers; "" where the prompt issued none of them."""
+    """Return one fact as a line with its markers; "" if the prompt issued none of them."""
     cited = [c for c in item.get("citations", []) if c["short_id"] in issued]
     marks = [answer_marker(c["source"], c["short_id"]) for c in cited]
     return f"- {' '.join(str(item['text']).split())} {' '.join(marks)}" if marks else ""

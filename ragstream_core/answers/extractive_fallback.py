@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class ExtractiveFallback(WrappedChat):
-    """A language model, or the extract where it cannot be reached at all.
+    """A language model, or the extract if it cannot be reached at all.
 
     Any other failure is that of the model: what was asked wrongly, or too often, is no reason to
-    pretend that nobody was there.
+    pretend that no model was there.
 
     Args:
         model: Who is asked.
-        extract: Makes the extract, told why; "" where there is none, then the failure stays.
+        extract: Makes the extract, told why; "" if there is none, then the failure stays.
         begun: Called once before the first words, told whether they are the extract.
 
     Attributes:
@@ -44,16 +44,16 @@ class ExtractiveFallback(WrappedChat):
 
     @property
     def name(self) -> str:
-        """The model's name; `EXTRACT` where nobody can be asked for it."""
+        """The model's name; `EXTRACT` if no model can be asked for it."""
         try:
             return self._model.name
         except ChatFailed as error:
-            if not self._nobody(error):
+            if not self._unreachable(error):
                 raise
             return EXTRACT
 
     def price(self, input_tokens: int, output_tokens: int) -> float | None:
-        """As the model's; 0 where there is none."""
+        """As the model's; 0 if there is none."""
         return 0.0 if self.name == EXTRACT else super().price(input_tokens, output_tokens)
 
     def stream(self, messages: Sequence[ChatMessage]) -> Iterator[ChatDelta]:
@@ -70,7 +70,7 @@ class ExtractiveFallback(WrappedChat):
                 begun = True
                 yield delta
         except ChatFailed as error:
-            text = "" if begun or not self._nobody(error) else self._extract(error.message)
+            text = "" if begun or not self._unreachable(error) else self._extract(error.message)
             if not text:
                 raise
             self._begun(True)
@@ -79,8 +79,8 @@ class ExtractiveFallback(WrappedChat):
         finally:
             self.seconds = time.perf_counter() - began
 
-    def _nobody(self, error: ChatFailed) -> bool:
-        """Whether there is no model: nobody answers at the address, or no model is there."""
+    def _unreachable(self, error: ChatFailed) -> bool:
+        """Whether nothing answers at the address, or no model is there."""
         if isinstance(error, ChatUnreachable):
             return True
         try:

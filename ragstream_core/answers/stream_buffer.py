@@ -1,21 +1,14 @@
-"""The stream of an answer as people read it, without citation markers.
-
-The stream of an answer as people read it: without citation markers, however they are split.
+"""The stream of an answer as people read it: without citation markers, however they are split.
 
 Text is given out as soon as no later token can change it: what may become a marker is held until
-it is decided, and so are the last `LEFT` characters, since a marker behind them may mend
-them. What is held is bounded, and what comes out does not depend on where the tokens were cut.
+it is decided, and so are the last `LEFT` characters, since a marker behind them may mend them.
+What is held is bounded, and what comes out does not depend on where the tokens were cut.
 
-What in an answer is a citation or an echo of the prompt's frames, and what only looks so.
-
-Three forms, more leniently than `prompts.citations` reads them, since a model writes them:
-``[source: …]`` closed on its line, a bracket that holds an issued id alone, ``<<DOC …>>``. Every
-pattern is bounded and holds no quantifier inside another, so deciding costs the same everywhere.
-
-Mends the sentence that a citation was taken out of (R-208).
-
-Only the last characters before the marker and the first ones behind it are looked at, so a stream
-is mended as the whole text would be.
+Markers have three forms, read more leniently than `prompts.citations` does, since a model writes
+them: ``[source: …]`` closed on its line, a bracket that holds an issued id alone, ``<<DOC …>>``.
+Every pattern is bounded and holds no quantifier inside another. The sentence that a citation was
+taken out of is mended by the characters next to the marker alone (R-208), so that a stream is
+mended as the whole text would be.
 """
 
 from __future__ import annotations
@@ -274,7 +267,7 @@ class CitationBuffer:
         return ready
 
     def _take(self, text: str, at: int) -> int:
-        """Take plain text or one marker; return where it ends, -1 where more text is needed."""
+        """Take plain text or one marker; return where it ends, -1 if more text is needed."""
         start = next_start(text, at)
         if start > at:
             self._keep(text[at:start])

@@ -32,7 +32,7 @@ class Layout:
         hard_rules: Text of ``hard_rules.md``; stands verbatim and first.
         project_memory: Text of ``project_memory.md``.
         block_order: ``authority`` (seed 000) or ``classic`` (seed 001: the task before S_CTX).
-        recent_history: Whether the RECENT HISTORY block is shown where there is one.
+        recent_history: Whether the RECENT HISTORY block is shown if there is one.
         user_template: Text around the task, with ``{task}``; empty: the task alone.
     """
 

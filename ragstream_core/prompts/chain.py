@@ -140,7 +140,7 @@ def run_chain(
     through: str = OPS[-1],
     observe: Observer | None = None,
 ) -> SuperPrompt:
-    """Run the ops from ``first`` to ``through``, with the audit's re-run where it asks for one.
+    """Run the ops from ``first`` to ``through``, with the audit's re-run if it asks for one.
 
     Args:
         make: Makes each stage.

@@ -1,15 +1,10 @@
 """What is asked: intent, domain, deliverable and artefacts, by rules (R-164).
 
-Pure classification of an ask: intent, domain, deliverable, artefacts; the rubric of R-164.
+The same words give the same shape everywhere. The first rule that fits wins, so the order of the
+tables is part of the rule; `intents` has one of its own. A role is proposed only if it is surely
+right: the ask is about software and does not ask for a mail, a summary or another text for people.
 
-Rules, not a model: the same words give the same shape everywhere. First rule that fits wins, so the
-order of the tables is part of the rule; `intents` has one of its own. A role is proposed only where
-it is surely right: the ask is about software and does not ask for a mail, a summary or another text
-for people.
-
-What an ask is about: its domain in free text, and whether it is surely about software.
-
-A domain is one of the names below where a word of that trade stands in the text, or one of its
+A domain is one of the names below if a word of that trade stands in the text, or one of its
 everyday words in a text that is surely about software ("train", "model" and "weight" alone may mean
 railways); else the person's own words: what stands behind "about", or what they say twice.
 """
@@ -99,7 +94,7 @@ def domain_of(text: str, *, least: int = 1, near: Sequence[str] = ()) -> str:
         text: A task, or an anchor.
         least: How many words of a named domain it takes.
         near: Anchors: of the text's words, the one they say most often, twice at least, is its
-            subject where it names none itself.
+            subject if it names none itself.
     """
     return _named(text, least) or _own_words(text, near) or UNDETERMINED
 
@@ -251,7 +246,7 @@ def classify(task: str, *anchors: str) -> Shape:
     Args:
         task: The person's words.
         anchors: In falling authority (Project Memory, the newest turns, older turns): the first
-            one that has a domain settles it where the task has none.
+            one that has a domain settles it if the task has none.
     """
     intent = intent_of(task) or "explain"
     domains = (domain_of(task, near=anchors), *(domain_of(text, least=2) for text in anchors))
@@ -260,7 +255,7 @@ def classify(task: str, *anchors: str) -> Shape:
 
 
 def deliverable_of(task: str, intent: str, *, software: bool = False) -> str:
-    """Return what is to be handed over; code only where the ask is surely about software.
+    """Return what is to be handed over; code only if the ask is surely about software.
 
     Args:
         task: The person's words.

@@ -44,7 +44,7 @@ PLACES: Mapping[str, str] = {
 }
 """Target → the op after which it is edited, in the order in which edits are listed."""
 COUNTER = ScriptTokenCounter()
-"""Counts where nobody says which counter the prompt has."""
+"""Counts if it is not said which counter the prompt has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def edits_key(edits: Iterable[Edit]) -> list[list[str]]:
 
 
 def by_reader(edits: Iterable[Edit]) -> dict[str, bytes]:
-    """Return the edits of stages before the last one, for whoever runs the next stage alone.
+    """Return the edits of stages before the last one, for running the next stage alone.
 
     Returns:
         The op that reads the edited prompt → the edits as JSON.

@@ -1,13 +1,9 @@
-"""What stages asked a language model while a prompt was made, what it said and what it took.
-
-What the agents' questions to a language model took, while a prompt was made.
-
-What stages asked a language model while a prompt was made, and what it said.
+"""What stages asked a language model while a prompt was made, what it said and what it cost.
 
 A stage never sees a model and never an error of one: it asks `Exchanges`, gets a value of its
-schema or the reason why there is none, and takes its deterministic form then. Each exchange is kept
-under its digest beside the prompt's record and is part of the prompt's key, so that replaying asks
-nobody.
+schema or the reason why there is none, and then takes its deterministic form. Each exchange is kept
+under its digest beside the prompt's record and is part of the prompt's key, so that a replay asks
+no model.
 """
 
 from __future__ import annotations
@@ -45,10 +41,10 @@ class Exchange:
         op: The stage that asked.
         request: Digest of the model's name, the messages and the schema, 64 hex digits.
         model: The model's name.
-        response: The raw answer; empty where there was none.
-        usage: Tokens and cost, JSON form; empty where nobody knows, as without an answer.
+        response: The raw answer; empty if there was none.
+        usage: Tokens and cost, JSON form; empty if unknown, as without an answer.
         validated: Whether the answer was taken.
-        fallback: What the stage did instead, e.g. ``SAF-A1``; empty where the answer was taken.
+        fallback: What the stage did instead, e.g. ``SAF-A1``; empty if the answer was taken.
         reason: Why it was not taken, for people.
     """
 
@@ -72,7 +68,7 @@ class Answered(Generic[Schema]):
     """What a stage gets.
 
     Attributes:
-        value: The validated answer; None where the stage must do without.
+        value: The validated answer; None if the stage must do without.
         reason: Why there is none, for people; empty otherwise.
     """
 
@@ -105,7 +101,7 @@ class Exchanges:
     """The exchanges of one prompt: made now, or read from its record.
 
     Args:
-        model: Who is asked; None: nobody, every answer comes from ``kept``.
+        model: The one to ask; None: every answer comes from ``kept``.
         kept: The exchanges of the record that is replayed, in order.
 
     Attributes:
@@ -138,7 +134,7 @@ class Exchanges:
             check: Says what is wrong with an answer of that schema; empty: nothing.
 
         Raises:
-            InputUnavailable: Nobody may be asked and the record has no such exchange.
+            InputUnavailable: No model may be asked and the record has no such exchange.
         """
         then = self._recorded(op)
         if self._model is None:
@@ -217,10 +213,10 @@ def usage_row(exchange: Exchange) -> dict[str, Any]:
     """Return what one exchange took.
 
     Args:
-        exchange: With or without an answer; without one nobody knows what it cost.
+        exchange: With or without an answer; without one its cost is unknown.
 
     Returns:
-        ``op, model, taken`` (whether the stage took the answer), where it did not ``instead`` (the
+        ``op, model, taken`` (whether the stage took the answer), if it did not ``instead`` (the
         form it took, e.g. ``SAF-A1``) and ``reason``, and the fields of `ChatUsage`.
     """
     took = exchange.usage or asdict(_UNANSWERED)
@@ -236,7 +232,7 @@ def llm_usage(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     Returns:
         ``calls``, the rows in the order of the chain, and the fields of `ChatUsage` for all of
-        them; ``cost_usd`` is None where one of the costs is unknown, 0 where nobody was asked.
+        them; ``cost_usd`` is None if one of the costs is unknown, 0 if no model was asked.
     """
     calls = sorted((dict(row) for row in rows), key=_place)
     usages = [ChatUsage(**{name: row[name] for name in _FIELDS}) for row in calls]
@@ -249,7 +245,7 @@ def _place(row: Mapping[str, Any]) -> tuple[str, int, str]:
 
 
 def usage_of(prompt: SuperPrompt) -> ChatUsage | None:
-    """Return what all of a prompt's agents took, None where none asked a language model."""
+    """Return what all of a prompt's agents took, None if none asked a language model."""
     rows = prompt.extras.get(LLM_USAGE, {}).values()
     found = llm_usage(rows)
     return ChatUsage(**{name: found[name] for name in _FIELDS}) if found["calls"] else None

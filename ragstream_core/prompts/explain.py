@@ -45,7 +45,7 @@ def load_decisions(folder: Path) -> list[Decision] | None:
         folder: The prompt's folder.
 
     Returns:
-        Its rows in the order they were decided; None where the derived file is missing or damaged
+        Its rows in the order they were decided; None if the derived file is missing or damaged
         (replay makes it again).
     """
     import pyarrow as pa

@@ -1,8 +1,8 @@
 """Fences that a document cannot break: normalise, name, frame and prefix untrusted text.
 
-The nonce is a hash of everything it guards, so nobody can write it in advance, and it is
-lengthened while it occurs in what it guards. Whoever changes this file leaves `parser` alone: the
-parser re-reads the finished prompt and shares no code with this one.
+The nonce is a hash of everything it guards, so that it cannot be written in advance, and it is
+lengthened while it occurs in what it guards. Do not change `parser` along with this file: it
+re-reads the finished prompt and shares no code with this one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Clean:
 
     Attributes:
         text: Only ``\n`` ends a line; no control, bidi, zero-width, tag or variation characters.
-        dropped: Kind of character → how many were removed; empty where nothing was.
+        dropped: Kind of character → how many were removed; empty if nothing was.
     """
 
     text: str

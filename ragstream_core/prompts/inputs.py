@@ -24,7 +24,7 @@ DIGEST = "memory_digest"
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """What somebody asks for; small, kept by its digest in the inbox.
+    """What a person asks for; small, kept by its digest in the inbox.
 
     Attributes:
         text: The raw prompt.
@@ -113,7 +113,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPin:
-    """The conversation as one prompt sees it; all empty where there is none.
+    """The conversation as one prompt sees it; all empty if there is none.
 
     Attributes:
         session: The prompt's own conversation.
@@ -146,16 +146,16 @@ class PromptInputs:
         settings: The complete chain settings, section → key → value.
         changes: Settings changed on the way: op that saw it first, dotted key, value.
         texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
-            ``memory_digest`` where there is one; and ``diff:project/path`` for the changes of a
+            ``memory_digest`` if there is one; and ``diff:project/path`` for the changes of a
             file.
-        now: ISO 8601 time of the request; empty of a finished prompt where no stage read it.
+        now: ISO 8601 time of the request; empty for a finished prompt if no stage read it.
         time_zone: Its zone's name; likewise.
         models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
             files), ``gate``, ``gate_weights``, ``counter``.
         code: Op → version of the code that ran it (`STAGE_VERSIONS`); empty in records made before
             stages had versions.
         receipts: ``project/path`` → sha256 of every injected file; filled by A1.
-        query_vectors: sha256 of each query text → sha256 of its vector's bytes, where the vectors
+        query_vectors: sha256 of each query text → sha256 of its vector's bytes, if the vectors
             cannot be made again; filled by retrieval.
         history: The conversation as the prompt sees it.
     """

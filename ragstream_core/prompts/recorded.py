@@ -1,14 +1,11 @@
-"""What lies beside a prompt's record: its states, and when it was asked for.
-
-What lies beside a prompt's record so that it can be given again without running the chain.
+"""What lies beside a prompt's record, so that it can be given again without running the chain.
 
 prompts/<prompt_key>/states.json.gz   the prompt after each step, as what the step changed (derived)
 prompts/<prompt_key>/asked.jsonl      when it was asked for, and whether the chain ran
 prompts/asked/<question>              the key of the prompt that came of these inputs (derived)
 
-Nothing here holds a text but the states, and they go with the prompt's folder.
-
-Stage JSON as it lies on the disk: compressed, since a run keeps its prompt once a stage.
+Only the states hold a text, and they go with the prompt's folder. Stage JSON is compressed on the
+disk, since a run keeps its prompt once a stage.
 """
 
 from __future__ import annotations
@@ -229,7 +226,7 @@ def point(root: Path, question: str, key: str) -> None:
 
 
 def pointed(root: Path, question: str) -> str:
-    """Return the key of the prompt that came of some inputs, empty where none is known."""
+    """Return the key of the prompt that came of some inputs, empty if none is known."""
     try:
         return (root / POINTERS / question).read_text(encoding="ascii")
     except (OSError, ValueError):

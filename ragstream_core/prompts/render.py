@@ -1,16 +1,11 @@
-"""Renderers of the blocks of a Super-Prompt: pure, and each line with its owner.
-
-Pure renderers of the blocks; each line leaves here with its owner.
+"""Pure renderers of the blocks of a Super-Prompt; each line leaves here with its owner.
 
 Our own lines and the user's words stand at column 0; every foreign line is quoted. System_MD comes
 from role, tone, depth and rules, Prompt_MD from task, purpose, context and format (R-175, R-176).
+Project Memory is the project's own, then what is remembered (R-259, C-48).
 
-FULL and PACK: how a file is shown in ❖ FILES.
-
-PACK keeps the first and the last lines and every signature between them, and says which lines are
-missing, so that a reader can ask for them.
-
-Project Memory as a prompt shows it: the project's own, then what is remembered (R-259, C-48).
+A file in ❖ FILES is shown as FULL or PACK. PACK keeps the first and the last lines and every
+signature between them, and says which lines are missing, so that a reader can ask for them.
 """
 
 from __future__ import annotations
@@ -119,7 +114,7 @@ _LABELS = {
 
 
 def project_memory(texts: Mapping[str, str]) -> str:
-    """Return the text of the block PROJECT MEMORY; empty where there is nothing to say.
+    """Return the text of the block PROJECT MEMORY; empty if there is nothing to say.
 
     Args:
         texts: The pinned ones: ``project_memory`` and perhaps those of `PINNED`, which are
@@ -234,7 +229,7 @@ def system_blocks(
 
     Args:
         body: ``role`` or ``system``, ``tone``, ``depth``, ``audience``, ``format``; ``form`` is
-            what A2 proposes where no format was asked for.
+            what A2 proposes if no format was asked for.
         layout: (hard rules, project memory).
         nonce: Mark of the prompt; empty for a preview.
         cite: Whether there is something to cite.
@@ -259,7 +254,7 @@ def render_system_md(
 def render_prompt_md(body: Mapping[str, str]) -> str:
     """Render Prompt_MD, the normalised ask; it is also the reranker's query string (R-150).
 
-    Task first; then text, purpose, context and format where they are set and say something new.
+    Task first; then text, purpose, context and format if they are set and say something new.
     """
     task = trusted(body.get("task", "")).strip()
     parts = [task]

@@ -84,7 +84,7 @@ def split_system(text: str, nonce: str) -> tuple[str, str]:
 
 
 def broken_lines(text: str, nonce: str) -> list[str]:
-    """Say for people which lines of a prompt belong to nobody any more, each kind once.
+    """Say for people which lines of a prompt have no owner any more, each kind once.
 
     Args:
         text: The prompt.
@@ -131,7 +131,7 @@ def text_tokens(text: str, nonce: str, counter: TokenCounter) -> dict[str, Any]:
         counter: Counts tokens.
 
     Returns:
-        ``counter``, ``total``, ``blocks``: name, ``tokens``, and ``parts`` where it quotes: name of
+        ``counter``, ``total``, ``blocks``: name, ``tokens``, and ``parts`` if it quotes: name of
         the source and ``tokens``. The blocks add up to the total; a block's heading and own lines
         are what its parts leave of it.
     """

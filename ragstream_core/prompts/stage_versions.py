@@ -1,15 +1,12 @@
-"""What a key holds beside the inputs: the version of each stage, and the time if it was read.
+"""The version of each stage, which is part of every prompt's key, and the clock that stages read.
 
-The time of one prompt, which counts for its key only where a stage has read it.
+Raise the number of a stage if its result changes for the same inputs, in whatever module the cause
+lies: a formula, a table of words, a template, a fence. Prompts and earlier answers made before keep
+their keys, and new ones get new keys. What changes no result raises nothing.
+`tests/goldens/test_stages.py` fails if a result changed and no number was raised, and names it.
+Indexes, models and settings have digests and values among the inputs.
 
-Which version of each stage shapes a prompt's bytes: part of every prompt's key.
-
-Raise the number of a stage whenever its result changes for the same inputs, wherever the code lies
-that made it change: a formula, a table of words, a template, a fence. Prompts and earlier answers
-made before keep their keys, and new ones get new keys. What changes no result raises nothing.
-`tests/goldens/test_stages.py` fails where a result changed and no number was raised, and names it.
-
-Indexes, models and settings are not in here: their digests and values are inputs of their own.
+The time of a prompt counts for its key only if a stage has read it.
 """
 
 from __future__ import annotations

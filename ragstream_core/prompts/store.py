@@ -2,7 +2,7 @@
 
 prompts/inbox/<sha256>.json     requests; Dagster config carries only their reference
 prompts/blobs/<sha256>          bytes of injected files; query vectors and exchanges with a language
-                                model, which no one can make again
+                                model, which cannot be made again
 prompts/runs/<run>/             stage JSON (derived); from-<run>: it read that run's
 prompts/<prompt_key>/           record.json (truth), super_prompt.md, decisions.parquet (derived);
                                 what `recorded` needs
@@ -60,14 +60,14 @@ class PromptRecord:
         output_sha256: sha256 of the Super-Prompt's UTF-8 bytes.
         trail: Op and digest of the prompt after it, in order.
         environment: Library versions and CPU features; recorded, not part of a key.
-        run_id: Dagster run, empty where it was not recorded.
+        run_id: Dagster run, empty if it was not recorded.
         timings_ms: Op → milliseconds.
         tokens: Tokens of the Super-Prompt.
         exchanges: Digests of the exchanges with a language model, by name of the stage.
-        edits: What a person changed by hand, text included; empty where nothing was.
+        edits: What a person changed by hand, text included; empty if nothing was.
         notes: What the stages reported and warned of, as `notes_of`; not part of a key.
         resumed: Key of the prompt whose stages this one goes on from; empty for none.
-        states_sha256: sha256 of what the stages left, as `pack_states`; empty where that is not
+        states_sha256: sha256 of what the stages left, as `pack_states`; empty if that is not
             kept.
     """
 
@@ -88,7 +88,7 @@ class PromptRecord:
 
     @property
     def parent(self) -> str:
-        """The key of the prompt whose finished text was edited; empty where it was not."""
+        """The key of the prompt whose finished text was edited; empty if it was not."""
         text = next((edit for edit in self.edits if edit.target == SUPER_PROMPT), None)
         if text is None:
             return ""
@@ -323,7 +323,7 @@ def pinned(prompts: Path, project: str) -> dict[int, list[str]]:
         project: Project name.
 
     Raises:
-        IntegrityError: The record of a kept prompt cannot be read, so nobody can say what it needs.
+        IntegrityError: The record of a kept prompt cannot be read, so what it needs is unknown.
     """
     found: dict[int, list[str]] = {}
     for marker in sorted(prompts.glob(f"*/{KEPT_NAME}")):

@@ -2,7 +2,7 @@
 
 The defence is the fence: retrieved text stands quoted in the user message, whatever it says. These
 figures show people where to look. Text is read as the prompt shows it (`fences.normalise`), so
-that characters nobody sees do not hide a phrase. Every pattern is bounded: linear time.
+that invisible characters do not hide a phrase. Every pattern is bounded: linear time.
 """
 
 from __future__ import annotations
