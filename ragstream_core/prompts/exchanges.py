@@ -178,7 +178,7 @@ class Exchanges:
     ) -> Answered[Schema]:
         if then is None or then.request != request_digest(then.model, messages, schema):
             raise InputUnavailable(
-                f"the answer of the language model to {op} is not kept, and a replay asks nobody",
+                f"the answer of the language model to {op} is not kept, and a replay asks no model",
                 hint="ragstream replay KEY --live",
             )
         self.made.append(then)
