@@ -1,9 +1,9 @@
 """A0 · PreProcessing: what did the person write, and by which texts is it looked up?
 
 Reads ``extras["raw_text"]`` (or, on a fresh prompt, ``body["text"]``). Writes ``body`` from the
-canonical headers and, where they leave it open, from the persona; in ``extras``: ``raw_text``,
+canonical headers and, if they leave it open, from the persona; in ``extras``: ``raw_text``,
 ``format``, ``headers`` (unknown ones, kept and shown, not searched for), ``explicit`` (body keys
-the person set), ``segments``, ``query_pieces``, and where there are any ``filters`` and ``persona``
+the person set), ``segments``, ``query_pieces``, and if there are any ``filters`` and ``persona``
 (body keys that the settings set); and Layer G, the newest turns verbatim, as
 ``recentConversation``. Never touches the wording; blanks stand where a filter stood. A prompt
 without a word is refused.
@@ -69,12 +69,12 @@ class Preprocessing:
         count: Counts tokens as the embedder does.
         window_tokens: The embedder's window.
         max_pieces: Most query pieces, 1–10.
-        recent: Layer G: ``{"body", "pairs_count", "range"}``, where they are not 0 ``cut_pairs``
+        recent: Layer G: ``{"body", "pairs_count", "range"}``, if they are not 0 ``cut_pairs``
             (pairs shown in part) and ``own_start`` (where the prompt's own conversation begins
-            in the body); empty where there is none.
+            in the body); empty if there is none.
         notes: What the person should know about the conversation.
         left: Documents that the filters leave to search; None: not counted.
-        persona: ``system``, ``role``, ``tone`` where no header says them; empty ones do not count.
+        persona: ``system``, ``role``, ``tone`` if no header says them; empty ones do not count.
     """
 
     aliases: Mapping[str, str]

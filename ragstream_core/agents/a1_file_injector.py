@@ -2,7 +2,7 @@
 
 Reads the task and ``text`` for path-like words, the files forced by name, the ON/OFF list, the
 lock, and the manifest's hashes; no ranking, no retrieval. Writes ``extras["files"]`` (❖ FILES with
-a receipt each) and, where asked for, ``extras["diffs"]`` (what changed in a file since the last
+a receipt each) and, if asked for, ``extras["diffs"]`` (what changed in a file since the last
 commit, mode DIFF). Closes the Eligibility Pool: ``extras["pool"]`` = {off, lock, closed}. A name
 that fits several files is reported, never guessed. Notes stay with retrieval unless forced.
 """
@@ -140,7 +140,7 @@ class FileInjector:
         line_numbers: Whether the lines of a whole file carry their numbers; those of a PACK do.
         manifest: File name as above → sha256 at ingestion.
         enabled: Off: nothing is injected; pool and lock still hold.
-        diffs: (project, path) → its `git diff`, empty where nothing changed.
+        diffs: (project, path) → its `git diff`, empty if nothing changed.
     """
 
     files: FileSource

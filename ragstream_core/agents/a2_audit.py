@@ -9,16 +9,12 @@ it; (2) code, tests or configuration are wanted and a fact names an eligible pro
 not in scope. Refines the headers that A2 fills in (`refine`); that alone is no change of scope.
 Each refined header, the domain among them, is a row of the ledger with its reason. A language model
 may name the topic, among the titles' words, the files, and role and form, among ours, instead;
-where its answer is no good, the rules do. Never touches what the person wrote, Hard Rules, Project
+if its answer is not valid, the rules do. Never touches what the person wrote, Hard Rules, Project
 Memory, the lock or what is OFF; an attempt is noted and ignored. In pass 2 it changes nothing.
 
-What the evidence makes of the headers that A2 fills in: role and format, each with its reason.
-
-Evidence that is source code makes sure what the words of the task left open: who is best asked, and
-in which form the answer is handed over. A language model may choose both from our lists instead.
+Role and format follow if the evidence is source code, which the words of the task may leave open.
 What the person, the settings, Hard Rules or Project Memory settled stays, and the attempt is a row
-of the ledger like every refinement. A header is the answer's form and no scope: nothing is searched
-again for it (R-164).
+of the ledger like every refinement. Nothing is searched again for a header (R-164).
 """
 
 from __future__ import annotations
@@ -59,7 +55,7 @@ from ragstream_core.records.super_prompt import HEADERS
 CODE_SHARE = 0.6
 CODE_SOURCES = 2
 _DOES = ("fix", "implement", "review", "test")
-"""Intents whose role and form are sure where the evidence is code."""
+"""Intents whose role and form are sure if the evidence is code."""
 _BY_CODE = ("evidence_is_code", "the evidence, most of it source code,")
 _BY_MODEL = ("language_model", "the evidence, as the language model reads it,")
 _SHAPES = {"role": "intent", "format": "deliverable"}
@@ -73,7 +69,7 @@ def row_of(header: str, rule: str, reason: str, *, kept: bool = True) -> Decisio
         header: ``domain``, ``format`` or ``role``.
         rule: ``evidence_is_code``, ``evidence_topic``, ``language_model``; ``settled`` if not kept.
         reason: One sentence for people.
-        kept: Whether it was refined; else somebody had settled it, and it stays.
+        kept: Whether it was refined; else it was settled before, and stays.
     """
     return Decision(HEADERS, header, 0, 0.0, kept, rule, reason)
 
@@ -88,7 +84,7 @@ def put_rows(prompt: SuperPrompt, rows: Sequence[Decision]) -> None:
 def refine(
     prompt: SuperPrompt, shape: Shape, said: Audited | None, texts: Mapping[str, str]
 ) -> list[Decision]:
-    """Refine the headers that nobody settled, in a copy that the caller owns.
+    """Refine the headers that are not settled, in a copy that the caller owns.
 
     Args:
         prompt: After A4; its body and ``extras["shape"]`` are changed.
@@ -97,8 +93,8 @@ def refine(
         texts: ``Hard Rules``, ``Project Memory`` → their text.
 
     Returns:
-        A row for each header that was refined, or was not since somebody had settled it; none
-        where the evidence says nothing new.
+        A row for each header that was refined, or was not since it was settled before; none
+        if the evidence says nothing new.
     """
     row = prompt.extras["shape"]
     own, before = dict(row.get("headers", {})), dict(row.get("refined", {}))
@@ -241,7 +237,7 @@ class Audit:
         return self._rescope(result, before, after, (reason, files, notes))
 
     def _said(self, prompt: SuperPrompt, notes: Notes) -> Audited | None:
-        """Return a language model's answer, None where the rules decide."""
+        """Return a language model's answer, None if the rules decide."""
         if self.ask is None or not prompt.final_selection_ids:
             return None
         words = sorted({w.lower() for title in _titles(prompt) for w in _WORD.findall(title)})

@@ -1,16 +1,14 @@
 """A3 · NLI Gate: by an entailment model, or, without weights, by absolute cosines and BM25.
 
 Reads the view ``reranked``, ``extras["scores"]`` as retrieval stored them, and ❖ FILES. Writes the
-view ``a3`` and exactly one decision a candidate. A candidate stays when it is near enough, by its
+view ``a3`` and exactly one decision a candidate. A candidate stays if it is near enough, by its
 best cosine over the query pieces (≥ θ) or by its words (BM25 at least a share of the best
-candidate's), and when both together are not far behind the best; or when its rank is ≤
-``keep_top``. With a model it stays when its probability of entailing some piece (or a language
-model's score) is ≥ θ, or by its rank likewise. Text that an injected file or an earlier candidate
+candidate's), and if both together are not far behind the best; or if its rank is ≤
+``keep_top``. With a model it stays if its probability of entailing some piece (or a language
+model's score of how much it helps to answer) is ≥ θ, or by its rank likewise. Text that an injected file or an earlier candidate
 already holds is dropped. Fragments of the conversation have no place of their own: they must pass
 by their numbers, and give way to ❖ FILES and to later turns; what differs is listed in
 ``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
-
-A3's form with a language model: how much each candidate helps to answer, from 0 to 100.
 """
 
 from __future__ import annotations
@@ -130,7 +128,7 @@ class Near(NamedTuple):
         words: Its BM25 as a share of the best candidate's, in [0, 1].
         both: The mean of that and of the same for meaning, at most 1: the share of the best
             candidate's cosine, for the piece where it is largest, since a passage may answer one
-            piece alone. Meaning alone where no candidate holds a word of the question.
+            piece alone. Meaning alone if no candidate holds a word of the question.
     """
 
     words: float = 0.0
@@ -138,7 +136,7 @@ class Near(NamedTuple):
 
 
 def nearness(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Near]:
-    """Return how near each candidate comes to the best one, where its cosines are stored.
+    """Return how near each candidate comes to the best one, if its cosines are stored.
 
     Args:
         scores: ``extras["scores"]``: chunk id → ``piece_cosines``, ``bm25``.

@@ -5,9 +5,9 @@ view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras`
 ``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx`` = {facts, constraints, open_issues}.
 Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
 of facts unless it is switched on (C-07), and has a budget of its own. When no document is
-relevant, none is selected, and where ❖ FILES is empty too a warning says so: an injected file is
-evidence, and what it answers is no open issue. A language model may choose the sentences; where
-its answer is no good they are extracted as ever, with ``extras["fallback"]`` = ``SAF-A1``.
+relevant, none is selected, and if ❖ FILES is empty too a warning says so: an injected file is
+evidence, and what it answers is no open issue. A language model may choose the sentences; if its
+answer is not valid they are extracted as ever, with ``extras["fallback"]`` = ``SAF-A1``.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class Condenser:
     def _found(
         self, prompt: SuperPrompt, reader: Reading, picked: Selection
     ) -> ContextParts | None:
-        """Choose the sentences of S_ctx; nobody is asked where there is nothing to choose from."""
+        """Choose the sentences of S_ctx; no model is asked if there is nothing to choose from."""
         if not self.enabled or is_locked(prompt):
             return None
         if self.ask is None or not reader.evidence:

@@ -185,7 +185,7 @@ def _unknown(wanted: str) -> list[str]:
 
 
 def _drop_one(prompt: SuperPrompt) -> str:
-    """Drop the least valuable thing that may go; return its name, empty where nothing is left."""
+    """Drop the least valuable thing that may go; return its name, empty if nothing is left."""
     ids = prompt.final_selection_ids
     s_ctx = prompt.extras["s_ctx"]
     if len(ids) > 1:

@@ -82,7 +82,7 @@ class Filtered:
         return tuple(dict.fromkeys(v for f in self.filters if f.kind == kind for v in f.values))
 
     def since(self, now: dt.datetime) -> dt.datetime | None:
-        """Return the latest of the ``since:`` times; None where there is none.
+        """Return the latest of the ``since:`` times; None if there is none.
 
         Args:
             now: The prompt's time, with its zone. A date begins at its midnight there, an age in
@@ -117,7 +117,7 @@ class Filtered:
             now: The prompt's time.
 
         Returns:
-            Dotted setting → value; empty where nothing changes.
+            Dotted setting → value; empty if nothing changes.
         """
         changes: dict[str, object] = {}
         allowed, wanted, asked = tuple(tags), self.values("tag"), self.since(now)
@@ -220,7 +220,7 @@ def _parts(value: str, pattern: re.Pattern[str], example: str) -> tuple[str, ...
 
 
 def _time(value: str, now: dt.datetime) -> dt.datetime:
-    """Return where a ``since:`` begins: the same all day, or all hour where it counts hours."""
+    """Return where a ``since:`` begins: the same all day, or all hour if it counts hours."""
     age = _AGE.fullmatch(value)
     if age and age[2] == "h":
         return now.replace(minute=0, second=0, microsecond=0) - dt.timedelta(hours=int(age[1]))

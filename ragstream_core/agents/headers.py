@@ -1,8 +1,7 @@
 """Tasks 1 to 3 of seed 001 §7: format, headers and bodies with exact spans, the segment table.
 
-Nothing is classified while a section is found (Task 1); names get their meaning afterwards.
-
-The alias table: which header names mean which canonical header (R-103, C-10).
+Nothing is classified while a section is found (Task 1); names get their meaning afterwards, by the
+alias table (R-103, C-10).
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class Section:
 
     Attributes:
         name: The header as written; empty for text before the first one.
-        canon: Canonical header, or empty where the alias table does not know the name.
+        canon: Canonical header, or empty if the alias table does not know the name.
         text: The body; for JSON the decoded string.
         span: The body in the raw text; ``raw[span[0]:span[1]] == text`` unless JSON escapes it.
         offsets: For a JSON string, the raw offset of each decoded character and of its end.
@@ -123,7 +122,7 @@ def detect_format(raw: str) -> str:
 
 
 def json_fault(raw: str) -> str:
-    """Say why a text that looks like a JSON object is none; empty where it does not look so.
+    """Say why a text that looks like a JSON object is none; empty if it does not look so.
 
     Args:
         raw: A prompt that is not of the format ``json``.
@@ -202,7 +201,7 @@ def _json_value(name: str, raw: str, at: int) -> tuple[Section, int]:
 
 
 def _json_sections(raw: str) -> list[Section] | None:
-    """Read the members of a JSON-like object; None where it is not one.
+    """Read the members of a JSON-like object; None if it is not one.
 
     Commas may be missing or too many, names unquoted, quotes single, lines broken inside a string,
     and comments pass.

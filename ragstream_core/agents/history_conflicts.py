@@ -1,7 +1,7 @@
 """Older turns against ❖ FILES and against each other: ❖ FILES > newer > older (R-158…R-160).
 
-A fragment of the conversation goes where an injected file holds its text, where it shows that
-file in another version, or where a later turn says nearly the same. What differs is a conflict:
+A fragment of the conversation goes if an injected file holds its text, if it shows that file in
+another version, or if a later turn says nearly the same. What differs is a conflict:
 both sides and the winner are named.
 """
 
@@ -100,7 +100,7 @@ def superseded(
 ) -> dict[str, ConflictVerdict]:
     """Return the fragments that a later turn replaces, by id.
 
-    Two fragments of different turns say nearly the same where they share four fifths of the terms
+    Two fragments of different turns say nearly the same if they share four fifths of the terms
     of the longer one; the later one stays, whatever their ranks. One that holds a word of the
     question which the later one lacks stays too.
 

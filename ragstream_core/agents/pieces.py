@@ -1,7 +1,7 @@
 """Task 4 of seed 001 §7: cut kept segments into 1–10 query pieces, traceable to the raw prompt.
 
 A piece is a sentence, a list item or a code block; one under four words joins a neighbour; too
-many are merged, neighbours first; where sentences do not fill the windows well enough, the windows
+many are merged, neighbours first; if sentences do not fill the windows well enough, the windows
 are filled without regard to them, so that no content is lost while it fits.
 """
 
@@ -82,7 +82,7 @@ def questions_of(text: str, span: tuple[int, int]) -> list[tuple[int, int]]:
 
 
 def word_count(text: str) -> int:
-    """Count words; where a script has no blanks, two characters count as one."""
+    """Count words; if a script has no blanks, two characters count as one."""
     dense = len(NO_BLANKS.findall(text))
     return len(NO_BLANKS.sub(" ", text).split()) + (dense + 1) // 2
 

@@ -3,7 +3,7 @@
 Reads ``views_by_stage["retrieval"]``, ``extras["scores"]``, the query pieces and Prompt_MD (never
 System_MD, never an attachment, R-150). Writes the view ``reranked`` and one decision a candidate.
 Cross-encoders (FlashRank's too) and fresh vectors (``reembed``) give their pure order of the head;
-MaxSim is fused with the retrieval score, both min–max scaled over the head; where a question only
+MaxSim is fused with the retrieval score, both min–max scaled over the head; if a question only
 tells, it has a share of its weight. Behind the head the order stays; the first ``keep`` go on.
 Another pass ranks again what the one before it kept: MaxSim is fused with the score of that pass,
 scaled anew over fewer; a pure order stays as it is. Locked or without candidates: an empty view.

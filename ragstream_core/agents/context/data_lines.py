@@ -1,7 +1,7 @@
 """What of data and code can be quoted as it stands: pairs of JSON and YAML, signatures, rows.
 
 A pair is named by the keys above it, a method by its class. What cannot be told apart from prose
-without knowing the file's kind is looked for only where that is known: by the file's ending, or by
+without knowing the file's kind is looked for only if that is known: by the file's ending, or by
 the word behind a fence. A chunk may begin and end anywhere; what is cut by its border is left out.
 """
 

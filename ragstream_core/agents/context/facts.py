@@ -1,12 +1,8 @@
 """The sentences of S_ctx: facts by score, constraints by words.
 
-Choose facts: idf-weighted term overlap with the query pieces, rank prior, diversity.
-
-score = coverage · (0.7 + 0.3/(1 + rank/5)) · form factor + small bonuses.
-
-Which sentences limit or demand something: English, German, Chinese and Japanese.
-
-Sentences of another language have none: an English word list would only find wrong ones there.
+A fact's score is coverage · (0.7 + 0.3/(1 + rank/5)) · form factor + small bonuses, and facts are
+chosen for diversity as well. Constraints are sentences that limit or demand something, in English,
+German, Chinese and Japanese; the word list of one language would find wrong ones in another.
 """
 
 from __future__ import annotations
@@ -131,7 +127,7 @@ def _form_factor(text: str) -> float:
 
 
 def relevance(piece: Piece, quote: Quote, weight: Callable[[str], float]) -> float:
-    """Score one sentence for one piece, ≥ 0; 0 where it holds none of the piece's terms."""
+    """Score one sentence for one piece, ≥ 0; 0 if it holds none of the piece's terms."""
     if quote.held.isdisjoint(piece.terms):
         return 0.0
     prior = 0.7 + 0.3 / (1.0 + quote.rank / 5.0)

@@ -59,7 +59,7 @@ class ContextParts:
         constraints: Those of the sentences that are constraints.
         open_pieces: Ids of the pieces that a model calls unanswered; None: found by words and
             cosines.
-        missed: Why the language model's answer was not taken, for people; empty: it was, or nobody
+        missed: Why the language model's answer was not taken, for people; empty: it was, or no model
             was asked.
     """
 
@@ -90,7 +90,7 @@ class Passages:
 
     Attributes:
         chunks: Id in the question, ``p1`` …, → chunk.
-        cuts: Chunk id → where its text ends, where it is cut.
+        cuts: Chunk id → where its text ends, if it is cut.
         reader: Their sentences, and the query pieces.
         terms: Stems a text.
     """
@@ -101,7 +101,7 @@ class Passages:
     terms: Terms
 
     def found(self, ask: Ask, limit: int) -> ContextParts:
-        """Let a language model choose; where its answer is no good, choose without it.
+        """Let a language model choose; if its answer is not valid, choose without it.
 
         Args:
             ask: Asks the model.

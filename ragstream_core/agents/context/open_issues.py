@@ -52,7 +52,7 @@ def supported(
     """Say whether a kept chunk or a file speaks to piece ``at``.
 
     By its terms (60 % of the piece's weight in one of them) or by its meaning (cosine ≥ ``cosine``,
-    of the piece itself where it is known, of the prompt's only piece otherwise).
+    of the piece itself if it is known, of the prompt's only piece otherwise).
 
     Args:
         at: Position of the piece.
@@ -111,9 +111,9 @@ def unanswered(
         weight: Term weights over their sentences.
         cosine: Least cosine that counts as support.
         terms: Stems a text.
-        open_pieces: Ids of the pieces without support where somebody has read the passages; None:
+        open_pieces: Ids of the pieces without support if a model has read the passages; None:
             found by words and cosines.
-        files: The injected files; nobody but this function reads them.
+        files: The injected files; only this function reads them.
     """
     known = frozenset(t for shown in (*evidence, *files) for t in shown.terms)
     issues, names = [], []

@@ -1,11 +1,8 @@
-"""What A4 has to go by, and the final selection within a token and a character budget.
+"""The final selection: chunks in rank order within a token and a character budget.
 
-The final selection: chunks in rank order within a token and a character budget.
-
-Smooth at the edge: the chunk that does not fit any more is cut at the end of a sentence (or of a
-code block), flagged, and the rest is left out.
-
-What A4 has to go by, read once: query pieces, quotable sentences, weights, evidence.
+The chunk that does not fit any more is cut at the end of a sentence (or of a code block), flagged,
+and the rest is left out. What A4 chooses by is read once: query pieces, quotable sentences, weights,
+evidence.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ def sentence_ends(text: str) -> list[int]:
 
 
 def cut_length(chunk: Chunk, counter: TokenCounter, *, tokens: int, chars: int) -> int:
-    """Return the longest cut of a chunk within both limits, 0 where nothing sensible fits.
+    """Return the longest cut of a chunk within both limits, 0 if nothing sensible fits.
 
     Args:
         chunk: The chunk.
