@@ -4,15 +4,15 @@ Reads ``body``, ``extras["explicit"]``, Hard Rules, Project Memory, and of the p
 conversation Layer G and the older turns that share most words with the ask (Layer E); what others
 said says nothing about this prompt. Writes ``extras["shape"]`` (intent, domain, deliverable,
 artefacts, and the headers it proposed) and fills role, only if it is sure, and depth, if they are
-not settled; a proposed format stays in the shape, so that Prompt_MD, which the reranker
-reads, holds the person's words only. Never changes a word the person wrote, Hard Rules, Project
-Memory or the file lock. Switched off, it passes the prompt through with an event.
+not settled; a proposed format stays in the shape, so that Prompt_MD, which the reranker reads,
+holds the person's words only. Never changes a word the person wrote, Hard Rules, Project Memory or
+the file lock. Switched off, it passes the prompt through with an event.
 
-A language model, if it is asked, chooses from words that are there. Shaper: intent and deliverable by
-name, the domain by name or in words of the task and its anchors. Audit: a topic that the passages'
-own titles hold, eligible files, the intent whose role fits, the deliverable whose form fits. What it
-may not decide (a domain that Project Memory settles, a file that is off, a header that is settled)
-stays, and the attempt is noted.
+A language model, if it is asked, chooses from words that are there. Shaper: intent and deliverable
+by name, the domain by name or in words of the task and its anchors. Audit: a topic that the
+passages' own titles hold, eligible files, the intent whose role fits, the deliverable whose form
+fits. What it may not decide (a domain that Project Memory settles, a file that is off, a header
+that is settled) stays, and the attempt is noted.
 """
 
 from __future__ import annotations

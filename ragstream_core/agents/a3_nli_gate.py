@@ -3,11 +3,11 @@
 Reads the view ``reranked``, ``extras["scores"]`` as retrieval stored them, and ❖ FILES. Writes the
 view ``a3`` and exactly one decision a candidate. A candidate stays if it is near enough, by its
 best cosine over the query pieces (≥ θ) or by its words (BM25 at least a share of the best
-candidate's), and if both together are not far behind the best; or if its rank is ≤
-``keep_top``. With a model it stays if its probability of entailing some piece (or a language
-model's score of how much it helps to answer) is ≥ θ, or by its rank likewise. Text that an injected file or an earlier candidate
-already holds is dropped. Fragments of the conversation have no place of their own: they must pass
-by their numbers, and give way to ❖ FILES and to later turns; what differs is listed in
+candidate's), and if both together are not far behind the best; or if its rank is ≤ ``keep_top``.
+With a model it stays if its probability of entailing some piece (or a language model's score of how
+much it helps to answer) is ≥ θ, or by its rank likewise. Text that an injected file or an earlier
+candidate already holds is dropped. Fragments of the conversation have no place of their own: they
+must pass by their numbers, and give way to ❖ FILES and to later turns; what differs is listed in
 ``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
 """
 

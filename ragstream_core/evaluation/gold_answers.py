@@ -2,10 +2,11 @@
 
 A line of the file holds ``answer`` and one of ``prompt_key``, ``passages`` (objects with ``id``,
 ``source`` and ``text``) or ``question``, for which the project is asked; perhaps ``gold``, the
-right answers. Exact match and token F1 are those of Rajpurkar et al., "SQuAD: 100,000+ Questions for
-Machine Comprehension of Text", EMNLP 2016: lower case, punctuation and the articles a, an, the left
-out, white space collapsed; the best of several right answers counts. An answer of whole sentences
-is never an exact match of a short right answer, so `contained` says whether one stands in it.
+right answers. Exact match and token F1 are those of Rajpurkar et al., "SQuAD: 100,000+ Questions
+for Machine Comprehension of Text", EMNLP 2016: lower case, punctuation and the articles a, an, the
+left out, white space collapsed; the best of several right answers counts. An answer of whole
+sentences is never an exact match of a short right answer, so `contained` says whether one stands in
+it.
 """
 
 from __future__ import annotations

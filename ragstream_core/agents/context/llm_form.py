@@ -59,8 +59,8 @@ class ContextParts:
         constraints: Those of the sentences that are constraints.
         open_pieces: Ids of the pieces that a model calls unanswered; None: found by words and
             cosines.
-        missed: Why the language model's answer was not taken, for people; empty: it was, or no model
-            was asked.
+        missed: Why the language model's answer was not taken, for people; empty: it was, or none was
+            asked.
     """
 
     chosen: Sequence[Chosen]

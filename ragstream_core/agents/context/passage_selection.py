@@ -1,8 +1,8 @@
 """The final selection: chunks in rank order within a token and a character budget.
 
 The chunk that does not fit any more is cut at the end of a sentence (or of a code block), flagged,
-and the rest is left out. What A4 chooses by is read once: query pieces, quotable sentences, weights,
-evidence.
+and the rest is left out. What A4 chooses by is read once: query pieces, quotable sentences,
+weights, evidence.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The network is never used: `find_cross_encoder` looks in the data root and in the local Hugging Face
 cache. One pair a call, so that a score depends on its pair and not on its neighbours. A passage
-that does not fit beside the query is read in windows and has the score of its best one. The order of an
-NLI model's verdicts differs from model to model, so it is read from its own ``id2label``.
+that does not fit beside the query is read in windows and has the score of its best one. The order
+of an NLI model's verdicts differs from model to model, so it is read from its own ``id2label``.
 """
 
 from __future__ import annotations
