@@ -59,8 +59,7 @@ class ContextParts:
         constraints: Those of the sentences that are constraints.
         open_pieces: Ids of the pieces that a model calls unanswered; None: found by words and
             cosines.
-        missed: Why the language model's answer was not taken, for people; empty: it was, or none was
-            asked.
+        missed: Why the answer was not taken, for people; empty: it was, or no model was asked.
     """
 
     chosen: Sequence[Chosen]
