@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragstream_app.session import note
-from ragstream_core.services.build_prompt import agents_usage, prompt_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +53,8 @@ class PromptOutcome:
     @property
     def llm(self) -> dict[str, Any]:
         """What agents took now that asked a language model, as `llm_usage`."""
+        from ragstream_core.services.build_prompt import agents_usage
+
         return agents_usage(self.prompt, from_record=bool(self.asked))
 
     @property
@@ -63,6 +64,8 @@ class PromptOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
+        from ragstream_core.services.build_prompt import prompt_json
+
         told = {"compared": self.compared} if self.compared else {}
         found = prompt_json(
             self.prompt,

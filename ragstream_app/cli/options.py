@@ -1,14 +1,23 @@
 """The options and arguments that commands share; what only one command takes stands with it.
 
-First those that say what a prompt is asked with, then those of turns, then those of all commands.
+First those that say what a prompt is asked with, then those of turns, then those of all commands;
+at the end how a request is read from them.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from ragstream_app.session import note
+from ragstream_core.errors import Refused
+
+if TYPE_CHECKING:
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.workspace import Workspace
 
 Text = Annotated[
     str, typer.Argument(metavar="TEXT|-", help="What you want to ask, or - to read it from stdin.")
@@ -174,3 +183,45 @@ RemovalDryRun = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--force", metavar="", help="Overwrite what exists.")]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON on stdout.")]
+
+
+def read_text(text: str) -> str:
+    """Return the text of a prompt; ``-`` reads stdin."""
+    if text != "-":
+        return text
+    if sys.stdin.isatty():
+        note("type the prompt; end it with Ctrl-D")
+    return sys.stdin.buffer.read().decode("utf-8-sig", "replace")  # a mark of its encoding goes
+
+
+def setting_values(assignments: list[str] | None) -> dict[str, str]:
+    """Return dotted setting → value of ``--set``.
+
+    Raises:
+        UnknownSetting: A word that sets nothing.
+    """
+    if not assignments:
+        return {}
+    from ragstream_core.config import parse_assignments
+
+    return parse_assignments(assignments)
+
+
+def stale_documents(workspace: Workspace, request: PromptRequest, stale: str) -> list[str]:
+    """Return what changed since the last ingest of the projects that a prompt reads.
+
+    Args:
+        workspace: The data root.
+        request: What is asked; one of an older generation is never stale.
+        stale: ``ok`` looks at nothing, ``refuse`` refuses what has changed.
+
+    Raises:
+        Refused: Something changed, and that is to be refused.
+        UnknownProject: There is no such folder.
+    """
+    from ragstream_core.wiring.ingestion import changed_files
+
+    changed = [] if stale == "ok" or request.as_of else changed_files(workspace, request.projects)
+    if changed and stale == "refuse":
+        raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
+    return changed

@@ -1,22 +1,15 @@
-"""What `prompt` and `ask` read, and how an unfinished prompt and a model's usage are shown."""
+"""How an unfinished prompt and a model's usage are shown."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragstream_app.session import note
-from ragstream_core.errors import Refused
 from ragstream_core.prompts.blocks import injected
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.super_prompt import BODY_KEYS
-
-if TYPE_CHECKING:
-    from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.wiring.workspace import Workspace
 
 
 def usage_text(usage: ChatUsage) -> str:
@@ -43,48 +36,6 @@ def call_text(row: Mapping[str, Any]) -> str:
 def usage_from(row: Mapping[str, Any]) -> ChatUsage:
     """Return the usage that a row of `usage_row`, or their sum, holds."""
     return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
-
-
-def read_text(text: str) -> str:
-    """Return the text of a prompt; ``-`` reads stdin."""
-    if text != "-":
-        return text
-    if sys.stdin.isatty():
-        note("type the prompt; end it with Ctrl-D")
-    return sys.stdin.buffer.read().decode("utf-8-sig", "replace")  # a mark of its encoding goes
-
-
-def setting_values(assignments: list[str] | None) -> dict[str, str]:
-    """Return dotted setting → value of ``--set``.
-
-    Raises:
-        UnknownSetting: A word that sets nothing.
-    """
-    if not assignments:
-        return {}
-    from ragstream_core.config import parse_assignments
-
-    return parse_assignments(assignments)
-
-
-def stale_documents(workspace: Workspace, request: PromptRequest, stale: str) -> list[str]:
-    """Return what changed since the last ingest of the projects that a prompt reads.
-
-    Args:
-        workspace: The data root.
-        request: What is asked; one of an older generation is never stale.
-        stale: ``ok`` looks at nothing, ``refuse`` refuses what has changed.
-
-    Raises:
-        Refused: Something changed, and that is to be refused.
-        UnknownProject: There is no such folder.
-    """
-    from ragstream_core.wiring.ingestion import changed_files
-
-    changed = [] if stale == "ok" or request.as_of else changed_files(workspace, request.projects)
-    if changed and stale == "refuse":
-        raise Refused(changed[0], hint=f"ragstream ingest {' '.join(request.projects)}")
-    return changed
 
 
 MAX_CANDIDATES = 20

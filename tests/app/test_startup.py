@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from ragstream_app.cli.commands.chat import DEFAULT_TASK
+from ragstream_core.settings.layers import CHAT_TASK
+
 HEAVY = ("dagster", "chromadb", "numpy", "torch", "onnxruntime", "pyarrow", "streamlit", "pandas",
          "huggingface_hub.file_download")  # fmt: skip
 RUN = f"""
@@ -34,6 +37,19 @@ def imported(spawn):
 @pytest.mark.parametrize("words", [["--help"], ["prompt", "--help"], ["config", "show"]])
 def test_looking_around_imports_nothing_heavy(environment, imported, words):
     assert imported(*words) == []
+
+
+def test_the_command_line_itself_loads_nothing_of_the_library(spawn):
+    """Each command imports what it needs: else the lightest pays for the heaviest."""
+    code = "import sys; from ragstream_app.cli import main; print(*sorted(sys.modules))"
+    loaded = spawn(code=code).stdout.split()
+    own = {name for name in loaded if name.startswith(("ragstream_core.", "ragstream_assets"))}
+    assert own == {"ragstream_core.errors"}
+    assert "pydantic" not in loaded
+
+
+def test_chat_without_a_task_takes_the_profile_of_chats():
+    assert DEFAULT_TASK == CHAT_TASK
 
 
 def test_status_and_a_noop_ingest_import_nothing_heavy(settled, imported, monkeypatch):

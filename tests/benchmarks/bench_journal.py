@@ -21,7 +21,7 @@ from pathlib import Path
 from ragstream_core.conversations.journal.journal import SEGMENT_BYTES, Journal
 from ragstream_core.conversations.journal.records import Turn, record_json
 from ragstream_core.conversations.journal.segments import NO_CHAIN, chain_of, frame_line
-from ragstream_core.conversations.recent_history import layer_g
+from ragstream_core.conversations.recent_history import Scope, layer_g
 from tests.benchmarks.measure import table
 
 PAIRS = 5
@@ -93,10 +93,11 @@ def reading(folder: Path, megabytes: int, repeat: int) -> list[list[str]]:
     """Read the newest turns, and verify what the first append of a process verifies."""
     log = large(folder / "large", megabytes)
     session = next(log.backwards()).record.session_id
+    elsewhere = Scope("new", PAIRS, fill="all")
     rows = []
     for what, call in (
-        (f"last {PAIRS} pairs of the running session", lambda: layer_g(log, session=session, k=5)),
-        (f"last {PAIRS} pairs for a new session", lambda: layer_g(log, session="new", k=5)),
+        (f"last {PAIRS} pairs of the running session", lambda: layer_g(log, Scope(session, PAIRS))),
+        (f"last {PAIRS} pairs for a new session", lambda: layer_g(log, elsewhere)),
         ("position of the newest record", log.newest),
     ):
         times = [wall(call) for _ in range(repeat)]

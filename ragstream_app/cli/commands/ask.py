@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.output.stages import read_text, setting_values, stale_documents
 from ragstream_app.prompt_runner import ask as build
 from ragstream_app.prompt_runner import wait_for_recording
 from ragstream_app.session import FAILED, emit_json, is_recorded, note, session_of
-from ragstream_core.answers.extract import EXTRACT
 from ragstream_core.errors import ChatFailed
 
 if TYPE_CHECKING:
@@ -65,10 +63,11 @@ def ask(
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.services import ask
 
-    settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
+    settings = options.setting_values(assignments)
+    settings |= {"history.persist": "false"} if no_persist else {}
     settings = ({"prompt.model_target": model} if model else {}) | settings
     request = PromptRequest(
-        text=read_text(text),
+        text=options.read_text(text),
         projects=tuple(dict.fromkeys(projects or [])),
         files=tuple(files or []),
         diffs=tuple(diffs or []),
@@ -80,7 +79,7 @@ def ask(
         session=session,
     )
     workspace = session_of(ctx).workspace(explicit={"provider.model": model} if model else None)
-    changed = stale_documents(workspace, request, stale)
+    changed = options.stale_documents(workspace, request, stale)
     workspace = _with_model(workspace)
     recorded = is_recorded(workspace, wanted=not no_record)
     made = build(workspace, request, OPS[-1], record=recorded, fresh=fresh)
@@ -117,6 +116,8 @@ def _with_model(workspace: Workspace) -> Workspace:
 
 def _announce(prepared: Prepared) -> None:
     """Say what leaves this machine, where to, and what that costs, before it does."""
+    from ragstream_core.answers.extract import EXTRACT
+
     model = prepared.model
     if model is None or model.is_local or model.name == EXTRACT:
         return

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.output.stages import setting_values
 from ragstream_app.session import FAILED, is_recorded, session_of
-from ragstream_core.settings.layers import CHAT_TASK
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +34,8 @@ printf 'How do I lock a prompt?\\nAnd with two files?\\n' | ragstream chat -p ha
 In a chat, /help lists its commands. If stdin or stdout is not a terminal, each line of stdin is a
 question or a command; the exit code is 1 if a question got no complete answer."""
 PROMPT = "you> "
+DEFAULT_TASK = "chat"
+"""`settings.layers.CHAT_TASK`, which would load all settings."""
 NO_TASK = "none"
 
 ChatTask = Annotated[
@@ -82,7 +82,7 @@ def chat(
     files: options.Files = None,
     lock: options.Lock = False,
     off: options.Off = None,
-    task: ChatTask = CHAT_TASK,
+    task: ChatTask = DEFAULT_TASK,
     session: options.Session = "",
     model: options.Model = "",
     assignments: options.Assignments = None,
@@ -126,7 +126,7 @@ def chat(
         off=tuple(off or []),
         lock=lock,
         task="" if task == NO_TASK else task,
-        settings={**setting_values(assignments), **given},
+        settings={**options.setting_values(assignments), **given},
         session=session,
     )
     changed = _checked(space, chosen)

@@ -10,8 +10,6 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.output.delivery import Target, deliver
-from ragstream_app.output.stages import read_text, setting_values, stale_documents
-from ragstream_app.output.tables import KEY_DIGITS
 from ragstream_app.prompt_runner import announced, ask, outcome_of, wait_for_recording
 from ragstream_app.session import emit_json, is_recorded, note, session_of
 
@@ -62,10 +60,11 @@ def prompt(
     from ragstream_core.prompts.chain import last_op
     from ragstream_core.prompts.inputs import PromptRequest
 
-    settings = setting_values(assignments) | ({"history.persist": "false"} if no_persist else {})
+    settings = options.setting_values(assignments)
+    settings |= {"history.persist": "false"} if no_persist else {}
     settings |= {"prompt.model_target": model_target} if model_target else {}
     request = PromptRequest(
-        text=read_text(text),
+        text=options.read_text(text),
         projects=tuple(dict.fromkeys(projects or [])),
         files=tuple(files or []),
         diffs=tuple(diffs or []),
@@ -78,7 +77,7 @@ def prompt(
     )
     op = last_op(through)
     workspace = session_of(ctx).workspace()
-    changed = stale_documents(workspace, request, stale)
+    changed = options.stale_documents(workspace, request, stale)
     expected = announced(workspace, request)
     recorded = is_recorded(workspace, wanted=not no_record)
     outcome = ask(workspace, request, op, record=recorded, fresh=fresh)
@@ -117,7 +116,7 @@ def search(
 
     require_search(text, k)
     named = require_projects(projects or ())
-    workspace = session_of(ctx).workspace(task=task, explicit=setting_values(assignments))
+    workspace = session_of(ctx).workspace(task=task, explicit=options.setting_values(assignments))
     if context:
         from ragstream_app.output.inspect import print_context
 
@@ -168,7 +167,7 @@ def rerun(
     target.check()
     from ragstream_assets.recorder.resuming import first_op, resume
 
-    workspace, settings = session_of(ctx).workspace(), setting_values(assignments)
+    workspace, settings = session_of(ctx).workspace(), options.setting_values(assignments)
     recorded = is_recorded(workspace, wanted=not no_record)
     then = workspace.store.record(key)
     done = resume(workspace, key, stage, settings=settings, record=recorded)
@@ -181,6 +180,7 @@ def rerun(
 
 def _same(key: str, op: str, settings: Mapping[str, str]) -> str:
     """Say that settings made no difference, and where they are read if that is before the op."""
+    from ragstream_app.output.tables import KEY_DIGITS
     from ragstream_assets.job_steps import readers
     from ragstream_core.prompts.chain import OPS
 

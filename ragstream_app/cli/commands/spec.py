@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.output.stages import setting_values
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UsageError
 
@@ -87,7 +86,7 @@ def spec(
 
     if form not in FORMS:
         raise UsageError(f"--form {form}: no such form", hint="--form deterministic or --form llm")
-    workspace = session_of(ctx).workspace(task=task, explicit=setting_values(assignments))
+    workspace = session_of(ctx).workspace(task=task, explicit=options.setting_values(assignments))
     for warning in changed_files(workspace, (project,)):
         _note(f"warning: {warning}")
     sections = test_specs.read_sections(out, force=force) if out else []
