@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.index.catalog import store_opener
-from ragstream_core.index.derived import pending
+from ragstream_core.index.forecast import pending
 from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion.ingestion_config import IngestionConfig

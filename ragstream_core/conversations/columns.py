@@ -1,11 +1,4 @@
-"""The selected history as the snapshot holds it: rows that are written, columns that are read.
-
-What the publisher of the snapshot is given: every live chunk of the history, and the cap's rule.
-
-`ragstream_core.index.history_catalog` reads them, `ragstream_core.index.snapshot` writes
-the file that prompts search.
-
-Columns of the selected history: values per row, decoded only where somebody looks.
+"""The rows of a published history: as the publisher is given them, and as columns that are read.
 
 A snapshot holds up to 100,000 rows and a prompt shows ten of them, so texts stay bytes in the
 mapped file and labels stay numbers: a rule is asked once per distinct value, never once per row.

@@ -1,26 +1,17 @@
-"""The no-op decision: is there anything for an ingest to do? Writes nothing, opens no document.
-
-Imports neither numpy nor an engine: this runs before every ingest and behind every `status`.
-Anything that cannot be told from signatures alone counts as pending.
-
-What is derived from a committed generation: lexical arrays and the manifest, each stamped.
-"""
+"""What is derived from a committed generation: its terms, their arrays, and the manifest file."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ragstream_core.errors import IntegrityError, RagstreamError
-from ragstream_core.index import catalog_read
+from ragstream_core.errors import IntegrityError
 from ragstream_core.index.catalog_read import live_files, meta
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, connect_reader, guard, transaction
-from ragstream_core.index.text_writer import is_left
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, transaction
 from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.ingestion.manifest import (
     MANIFEST_NAME,
@@ -28,15 +19,16 @@ from ragstream_core.ingestion.manifest import (
     manifest_stamp,
     write_manifest,
 )
-from ragstream_core.ingestion.scan import DEFAULT_RULES, Changes, Scan, ScanRules, compare, scan
-from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
+from ragstream_core.platform import array_file
 from ragstream_core.platform.files import replace_bytes
 
 if TYPE_CHECKING:
     from ragstream_core.text.bm25 import LexicalArrays
 
-
 LEXICAL_FILE = Path("lexical-latest", "arrays.bin")
+_ARRAYS = {
+    "term_ids": "<i8", "offsets": "<i8", "rows": "<i4", "counts": "<i4", "lengths": "<i4",
+}  # fmt: skip
 _TERMS = (
     "SELECT c.heading_terms, c.heading_crc, t.terms, t.terms_crc FROM chunks c "
     f"LEFT JOIN texts t ON t.text_hash = c.text_hash WHERE {LIVE} ORDER BY c.chunk_id"
@@ -71,22 +63,31 @@ def load_lexical(db: sqlite3.Connection, index_dir: Path, wanted: Generation) ->
     Raises:
         IntegrityError: The catalog's terms are damaged.
     """
-    from ragstream_core.text.bm25 import lexical_from_bytes
+    from ragstream_core.text.bm25 import LexicalArrays
 
     try:
-        stamp, _, body = (index_dir / LEXICAL_FILE).read_bytes().partition(b"\n")
-        if stamp == lexical_stamp(wanted):
-            return lexical_from_bytes(body)
-    except (OSError, IntegrityError):
-        pass  # derived: missing or damaged arrays are built again
-    return lexical_from_catalog(db, index_dir, wanted.n)
+        data = (index_dir / LEXICAL_FILE).read_bytes()
+        _, arrays = array_file.decode(data, _ARRAYS, _lexical_stamp(wanted))
+        return LexicalArrays(**arrays)
+    except (OSError, ValueError):  # derived: missing or damaged arrays are built again
+        return lexical_from_catalog(db, index_dir, wanted.n)
 
 
-def lexical_stamp(made_for: Generation) -> bytes:
-    """Return the first line of an arrays file."""
+def _lexical_stamp(made_for: Generation) -> dict[str, str]:
     from ragstream_core.text.bm25 import LEXICAL_VERSION
 
-    return json.dumps({"digest": made_for.digest, "lexical": LEXICAL_VERSION}).encode()
+    return {"digest": made_for.digest, "lexical": LEXICAL_VERSION}
+
+
+def lexical_file(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> bytes:
+    """Return the content of ``lexical-latest/arrays.bin``.
+
+    Raises:
+        IntegrityError: The catalog's terms are damaged.
+    """
+    arrays = lexical_from_catalog(db, index_dir, newest.n)
+    named = {name: getattr(arrays, name) for name in _ARRAYS}
+    return array_file.encode(_lexical_stamp(newest), named)
 
 
 def publish_lexical(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
@@ -96,15 +97,9 @@ def publish_lexical(db: sqlite3.Connection, index_dir: Path, newest: Generation)
         IntegrityError: The catalog's terms are damaged.
         OSError: Disk full; the old file is untouched.
     """
-    path, stamp = index_dir / LEXICAL_FILE, lexical_stamp(newest)
-    try:
-        with path.open("rb") as handle:
-            if handle.readline().rstrip(b"\n") == stamp:
-                return
-    except OSError:
-        pass
-    arrays = lexical_from_catalog(db, index_dir, newest.n)
-    replace_bytes(path, stamp + b"\n" + arrays.to_bytes())
+    path = index_dir / LEXICAL_FILE
+    if not array_file.says(path, _lexical_stamp(newest)):
+        replace_bytes(path, lexical_file(db, index_dir, newest))
 
 
 def publish_manifest(
@@ -127,14 +122,10 @@ def publish_manifest(
 
 
 def is_published(index_dir: Path, newest: Generation) -> bool:
-    """Say whether what is derived is that of a generation; reads two first lines, no more."""
+    """Return whether what is derived is that of a generation; reads no more than two stamps."""
     if not manifest_is(index_dir / MANIFEST_NAME, manifest_stamp(newest.n, newest.digest)):
         return False
-    try:
-        with (index_dir / LEXICAL_FILE).open("rb") as handle:
-            return newest.digest.encode() in handle.readline()
-    except OSError:
-        return False
+    return array_file.says(index_dir / LEXICAL_FILE, {"digest": newest.digest})
 
 
 def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
@@ -163,111 +154,3 @@ def refresh_terms(db: sqlite3.Connection, path: Path) -> None:
                 (terms, zlib.crc32(terms), heading),
             )
         db.execute("INSERT OR REPLACE INTO meta VALUES('lexical_version', ?)", (LEXICAL_VERSION,))
-
-
-UNREADABLE = "the catalog cannot be read"
-"""Begins the reason of a damaged catalog; what to run stands on its second line."""
-
-
-class Pending(NamedTuple):
-    """Why an ingest is due.
-
-    Attributes:
-        reason: One phrase.
-        changes: Differences by signature; None where the catalog could not tell.
-    """
-
-    reason: str
-    changes: Changes | None
-
-
-class Inspection(NamedTuple):
-    """A project's folder against its catalog.
-
-    Attributes:
-        found: What the folder holds.
-        newest: The newest generation, if any could be read.
-        pending: Why an ingest is due; None for a no-op.
-    """
-
-    found: Scan
-    newest: Generation | None
-    pending: Pending | None
-
-    def idle_stats(self, project: str, *, seconds: float) -> IngestionStats:
-        """Return the stats of the ingest that is not needed."""
-        scanned = len(self.found.files)
-        newest = self.newest
-        counts = newest.counts if newest else {}
-        files = dict.fromkeys(FILE_KEYS, 0)
-        # a file is "skipped" each time it is met, read or not
-        skipped = scanned - counts.get("files", 0)
-        files.update(scanned=scanned, unchanged=scanned - skipped, skipped=skipped)
-        return IngestionStats(
-            project,
-            newest.n if newest else 0,
-            committed=False,
-            files=files,
-            chunks={"embedded": 0, "reused": 0, "live": counts.get("chunks", 0)},
-            documents=counts.get("files", 0),
-            seconds=seconds,
-            digest=newest.digest if newest else "",
-        )
-
-
-def inspect(
-    index_dir: Path, doc_dir: Path, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
-) -> Inspection:
-    """Compare a project's folder with its catalog by signatures alone.
-
-    Args:
-        index_dir: The project's folder below the index root.
-        doc_dir: The project's folder below ``doc_raw``.
-        scan_fp: Digest of every setting that shapes the index; another one makes it pending.
-        rules: Which files are documents.
-
-    Raises:
-        UnknownProject: There is no folder ``doc_dir``.
-    """
-    found = scan(doc_dir, rules)
-    if not (index_dir / CATALOG_NAME).exists():
-        return Inspection(found, None, Pending("never ingested", None))
-    try:
-        with guard(index_dir / CATALOG_NAME):
-            db = connect_reader(index_dir)
-            try:
-                db.execute("BEGIN")
-                newest = catalog_read.latest(db)
-                stamp = catalog_read.last_scan(db)
-                recorded = catalog_read.signatures(db)
-                unfinished = is_left(db)
-            finally:
-                db.close()
-    except (RagstreamError, ValueError) as error:
-        return Inspection(found, None, Pending(f"{UNREADABLE}: {error}", None))
-    changes = compare(found, recorded, last_started_ns=stamp.started_ns)
-    reason = _reason(changes, found, same_settings=stamp.scan_fp == scan_fp)
-    if not reason and unfinished:
-        reason = "an earlier ingest did not finish"
-    if not reason and newest is not None and not is_published(index_dir, newest):
-        reason = "derived files are out of date"
-    return Inspection(found, newest, Pending(reason, changes) if reason else None)
-
-
-def _reason(changes: Changes, found: Scan, *, same_settings: bool) -> str:
-    if not same_settings:
-        return "settings changed"
-    if changes.any():
-        return "files changed"
-    return "a folder cannot be listed" if found.unreadable else ""
-
-
-def pending(
-    index_dir: Path, doc_dir: Path, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
-) -> Pending | None:
-    """Return why an ingest is due, or None for a no-op; as `inspect`.
-
-    Raises:
-        UnknownProject: There is no folder ``doc_dir``.
-    """
-    return inspect(index_dir, doc_dir, scan_fp=scan_fp, rules=rules).pending

@@ -1,6 +1,7 @@
-"""What the next ingest would embed, about, and how long it would take.
+"""What the next ingest would do: whether anything is due, and about how much and how long.
 
-Stdlib only and read-only: this stands behind `ragstream status`. Chunks are reckoned from the bytes
+Stdlib only and read-only: this runs before every ingest and stands behind `ragstream status`.
+Whatever cannot be told from signatures alone counts as pending. Chunks are reckoned from the bytes
 of the files, by what each type came to in the index; for a type that it has little of, by a look
 into a few of the files. The speed is that of the last ingests on this machine; before the first it
 is a default, and says so.
@@ -17,11 +18,14 @@ from typing import NamedTuple
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import catalog_read
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, connect_reader, guard
+from ragstream_core.index.derived import is_published
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading
+from ragstream_core.index.text_writer import is_left
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.ingestion.index_store import EMBED_SECONDS, EMBEDDED, Generation
 from ragstream_core.ingestion.parsers.engines import untagged
-from ragstream_core.ingestion.scan import Scan
+from ragstream_core.ingestion.scan import DEFAULT_RULES, Changes, Scan, ScanRules, compare, scan
+from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.text.chunk_profiles import PROFILES, ChunkProfile
 
 DEFAULT_CHUNKS_PER_S = 20.0
@@ -39,6 +43,109 @@ _CHARACTERS_PER_TOKEN = 4
 _PRIOR_CHUNKS = 4  # so much does a look count beside what was read here
 _LITTLE = 32  # chunks: with more of a type there is no look
 _MEASURED_FROM = 32  # texts: fewer say nothing about the speed
+
+
+UNREADABLE = "the catalog cannot be read"
+"""Begins the reason of a damaged catalog; what to run stands on its second line."""
+
+
+class Pending(NamedTuple):
+    """Why an ingest is due.
+
+    Attributes:
+        reason: One phrase.
+        changes: Differences by signature; None where the catalog could not tell.
+    """
+
+    reason: str
+    changes: Changes | None
+
+
+class Inspection(NamedTuple):
+    """A project's folder against its catalog.
+
+    Attributes:
+        found: What the folder holds.
+        newest: The newest generation, if any could be read.
+        pending: Why an ingest is due; None for a no-op.
+    """
+
+    found: Scan
+    newest: Generation | None
+    pending: Pending | None
+
+    def idle_stats(self, project: str, *, seconds: float) -> IngestionStats:
+        """Return the stats of the ingest that is not needed."""
+        scanned = len(self.found.files)
+        newest = self.newest
+        counts = newest.counts if newest else {}
+        files = dict.fromkeys(FILE_KEYS, 0)
+        # a file is "skipped" each time it is met, read or not
+        skipped = scanned - counts.get("files", 0)
+        files.update(scanned=scanned, unchanged=scanned - skipped, skipped=skipped)
+        return IngestionStats(
+            project,
+            newest.n if newest else 0,
+            committed=False,
+            files=files,
+            chunks={"embedded": 0, "reused": 0, "live": counts.get("chunks", 0)},
+            documents=counts.get("files", 0),
+            seconds=seconds,
+            digest=newest.digest if newest else "",
+        )
+
+
+def inspect(
+    index_dir: Path, doc_dir: Path, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
+) -> Inspection:
+    """Compare a project's folder with its catalog by signatures alone.
+
+    Args:
+        index_dir: The project's folder below the index root.
+        doc_dir: The project's folder below ``doc_raw``.
+        scan_fp: Digest of every setting that shapes the index; another one makes it pending.
+        rules: Which files are documents.
+
+    Raises:
+        UnknownProject: There is no folder ``doc_dir``.
+    """
+    found = scan(doc_dir, rules)
+    if not (index_dir / CATALOG_NAME).exists():
+        return Inspection(found, None, Pending("never ingested", None))
+    try:
+        with reading(index_dir) as db:
+            newest = catalog_read.latest(db)
+            stamp = catalog_read.last_scan(db)
+            recorded = catalog_read.signatures(db)
+            unfinished = is_left(db)
+    except (RagstreamError, ValueError) as error:
+        return Inspection(found, None, Pending(f"{UNREADABLE}: {error}", None))
+    changes = compare(found, recorded, last_started_ns=stamp.started_ns)
+    reason = _reason(changes, found, same_settings=stamp.scan_fp == scan_fp)
+    if not reason and unfinished:
+        reason = "an earlier ingest did not finish"
+    if not reason and newest is not None and not is_published(index_dir, newest):
+        reason = "derived files are out of date"
+    return Inspection(found, newest, Pending(reason, changes) if reason else None)
+
+
+def _reason(changes: Changes, found: Scan, *, same_settings: bool) -> str:
+    if not same_settings:
+        return "settings changed"
+    if changes.any():
+        return "files changed"
+    return "a folder cannot be listed" if found.unreadable else ""
+
+
+def pending(
+    index_dir: Path, doc_dir: Path, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
+) -> Pending | None:
+    """Return why an ingest is due, or None for a no-op; as `inspect`.
+
+    Raises:
+        UnknownProject: There is no folder ``doc_dir``.
+    """
+    return inspect(index_dir, doc_dir, scan_fp=scan_fp, rules=rules).pending
 
 
 class Known(NamedTuple):
@@ -80,12 +187,8 @@ def known(index_dir: Path, newest: Generation | None) -> Known:
     if newest is None:
         return Known()
     try:
-        with guard(index_dir / CATALOG_NAME):
-            db = connect_reader(index_dir)
-            try:
-                return _known(db, newest)
-            finally:
-                db.close()
+        with reading(index_dir) as db:
+            return _known(db, newest)
     except (RagstreamError, ValueError):
         return Known()
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index import catalog_read
 from ragstream_core.index.lock import label, update_hint
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, connect_reader, guard, recover
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading, recover
 from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.ingestion.manifest import FileEntry
 
@@ -53,19 +53,13 @@ def read(index_dir: Path, query: Callable[[sqlite3.Connection], Found]) -> Found
         IntegrityError: The catalog is damaged.
         OperationFailed: It cannot be read.
     """
-    path = index_dir / CATALOG_NAME
-    if not path.exists():
+    if not (index_dir / CATALOG_NAME).exists():
         raise GenerationGone(
             f"{label(index_dir)} has no generation yet", hint=update_hint(index_dir)
         )
     recover(index_dir)
-    with guard(path):
-        db = connect_reader(index_dir)
-        try:
-            db.execute("BEGIN")
-            return query(db)
-        finally:
-            db.close()
+    with reading(index_dir) as db:
+        return query(db)
 
 
 def kept_generations(index_dir: Path) -> list[Generation]:

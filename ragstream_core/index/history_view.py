@@ -2,64 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
-from ragstream_core.conversations.columns import Coded, HistoryColumns
+import numpy as np
+
+from ragstream_core.conversations.columns import Coded, HistoryColumns, Strings
 from ragstream_core.conversations.history_store import Mark
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index.snapshot_format import Stored
 from ragstream_core.records import Chunk
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.bm25 import LexicalArrays, build_lexical, unpacked
 
 if TYPE_CHECKING:
+    from ragstream_core.platform.array_file import Arrays
     from ragstream_core.ports import F32
 
 REPAIR = "ragstream history backfill"
-
-
-class _Paths(Sequence[str]):
-    """``<session>/<seq>`` of each row, made when it is looked at."""
-
-    def __init__(self, sessions: Coded[str], seqs: Any) -> None:
-        self._sessions, self._seqs = sessions, seqs
-
-    def __len__(self) -> int:
-        return len(self._seqs)
-
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self[i] for i in range(*row.indices(len(self)))]
-        return f"{self._sessions[row]}/{self._seqs[row]}"
-
-    def __iter__(self) -> Iterator[str]:
-        names = self._sessions.values
-        pairs = zip(self._sessions.codes.tolist(), self._seqs.tolist(), strict=True)
-        return (f"{names[code]}/{seq}" for code, seq in pairs)
+VERSION = 1
+"""Raised with every change of the format, and of what the words or the cap of a row are."""
+NUMBERS = {
+    "seq": "<i8", "seq_last": "<i8", "chunk_idx": "<i4", "start": "<i4", "end": "<i4",
+    "timestamp_ns": "<i8", "importance": "<f8",
+}  # fmt: skip
+TEXTS = ("chunk_id", "text", "text_hash", "turn_id", "sha256", "prompt_key")
+LABELS = ("session", "source", "tags", "projects", "active_dbs", "versions")
+"""Columns with few distinct values; of the last four each value is a list, as JSON."""
+_TEXT = {"offsets": "<i8", "data": "|u1"}
+ARRAYS = {
+    **NUMBERS,
+    **{f"{name}.{part}": dtype for name in (*TEXTS, *LABELS) for part, dtype in _TEXT.items()},
+    **{f"{name}.codes": "<i4" for name in LABELS},
+    "vector": "<f4",
+    "lexical": "|u1",
+}
+"""Name and type of every array; ``lexical`` is `LexicalArrays.packed`, empty without rows."""
 
 
 class HistoryView:
     """A published selection, pinned; implements `ragstream_core.ports.IndexView`.
 
     Args:
-        stored: Its content.
-        meta: Its metadata.
+        arrays: One flat array for each name in `ARRAYS`.
+        meta: What else the file says of itself.
         where: The file, for messages.
+
+    Attributes:
+        generation: Generation of the catalog that it was made from.
+        digest: Digest of all rows and columns and of the model, 64 hex digits.
+        embed_fp: Fingerprint of the model that made `vectors`.
+        chunk_ids: Ids of the rows, sorted.
+        vectors: Shape (rows, dimension), float32 unit rows, mapped from the file.
     """
 
-    def __init__(self, stored: Stored, meta: dict[str, Any], where: str) -> None:
-        self.stored = stored
+    def __init__(self, arrays: Arrays, meta: Mapping[str, Any], where: str) -> None:
+        self.arrays = arrays
         self.meta = meta
         self.where = where
         self.project = HISTORY
-        self.chunk_ids: Sequence[str] = stored.text("chunk_id")
+        self.generation = int(meta["generation"])
+        self.digest = str(meta["digest"])
+        self.embed_fp = str(meta["embed_fp"])
+        self.chunk_ids: Sequence[str] = self.text("chunk_id")
+        self.vectors: F32 = arrays["vector"].reshape(len(arrays["seq"]), meta["dimension"])
         self._verified = False
 
     @property
@@ -70,30 +79,22 @@ class HistoryView:
             self.generation, position, self.embed_fp, self.meta["index_fp"], self.meta["catalog"]
         )
 
-    @property
-    def generation(self) -> int:
-        """Generation of the catalog that it was made from."""
-        return int(self.meta["generation"])
+    def text(self, name: str) -> Strings:
+        """Return a column of texts, or the distinct values of a column of labels."""
+        return Strings(self.arrays[f"{name}.offsets"], self.arrays[f"{name}.data"])
 
-    @property
-    def digest(self) -> str:
-        """Digest of all rows and columns and of the model, 64 hex digits."""
-        return str(self.meta["digest"])
+    def _labels(self, name: str) -> Coded[str]:
+        return Coded(self.arrays[f"{name}.codes"], tuple(self.text(name)))
 
-    @property
-    def embed_fp(self) -> str:
-        """Fingerprint of the model that made `vectors`."""
-        return str(self.meta["embed_fp"])
-
-    @property
-    def vectors(self) -> F32:
-        """Shape (rows, dimension), float32 unit rows, mapped from the file."""
-        return self.stored.vectors
+    def _lists(self, name: str) -> Coded[tuple[Any, ...]]:
+        return Coded(self.arrays[f"{name}.codes"], tuple(map(_listed, self.text(name))))
 
     @cached_property
     def paths(self) -> Sequence[str]:
         """``<session>/<seq>`` of each row."""
-        return _Paths(self.columns.sessions, self.columns.seq)
+        names, codes = self.columns.sessions.values, self.columns.sessions.codes.tolist()
+        pairs = zip(codes, self.columns.seq.tolist(), strict=True)
+        return [f"{names[code]}/{seq}" for code, seq in pairs]
 
     @cached_property
     def lexical(self) -> LexicalArrays:
@@ -105,26 +106,26 @@ class HistoryView:
         if not self.chunk_ids:
             return build_lexical([])
         try:
-            return unpacked(self.stored.lexical)
+            return unpacked(self.arrays["lexical"].data)
         except ValueError as error:
             raise damaged(self.where, f"its term arrays are damaged: {error}") from None
 
     @cached_property
     def columns(self) -> HistoryColumns:
         """What selection looks at."""
-        stored = self.stored
+        arrays = self.arrays
         return HistoryColumns(
-            stored.arrays["seq"],
-            stored.arrays["seq_last"],
-            stored.arrays["timestamp_ns"],
-            stored.arrays["importance"],
-            stored.labels("session"),
-            stored.lists("tags"),
-            stored.lists("projects"),
-            stored.labels("source"),
-            stored.text("turn_id"),
-            stored.arrays["start"],
-            stored.arrays["end"],
+            arrays["seq"],
+            arrays["seq_last"],
+            arrays["timestamp_ns"],
+            arrays["importance"],
+            self._labels("session"),
+            self._lists("tags"),
+            self._lists("projects"),
+            self._labels("source"),
+            self.text("turn_id"),
+            arrays["start"],
+            arrays["end"],
         )
 
     @cached_property
@@ -141,14 +142,14 @@ class HistoryView:
         return [self._chunk(self._row_of[identifier]) for identifier in chunk_ids]
 
     def _chunk(self, row: int) -> Chunk:
-        stored, arrays, columns = self.stored, self.stored.arrays, self.columns
-        text, path = stored.text("text")[row], self.paths[row]
-        if sha256_hex(text) != stored.text("text_hash")[row]:
+        arrays, columns = self.arrays, self.columns
+        text, path = self.text("text")[row], f"{columns.sessions[row]}/{columns.seq[row]}"
+        if sha256_hex(text) != self.text("text_hash")[row]:
             raise damaged(self.where, f"the text of {self.chunk_ids[row]} does not have its hash")
         meta = {
             "path": path,
             "source": columns.sources[row],
-            "sha256": stored.text("sha256")[row],
+            "sha256": self.text("sha256")[row],
             "mtime": int(columns.timestamp_ns[row]) / 1e9,
             "file_type": "turn",
             "chunk_index": int(arrays["chunk_idx"][row]),
@@ -162,11 +163,11 @@ class HistoryView:
             "turn_id_end": int(columns.seq_last[row]),
             "tags": list(columns.tags[row]),
             "projects": list(columns.projects[row]),
-            "active_dbs": list(stored.lists("active_dbs")[row]),
-            "versions": list(stored.lists("versions")[row]),
+            "active_dbs": list(self._lists("active_dbs")[row]),
+            "versions": list(self._lists("versions")[row]),
             "importance": float(columns.importance[row]),
             "timestamp_ns": int(columns.timestamp_ns[row]),
-            "prompt_key": stored.text("prompt_key")[row],
+            "prompt_key": self.text("prompt_key")[row],
         }
         span = int(arrays["start"][row]), int(arrays["end"][row])
         return Chunk(self.chunk_ids[row], f"history/{path}", text, span, meta)
@@ -181,7 +182,7 @@ class HistoryView:
         """
         if self._verified:
             return
-        if self.stored.digest(self.embed_fp) != self.digest:
+        if rows_digest(self.arrays, self.meta) != self.digest:
             raise damaged(self.where, "its rows do not have its digest")
         self._verified = True
 
@@ -189,3 +190,25 @@ class HistoryView:
 def damaged(where: str, detail: str) -> IntegrityError:
     """Return the error for a snapshot that is not what was published."""
     return IntegrityError(f"{where}: {detail}", hint=f"{REPAIR} publishes it again")
+
+
+def rows_digest(arrays: Arrays, meta: Mapping[str, Any]) -> str:
+    """Return the digest of all rows, all columns and the model, 64 hex digits.
+
+    Args:
+        arrays: One flat array for each name in `ARRAYS`.
+        meta: Holds the model's ``embed_fp`` and ``dimension``.
+    """
+    hashed = sha256(canonical_json([VERSION, meta["embed_fp"], meta["dimension"]]).encode())
+    for name in sorted(arrays):
+        raw = np.ascontiguousarray(arrays[name]).view(np.uint8).data
+        hashed.update(f"{name}:{len(raw)}:".encode())
+        hashed.update(raw)
+    return hashed.hexdigest()
+
+
+def _listed(text: str) -> tuple[Any, ...]:
+    try:
+        return tuple(json.loads(text))
+    except (ValueError, TypeError):  # damaged: the digest says so
+        return ()

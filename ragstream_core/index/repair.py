@@ -296,8 +296,7 @@ def repair_derived(index_dir: Path) -> list[str]:
 def _repair_derived(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> list[str]:
     repaired = []
     path = index_dir / derived.LEXICAL_FILE
-    arrays = derived.lexical_from_catalog(db, index_dir, newest.n).to_bytes()
-    if _bytes_of(path) != derived.lexical_stamp(newest) + b"\n" + arrays:
+    if _bytes_of(path) != derived.lexical_file(db, index_dir, newest):
         path.unlink(missing_ok=True)
         derived.publish_lexical(db, index_dir, newest)
         repaired.append(str(derived.LEXICAL_FILE))

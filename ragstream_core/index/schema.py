@@ -175,6 +175,20 @@ def connect_reader(index_dir: Path) -> sqlite3.Connection:
     return db
 
 
+@contextlib.contextmanager
+def reading(index_dir: Path) -> Iterator[sqlite3.Connection]:
+    """Open the catalog for the queries of a block, in one read transaction; as `connect_reader`.
+
+    Raises:
+        IntegrityError: The file is damaged, no catalog, or of another format version.
+        GenerationGone: It is empty: nothing was ever committed.
+        OperationFailed: It cannot be read, or a killed writer left a journal to roll back.
+    """
+    with guard(index_dir / CATALOG_NAME), contextlib.closing(connect_reader(index_dir)) as db:
+        db.execute("BEGIN")
+        yield db
+
+
 def recover(index_dir: Path) -> bool:
     """Roll back what a killed writer left; readers cannot, since they open read-only.
 

@@ -2,20 +2,23 @@
 
 Written to a staging file, synced, and given its name by one ``os.replace`` (R-232): a reader sees
 the old selection or the new one, and one that has it open keeps what it opened. It is derived: the
-catalog is complete, and a damaged or missing file is published again.
+catalog is complete, and a damaged or missing file is published again. Anything that speaks Arrow
+can read it; RAGstream maps it and reads it as an `array_file`, without Arrow.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,23 +26,31 @@ from ragstream_core.conversations.columns import Coded, SelectedRow, Strings, ca
 from ragstream_core.conversations.history_store import Mark
 from ragstream_core.conversations.summaries import rolled_up
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index.history_view import HistoryView, damaged
-from ragstream_core.index.snapshot_format import (
+from ragstream_core.index.history_view import (
+    ARRAYS,
+    LABELS,
     NUMBERS,
     TEXTS,
     VERSION,
-    Stored,
-    arrays_of,
-    decode,
-    encode,
+    HistoryView,
+    damaged,
+    rows_digest,
 )
+from ragstream_core.platform import array_file
 from ragstream_core.platform.disk import disk_failure, require_space
 from ragstream_core.platform.files import make_private_dir, replace_bytes
+from ragstream_core.records.identity import canonical_json
 from ragstream_core.text.bm25 import LEXICAL_VERSION
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ragstream_core.platform.array_file import Arrays
     from ragstream_core.ports import F32
 
+STAMP = {"version": VERSION, "lexical": LEXICAL_VERSION}
+_ROOM = 6_000
+"""Bytes kept for the description: it names where the arrays lie, and they move with its length."""
 SNAPSHOT_NAME = "history_store.arrow"
 Identity = tuple[int, int, int, int]
 HELD = 3
@@ -80,7 +91,6 @@ def build(
     cap: int,
     summarise_after: float = 0.0,
     summary_tags: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-    where: str = "snapshot",
 ) -> HistoryView:
     """Select and arrange what a snapshot holds; the same rows give the same digest.
 
@@ -91,19 +101,34 @@ def build(
         cap: Chunks in it at most.
         summarise_after: Days after which old spans are rolled up (R-240); 0: never.
         summary_tags: Tags of the summaries, by id.
-        where: What messages call it.
     """
     if summarise_after:
         rows, vectors = rolled_up(rows, vectors, after_days=summarise_after, tags=summary_tags)
     kept = sorted(capped(rows, cap), key=lambda i: rows[i].chunk_id)
-    stored = _stored(rows, kept, np.ascontiguousarray(vectors[kept], dtype="<f4"))
+    arrays = _arrays([rows[i] for i in kept])
+    lexical = lexical_of(rows, kept).packed() if kept else b""
+    arrays["vector"] = np.ascontiguousarray(vectors[kept], dtype="<f4").reshape(-1)
+    arrays["lexical"] = np.frombuffer(lexical, np.uint8)
     meta = {
-        "version": VERSION,
-        "lexical": LEXICAL_VERSION,
+        **STAMP,
+        **source(mark, cap=cap, summarise_after=summarise_after),
         "rows": len(kept),
-        "dimension": stored.dimension,
+        "dimension": max(1, vectors.shape[1]),
         "turns": len({rows[i].seq for i in kept}),
         "evicted": len(rows) - len(kept),
+    }
+    return HistoryView(arrays, meta | {"digest": rows_digest(arrays, meta)}, "snapshot")
+
+
+def source(mark: Mark, *, cap: int, summarise_after: float) -> dict[str, Any]:
+    """Return what a snapshot says of what it was made from.
+
+    Args:
+        mark: How far the catalog had come.
+        cap: Chunks in it at most.
+        summarise_after: Days after which old spans are rolled up; 0: never.
+    """
+    return {
         "cap": cap,
         "summarise_after": summarise_after,
         "embed_fp": mark.embed_fp,
@@ -111,78 +136,40 @@ def build(
         "generation": mark.generation,
         "catalog": mark.digest,
         "position": asdict(mark.position),
-        "digest": stored.digest(mark.embed_fp),
     }
-    return HistoryView(stored, meta, where)
 
 
-def _stored(rows: Sequence[SelectedRow], kept: Sequence[int], vectors: F32) -> Stored:
-    chosen = [rows[i] for i in kept]
-    lists = {
-        "tags": [tuple(sorted(row.tags)) for row in chosen],
-        "projects": [tuple(sorted(row.projects)) for row in chosen],
-        "active_dbs": [tuple(sorted(row.active_dbs)) for row in chosen],
-    }
-    labels = {
-        "session": Coded.of(row.session for row in chosen),
-        "source": Coded.of(row.source for row in chosen),
-        "versions": Coded.of(row.versions for row in chosen),
-        **{name: _as_json(Coded.of(values)) for name, values in lists.items()},
-    }
-    arrays = arrays_of(
-        {n: np.array([getattr(row, n) for row in chosen], dtype=t) for n, t in NUMBERS.items()}
-        | {"seq_last": np.array([row.seq_last or row.seq for row in chosen], dtype="<i8")},
-        {name: Strings.of([getattr(row, name) for row in chosen]) for name in TEXTS},
-        labels,
-    )
-    lexical = lexical_of(rows, kept).packed() if kept else b""
-    arrays |= {"vector": vectors.reshape(-1), "lexical": np.frombuffer(lexical, np.uint8)}
-    return Stored(arrays, max(1, vectors.shape[1]))
+def _arrays(rows: Sequence[SelectedRow]) -> Arrays:
+    """Return the arrays of all columns but vectors and terms."""
+    arrays = {n: np.array([getattr(row, n) for row in rows], dtype=t) for n, t in NUMBERS.items()}
+    arrays["seq_last"] = np.array([row.seq_last or row.seq for row in rows], dtype="<i8")
+    texts = {name: [getattr(row, name) for row in rows] for name in TEXTS}
+    for name in LABELS:
+        given = (getattr(row, name) for row in rows)
+        coded = Coded.of(v if isinstance(v, str) else tuple(sorted(v)) for v in given)
+        texts[name] = [v if isinstance(v, str) else json.dumps(v) for v in coded.values]
+        arrays[f"{name}.codes"] = coded.codes
+    for name, values in texts.items():
+        text = Strings.of(values)
+        arrays |= {f"{name}.offsets": text.offsets, f"{name}.data": text.data}
+    return arrays
 
 
-def _as_json(column: Coded[tuple[str, ...]]) -> Coded[str]:
-    return Coded(column.codes, tuple(map(json.dumps, column.values)))
-
-
-def publish(
-    rows: Sequence[SelectedRow],
-    vectors: F32,
-    path: Path,
-    *,
-    mark: Mark,
-    cap: int,
-    summarise_after: float = 0.0,
-    summary_tags: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-) -> SnapshotReport:
-    """Publish the selection; a file that is the same already is left alone.
+def publish(made: HistoryView, path: Path) -> SnapshotReport:
+    """Publish a selection; a file that is the same already is left alone.
 
     One publisher at a time: the caller holds the history's lock.
 
     Args:
-        rows: All live chunks of the catalog, in any order.
-        vectors: Theirs, shape (rows, dimension).
+        made: The selection.
         path: The snapshot's name.
-        mark: How far the catalog has come.
-        cap: Chunks in it at most.
-        summarise_after: Days after which old spans are rolled up; 0: never.
-        summary_tags: Tags of the summaries, by id.
 
     Raises:
         OperationFailed: Disk full; the last snapshot stays.
     """
-    made = build(
-        rows,
-        vectors,
-        mark=mark,
-        cap=cap,
-        summarise_after=summarise_after,
-        summary_tags=summary_tags,
-        where=str(path),
-    )
     sweep(path)
-    if written := not _is(path, made):
-        data = encode(made.stored, made.meta)
-        HistoryView(*decode(data), str(path)).verify()
+    if written := published(path, made.meta) is None:
+        data = encode(made)
         require_space(path.parent, len(data))
         try:
             make_private_dir(path.parent)
@@ -190,6 +177,24 @@ def publish(
         except OSError as error:
             raise disk_failure(path, error, needed=len(data)) from error
     return report(made, path, written=written)
+
+
+def published(path: Path, wanted: Mapping[str, Any]) -> HistoryView | None:
+    """Return the published selection, checked; None if it is damaged or made from something else.
+
+    Args:
+        path: Its file.
+        wanted: What it must say of itself, see `source`.
+
+    Raises:
+        OperationFailed: It cannot be read.
+    """
+    with contextlib.suppress(IntegrityError):  # damaged: it is replaced
+        there = open_snapshot(path)
+        if there is not None and there.meta.items() >= wanted.items():
+            there.verify()
+            return there
+    return None
 
 
 def report(view: HistoryView, path: Path, *, written: bool) -> SnapshotReport:
@@ -210,17 +215,6 @@ def report(view: HistoryView, path: Path, *, written: bool) -> SnapshotReport:
         path.stat().st_size,
         written,
     )
-
-
-def _is(path: Path, made: HistoryView) -> bool:
-    try:
-        there = open_snapshot(path)
-        if there is not None and there.meta.items() >= made.meta.items():
-            there.verify()
-            return True
-    except IntegrityError:
-        pass  # damaged: it is replaced
-    return False
 
 
 def sweep(path: Path) -> None:
@@ -279,10 +273,90 @@ def _read(path: Path) -> HistoryView:
         raise disk_failure(path, error) from error
     except ValueError:  # nothing can be mapped of an empty file
         raise damaged(str(path), "it is empty") from None
+    return _decoded(memoryview(data), str(path))
+
+
+def _decoded(data: memoryview, where: str) -> HistoryView:
     try:
-        return HistoryView(*decode(memoryview(data)), str(path))
+        meta, arrays = array_file.decode(data, ARRAYS, STAMP)
     except ValueError as error:
-        raise damaged(str(path), f"no whole snapshot: {error}") from None
+        raise damaged(where, f"no whole snapshot: {error}") from None
+    return HistoryView(arrays, meta, where)
+
+
+def encode(view: HistoryView) -> memoryview:
+    """Return the bytes of the file: an Arrow table whose metadata describes it as an `array_file`.
+
+    Raises:
+        IntegrityError: What a reader would find in them is not what the view holds.
+    """
+    import pyarrow as pa
+
+    columns = _columns(view)
+    meta = {name: value for name, value in view.meta.items() if name != "arrays"}
+    room = array_file.MARK + b" " * (_ROOM + len(canonical_json(meta)))
+    schema = pa.schema(
+        [pa.field(name, column.type, nullable=False) for name, column in columns.items()],
+        metadata={b"ragstream": room},
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(list(columns.values()), schema=schema))
+    written = sink.getvalue()
+    told = array_file.description(meta, _places(written)).ljust(len(room))
+    data = bytearray(written)
+    for at in [match.start() for match in re.finditer(re.escape(room), data)]:
+        data[at : at + len(room)] = told
+    _decoded(memoryview(data), view.where).verify()
+    return memoryview(data)
+
+
+def _columns(view: HistoryView) -> dict[str, pa.Array]:
+    import pyarrow as pa
+
+    arrays, rows = view.arrays, len(view.arrays["seq"])
+    columns = {name: _text_column(view.text(name)) for name in TEXTS}
+    columns |= {name: pa.array(arrays[name]) for name in NUMBERS}
+    columns |= {
+        name: pa.DictionaryArray.from_arrays(
+            pa.array(arrays[f"{name}.codes"]), _text_column(view.text(name))
+        )
+        for name in LABELS
+    }
+    flat = pa.array(arrays["vector"])
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, view.meta["dimension"])
+    ends = np.full(rows + 1, len(arrays["lexical"]), dtype=np.int64)
+    ends[0] = 0  # all of it in row 0
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(arrays["lexical"])]
+    columns["lexical"] = pa.Array.from_buffers(pa.large_binary(), rows, buffers)
+    return columns
+
+
+def _text_column(text: Strings) -> pa.Array:
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(text.offsets), pa.py_buffer(text.data)]
+    return pa.Array.from_buffers(pa.large_utf8(), len(text), buffers)
+
+
+def _places(written: pa.Buffer) -> dict[str, tuple[int, int]]:
+    """Return where each array lies in the file: first byte and number of bytes."""
+    import pyarrow as pa
+
+    batch = pa.ipc.open_file(pa.BufferReader(written)).get_batch(0)
+    texts = {name: batch.column(name) for name in TEXTS}
+    buffers = {name: batch.column(name).buffers()[1] for name in NUMBERS}
+    buffers["vector"] = batch.column("vector").values.buffers()[1]
+    buffers["lexical"] = batch.column("lexical").buffers()[2]
+    for name in LABELS:
+        texts[name] = batch.column(name).dictionary
+        buffers[f"{name}.codes"] = batch.column(name).indices.buffers()[1]
+    for name, column in texts.items():
+        _, buffers[f"{name}.offsets"], buffers[f"{name}.data"] = column.buffers()
+    return {  # an empty one may lie anywhere, or be None
+        name: (buffer.address - written.address, buffer.size) if buffer else (0, 0)
+        for name, buffer in buffers.items()
+    }
 
 
 def forget_snapshots() -> None:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index import catalog_read, vectors
 from ragstream_core.index.erase import tombstones
+from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.generations import read
 from ragstream_core.index.schema import CATALOG_NAME, LIVE
-from ragstream_core.index.view_cache import load_rows
 from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.records.identity import chunk_id, sha256_hex
 

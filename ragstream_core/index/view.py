@@ -1,9 +1,9 @@
 """`CatalogView`: one committed generation, loaded in one short read transaction and then pinned.
 
 What is loaded is checked: the generation's digest over every live row, and the crc of every
-vector; or, for the newest generation, the seal of a file that holds the outcome (`rows_file`).
-Views are shared within a process, so either happens once a generation. While the catalog's file is
-at the revision that was read, opening a generation again asks it nothing.
+vector; or, for the newest generation, the seal of the file that holds the outcome
+(`generation_rows`). Views are shared within a process, so either happens once a generation. While
+the catalog's file is at the revision that was read, opening a generation again asks it nothing.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import os
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError
-from ragstream_core.index import catalog_read, derived, view_cache
-from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard, recover
-from ragstream_core.index.view_cache import GenerationRows, load_chunks, load_rows
+from ragstream_core.index import catalog_read, derived, generation_rows
+from ragstream_core.index.generation_rows import GenerationRows, load_chunks, load_rows
+from ragstream_core.index.schema import CATALOG_NAME, reading, recover
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.index_store import Generation
-    from ragstream_core.ports import F32
     from ragstream_core.records import Chunk
     from ragstream_core.text.bm25 import LexicalArrays
 
@@ -39,55 +37,40 @@ _opened: OrderedDict[tuple[Path, str, int | None], tuple[_Revision, CatalogView]
 _cache_lock = threading.Lock()
 
 
-@dataclass(slots=True)
 class CatalogView:
     """A pinned generation; implements `ragstream_core.ports.IndexView`.
 
-    Attributes:
+    Args:
         index_dir: The project's folder below the index root.
         project: Project name.
         pinned: The generation.
         loaded: Its rows, sorted by chunk id.
         sealed: Whether its rows lie in the sealed file, or were not to.
+
+    Attributes:
+        generation: Generation number, ≥ 1.
+        digest: Digest of the live rows and both fingerprints, 64 hex digits.
+        embed_fp: Fingerprint of the model that made `vectors`.
+        chunk_ids: Ids of the live chunks, sorted.
+        paths: Source path of each row.
+        vectors: Shape (rows, dimension), float32 unit rows, read-only.
     """
 
-    index_dir: Path
-    project: str
-    pinned: Generation
-    loaded: GenerationRows
-    sealed: bool = False
-    _lexical: LexicalArrays | None = field(default=None, repr=False)
-    _texts: OrderedDict[str, Chunk] = field(default_factory=OrderedDict, repr=False)
-
-    @property
-    def generation(self) -> int:
-        """Generation number, ≥ 1."""
-        return self.pinned.n
-
-    @property
-    def digest(self) -> str:
-        """Digest of the live rows and both fingerprints, 64 hex digits."""
-        return self.pinned.digest
-
-    @property
-    def embed_fp(self) -> str:
-        """Fingerprint of the model that made `vectors`."""
-        return self.pinned.embed_fp
-
-    @property
-    def chunk_ids(self) -> Sequence[str]:
-        """Ids of the live chunks, sorted."""
-        return self.loaded.chunk_ids
-
-    @property
-    def paths(self) -> Sequence[str]:
-        """Source path of each row."""
-        return self.loaded.paths
-
-    @property
-    def vectors(self) -> F32:
-        """Shape (rows, dimension), float32 unit rows, read-only."""
-        return self.loaded.vectors
+    def __init__(
+        self,
+        index_dir: Path,
+        project: str,
+        pinned: Generation,
+        *,
+        loaded: GenerationRows,
+        sealed: bool,
+    ) -> None:
+        self.index_dir, self.project, self.pinned = index_dir, project, pinned
+        self.loaded, self.sealed = loaded, sealed
+        self.generation, self.digest, self.embed_fp = pinned.n, pinned.digest, pinned.embed_fp
+        self.chunk_ids, self.paths, self.vectors = loaded.chunk_ids, loaded.paths, loaded.vectors
+        self._lexical: LexicalArrays | None = None
+        self._texts: OrderedDict[str, Chunk] = OrderedDict()
 
     @property
     def lexical(self) -> LexicalArrays:
@@ -99,16 +82,11 @@ class CatalogView:
             OperationFailed: The catalog cannot be read.
         """
         if self._lexical is None:
-            with guard(self.index_dir / CATALOG_NAME):
-                db = connect_reader(self.index_dir)
-                try:
-                    db.execute("BEGIN")
-                    arrays = derived.load_lexical(db, self.index_dir, self.pinned)
-                    if len(arrays.lengths) != len(self.loaded.chunk_ids):
-                        raise _gone(self.project, self.generation)
-                    self._lexical = arrays
-                finally:
-                    db.close()
+            with reading(self.index_dir) as db:
+                arrays = derived.load_lexical(db, self.index_dir, self.pinned)
+            if len(arrays.lengths) != len(self.chunk_ids):
+                raise _gone(self.project, self.generation)
+            self._lexical = arrays
         return self._lexical
 
     def chunks(self, chunk_ids: Iterable[str]) -> list[Chunk]:
@@ -135,21 +113,12 @@ class CatalogView:
         crcs = {i: int(self.loaded.crcs[self._row(i)]) for i in chunk_ids}
         if not crcs:
             return {}
-        with guard(self.index_dir / CATALOG_NAME):
-            db = connect_reader(self.index_dir)
-            try:
-                db.execute("BEGIN")
-                found = load_chunks(
-                    db,
-                    self.index_dir,
-                    project=self.project,
-                    pinned=self.pinned,
-                    crcs=crcs,
-                )
-                if len(found) < len(crcs):
-                    raise _gone(self.project, self.generation)
-            finally:
-                db.close()
+        with reading(self.index_dir) as db:
+            found = load_chunks(
+                db, self.index_dir, project=self.project, pinned=self.pinned, crcs=crcs
+            )
+        if len(found) < len(crcs):
+            raise _gone(self.project, self.generation)
         return found
 
     def forget_texts(self) -> None:
@@ -158,9 +127,8 @@ class CatalogView:
             self._texts.clear()
 
     def _row(self, chunk_id: str) -> int:
-        ids = self.loaded.chunk_ids
-        row = bisect_left(ids, chunk_id)
-        if row == len(ids) or ids[row] != chunk_id:
+        row = bisect_left(self.chunk_ids, chunk_id)
+        if row == len(self.chunk_ids) or self.chunk_ids[row] != chunk_id:
             raise KeyError(chunk_id)
         return row
 
@@ -237,22 +205,18 @@ def _reopened(index_dir: Path, project: str, generation: int | None, keep: bool)
 
 
 def _open(index_dir: Path, project: str, n: int | None, keep: bool) -> CatalogView:
-    with guard(index_dir / CATALOG_NAME):
-        db = connect_reader(index_dir)
-        try:
-            db.execute("BEGIN")
-            found = catalog_read.latest(db) if n is None else catalog_read.generation(db, n)
-            if found is None:
-                raise _gone(project, n)
-            key = (str(index_dir.resolve()), found.n, found.digest)
-            with _cache_lock:
-                view = _cache.get(key)
-            if view is None:
-                sealed = view_cache.load(db, index_dir, found)
-                loaded = sealed or load_rows(db, index_dir, found)
-                view = CatalogView(index_dir, project, found, loaded, sealed is not None)
-        finally:
-            db.close()
+    with reading(index_dir) as db:
+        found = catalog_read.latest(db) if n is None else catalog_read.generation(db, n)
+        if found is None:
+            raise _gone(project, n)
+        key = (str(index_dir.resolve()), found.n, found.digest)
+        with _cache_lock:
+            view = _cache.get(key)
+        if view is None:
+            sealed = generation_rows.load(db, index_dir, found)
+            loaded = sealed or load_rows(db, index_dir, found)
+            is_sealed = sealed is not None
+            view = CatalogView(index_dir, project, found, loaded=loaded, sealed=is_sealed)
     if keep and not view.sealed:
         _keep(view)
     view.forget_texts()  # the catalog has changed since they were read
@@ -264,14 +228,14 @@ def _keep(view: CatalogView) -> None:
     """Save the rows of the newest generation; not where a commit or an erasing came in between."""
     view.sealed = True
     if _is_newest(view.index_dir, view.pinned):
-        view_cache.save(view.index_dir, view.pinned, view.loaded)
+        generation_rows.save(view.index_dir, view.pinned, view.loaded)
         if not _is_newest(view.index_dir, view.pinned):
-            view_cache.drop(view.index_dir)
+            generation_rows.drop(view.index_dir)
 
 
 def _is_newest(index_dir: Path, found: Generation) -> bool:
     try:
-        with guard(index_dir / CATALOG_NAME), contextlib.closing(connect_reader(index_dir)) as db:
+        with reading(index_dir) as db:
             return catalog_read.latest(db) == found
     except RagstreamError:
         return False

@@ -16,20 +16,18 @@ from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import canonical_json
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.conversation_memory import ConversationMemory
-from ragstream_core.wiring.journal import journal, snapshot_path
+from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ragstream_core.index.export import Portable
-    from ragstream_core.index.history_view import HistoryView
     from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 EXACT_STORES = ("catalog", "faiss")
 """Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice."""
 _DIGEST = re.compile(rb'"([0-9a-f]{64})"')
-_PLACES = ("arrays", "seal")
 
 
 def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]:
@@ -174,15 +172,7 @@ def _history(workspace: Workspace, inputs: PromptInputs) -> Iterator[tuple[str, 
         b"".join(raw for _, raw in journal(workspace).lines(first, pin.seq + 1)),
     )
     if memory.view is not None:
-        yield bundle.SNAPSHOT, _snapshot(workspace, memory.view)
+        from ragstream_core.index.snapshot import encode
 
-
-def _snapshot(workspace: Workspace, view: HistoryView) -> bytes:
-    from ragstream_core.index.snapshot_format import decode, encode
-
-    view.verify()
-    meta = {name: value for name, value in view.meta.items() if name not in _PLACES}
-    data = bytes(encode(view.stored, meta))
-    if decode(data)[1]["digest"] != view.digest:
-        raise InputUnavailable(f"{snapshot_path(workspace)} cannot be put into a file")
-    return data
+        memory.view.verify()
+        yield bundle.SNAPSHOT, bytes(encode(memory.view))

@@ -8,7 +8,6 @@ Framework: BM25 and Beyond", 2009, with the idf of Lucene, ln(1 + (N − df + 0.
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragstream_core.errors import IntegrityError
 from ragstream_core.text.terms import term_id
 
 LEXICAL_VERSION = "snowball-english-1"
@@ -25,8 +23,6 @@ B = 0.75
 K3 = 2.0
 BLOCK_ROWS = 8192
 BLOCK_LISTS = 65_536
-
-_MAGIC = b"RSLEX1\n"
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -59,31 +55,13 @@ class LexicalArrays:
         span = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
         return self.rows[span], self.counts[span]
 
-    def to_bytes(self) -> bytes:
-        """Serialise with a checksum; `lexical_from_bytes` is the inverse."""
-        body = self.packed()
-        return _MAGIC + zlib.crc32(body).to_bytes(4, "little") + body
-
     def packed(self) -> bytes:
-        """Serialise without a checksum; `unpacked` is the inverse."""
+        """Serialise; `unpacked` is the inverse."""
         sizes = np.array([len(self.term_ids), len(self.rows), len(self.lengths)], dtype="<i8")
         return sizes.tobytes() + b"".join(
             part.tobytes()
             for part in (self.term_ids, self.offsets, self.rows, self.counts, self.lengths)
         )
-
-
-def lexical_from_bytes(data: bytes) -> LexicalArrays:
-    """Rebuild term arrays from their serialised form.
-
-    Raises:
-        IntegrityError: The bytes are torn, damaged or of another format.
-    """
-    head = len(_MAGIC) + 4
-    magic, crc, body = data[: len(_MAGIC)], data[len(_MAGIC) : head], data[head:]
-    if magic != _MAGIC or zlib.crc32(body).to_bytes(4, "little") != crc:
-        raise IntegrityError("lexical arrays are damaged or of another format")
-    return unpacked(body)
 
 
 def unpacked(body: bytes | memoryview) -> LexicalArrays:

@@ -30,7 +30,7 @@ from ragstream_core.config import overlay
 from ragstream_core.errors import OperationFailed, UnknownPrompt, UsageError
 from ragstream_core.index.catalog_read import live_files
 from ragstream_core.index.generations import manifest_of
-from ragstream_core.index.schema import CATALOG_NAME, connect_reader, guard
+from ragstream_core.index.schema import reading
 from ragstream_core.ingestion.file_types import decode_name
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.ingestion.scan import ScanRules, scan
@@ -129,13 +129,8 @@ def ingested_hashes(workspace: Workspace, pin: Pin, paths: Collection[str]) -> d
     """
     if not paths:
         return {}
-    index_dir = workspace.index_dir(pin.project)
-    with guard(index_dir / CATALOG_NAME):
-        db = connect_reader(index_dir)
-        try:
-            files = live_files(db, pin.generation)
-        finally:
-            db.close()
+    with reading(workspace.index_dir(pin.project)) as db:
+        files = live_files(db, pin.generation)
     return {path: files[path].sha256 for path in paths if path in files}
 
 

@@ -40,23 +40,27 @@ def publish(workspace: Workspace) -> SnapshotReport | None:
     found = newest(index_dir)
     if found is None:
         return None
-    with contextlib.suppress(IntegrityError):  # damaged: it is replaced
-        there = snapshot.open_snapshot(path)
-        wanted = {"cap": cap, "summarise_after": rolled}
-        if there is not None and there.mark == found[0] and there.meta.items() >= wanted.items():
-            there.verify()
-            return snapshot.report(there, path, written=False)
+    wanted = snapshot.source(found[0], cap=cap, summarise_after=rolled)
+    if (there := snapshot.published(path, wanted)) is not None:
+        return snapshot.report(there, path, written=False)
     with project_lock(index_dir):
         live = selection_rows(index_dir)
-        return snapshot.publish(
-            live.rows,
-            live.vectors,
-            path,
-            mark=live.mark,
-            cap=cap,
-            summarise_after=rolled,
-            summary_tags=_summary_tags(workspace, live.mark.position.seq) if rolled else {},
-        )
+        return snapshot.publish(_made(workspace, live, cap), path)
+
+
+def _made(workspace: Workspace, live: LiveRows, cap: int) -> HistoryView:
+    """Return the selection of some rows of the catalog, by the settings of the workspace."""
+    from ragstream_core.index import snapshot
+
+    rolled = _summarise_after(workspace.config.settings.history)
+    return snapshot.build(
+        live.rows,
+        live.vectors,
+        mark=live.mark,
+        cap=cap,
+        summarise_after=rolled,
+        summary_tags=_summary_tags(workspace, live.mark.position.seq) if rolled else {},
+    )
 
 
 def _summarise_after(settings: HistoryConfig) -> float:
@@ -88,15 +92,7 @@ def snapshot_at(workspace: Workspace, *, upto: int, digest: str, cap: int) -> Hi
             return view
     # replaced or damaged: the catalog holds all of it
     live = _as_of(workspace, selection_rows(history_dir(workspace) / "index", upto), upto)
-    rolled = _summarise_after(workspace.config.settings.history)
-    made = snapshot.build(
-        live.rows,
-        live.vectors,
-        mark=live.mark,
-        cap=cap,
-        summarise_after=rolled,
-        summary_tags=_summary_tags(workspace, live.mark.position.seq) if rolled else {},
-    )
+    made = _made(workspace, live, cap)
     if made.digest != digest:
         raise InputUnavailable(
             f"the older turns up to record {upto} are not what the prompt was made with: turns "

@@ -74,7 +74,7 @@ walk(sys.argv[1])
 """
 
 IMPORTS = """
-import ragstream_core.index.derived
+import ragstream_core.index.forecast
 import ragstream_core.ingestion.ingestion_config
 """
 
@@ -82,7 +82,7 @@ NO_OP = """
 import sys
 from pathlib import Path
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.index.derived import pending
+from ragstream_core.index.forecast import pending
 due = pending(Path(sys.argv[2]), Path(sys.argv[1]), scan_fp=IngestionConfig().scan_fp)
 if due is not None:
     sys.exit(f"not a no-op: {due.reason}")

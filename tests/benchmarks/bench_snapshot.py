@@ -96,14 +96,14 @@ def report(count: int = 100_000, repeat: int = 9) -> str:
     """Measure; return the Markdown section."""
     from ragstream_core.conversations.history_store import Mark
     from ragstream_core.conversations.journal.records import Position
-    from ragstream_core.index.snapshot import publish
+    from ragstream_core.index.snapshot import build, publish
 
     with tempfile.TemporaryDirectory() as folder:
         path, bare, query = (Path(folder, n) for n in ("history_store.arrow", "bare", "query.npy"))
         rows, vectors = history(count)
         mark = Mark(1, Position(count, "0" * 32), "model", "index", "0" * 64)
         wall, cpu = time.perf_counter(), time.process_time()
-        made = publish(rows, vectors, path, mark=mark, cap=count)
+        made = publish(build(rows, vectors, mark=mark, cap=count), path)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         bare.write_bytes(vectors.tobytes())
         np.save(query, vectors[5:6])

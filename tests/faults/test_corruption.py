@@ -11,10 +11,10 @@ import random
 import pytest
 
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.repair import repair_derived
 from ragstream_core.index.verify import Part, verify_data
 from ragstream_core.index.view import forget_views, open_view
-from ragstream_core.index.view_cache import ROWS_FILE
 from tests.lengths import by_length
 
 FLIPS = by_length(10, 30, 1000)
@@ -46,7 +46,7 @@ def answers(bench):
         chunks = [(c.id, c.source, c.snippet, c.span, sorted(c.meta.items()))
                   for c in view.chunks(view.chunk_ids)]  # fmt: skip
         found.append((view.digest, view.generation, view.chunk_ids, view.paths, chunks,
-                      view.vectors.tobytes(), view.lexical.to_bytes()))  # fmt: skip
+                      view.vectors.tobytes(), view.lexical.packed()))  # fmt: skip
     manifest = bench.index / "file_manifest.json"
     found.append(json.loads(manifest.read_bytes()) if manifest.exists() else None)
     return found

@@ -74,7 +74,7 @@ def everything(bench):
               for c in view.chunks(view.chunk_ids)]  # fmt: skip
     return (
         view.digest, view.generation, view.chunk_ids, view.paths, chunks, view.vectors.tobytes(),
-        view.lexical.to_bytes(),
+        view.lexical.packed(),
     )  # fmt: skip
 
 

@@ -266,7 +266,7 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
     bench, tmp_path, small_batches, monkeypatch
 ):
     """The reader has read which rows are live and where; then everything is moved."""
-    from ragstream_core.index import vectors, view_cache
+    from ragstream_core.index import generation_rows, vectors
 
     for n in range(16):
         bench.write(f"{n}.md", f"text number {n}")
@@ -283,7 +283,7 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(view_cache.index_vectors, "map_rows", pause)
+        patch.setattr(generation_rows.vectors, "map_rows", pause)
         view = bench.fresh_view()
     assert len(view.chunk_ids) == 16
     held = view.vectors.copy()
@@ -297,7 +297,7 @@ def test_a_compaction_waits_for_the_reader_between_its_rows_and_its_mapping(
 
 def test_a_reader_whose_vector_file_is_gone_starts_again(bench, monkeypatch, small_batches):
     """Outside of a transaction the file may vanish: the reader looks again instead of failing."""
-    from ragstream_core.index import vectors, view_cache
+    from ragstream_core.index import generation_rows, vectors
 
     for n in range(16):
         bench.write(f"{n}.md", f"text number {n}")
@@ -311,7 +311,7 @@ def test_a_reader_whose_vector_file_is_gone_starts_again(bench, monkeypatch, sma
         return real(path, rows=rows, dimension=dimension)
 
     with monkeypatch.context() as patch:
-        patch.setattr(view_cache.index_vectors, "map_rows", vanish)
-        patch.setattr(view_cache, "_epoch_now", lambda db, fp: 2)
+        patch.setattr(generation_rows.vectors, "map_rows", vanish)
+        patch.setattr(generation_rows, "_epoch_now", lambda db, fp: 2)
         view = bench.fresh_view()
     assert done and len(view.chunk_ids) == 16

@@ -28,7 +28,7 @@ OLD_MARK, NEW_MARK = mark(8, 1), mark(19, 2)
 
 
 def put(path, rows, at):
-    return publish(rows, vectors_of(rows), path, mark=at, cap=100)
+    return publish(build(rows, vectors_of(rows), mark=at, cap=100), path)
 
 
 def answers(path):
@@ -38,7 +38,7 @@ def answers(path):
     columns = view.columns
     return [
         view.digest, view.mark, view.embed_fp, view.generation, list(view.chunk_ids),
-        list(view.paths), view.vectors.tobytes(), view.vectors.shape, view.lexical.to_bytes(),
+        list(view.paths), view.vectors.tobytes(), view.vectors.shape, view.lexical.packed(),
         [(c.id, c.source, c.snippet, c.span, repr(c.meta)) for c in view.chunks(view.chunk_ids)],
         columns.seq.tobytes(), columns.timestamp_ns.tobytes(), columns.importance.tobytes(),
         [[column[i] for i in range(len(columns))]

@@ -75,7 +75,7 @@ def pinned(space):
 @pytest.fixture(scope="module")
 def rows_of(space, pinned):
     """The rows of the selection that hold each fact."""
-    texts = list(ConversationMemory(space, pinned(SESSIONS[0], 200)).view.stored.text("text"))
+    texts = list(ConversationMemory(space, pinned(SESSIONS[0], 200)).view.text("text"))
     facts = [fact_of(session, n) for session in SESSIONS for n in range(1, TURNS + 1)]
     return {fact: [row for row, text in enumerate(texts) if fact in text] for fact in facts}
 

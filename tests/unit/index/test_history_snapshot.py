@@ -9,8 +9,14 @@ import pytest
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import IntegrityError, OperationFailed
 from ragstream_core.index import snapshot
-from ragstream_core.index.snapshot import build, forget_snapshots, held, open_snapshot, publish
-from ragstream_core.index.snapshot_format import encode
+from ragstream_core.index.snapshot import (
+    build,
+    encode,
+    forget_snapshots,
+    held,
+    open_snapshot,
+    publish,
+)
 from ragstream_core.retrieval.retriever import Retriever
 from ragstream_core.text.bm25 import Bm25
 from ragstream_core.text.terms import terms
@@ -35,7 +41,7 @@ def path(tmp_path):
 
 
 def put(path, rows=ROWS, *, cap=100, **given):
-    return publish(rows, vectors_of(rows), path, mark=mark(**given), cap=cap)
+    return publish(build(rows, vectors_of(rows), mark=mark(**given), cap=cap), path)
 
 
 def test_there_is_none_before_the_first(path):
@@ -140,7 +146,8 @@ def test_a_question_that_left_still_finds_its_answer(path):
 @pytest.mark.parametrize("dimension", [0, EMBEDDER.dimension])
 def test_an_empty_history_can_be_published(path, dimension):
     put(path)
-    report = publish([], np.zeros((0, dimension), "<f4"), path, mark=mark(seq=9), cap=5)
+    empty = np.zeros((0, dimension), "<f4")
+    report = publish(build([], empty, mark=mark(seq=9), cap=5), path)
     view = open_snapshot(path)
     view.verify()
     assert (report.rows, list(view.chunk_ids), view.mark.position.seq) == (0, [], 9)
@@ -236,21 +243,21 @@ def test_what_is_no_snapshot_is_refused_and_published_again(path, data):
     open_snapshot(path).verify()
 
 
-def test_another_arrow_file_and_another_format_are_refused(path):
+def test_another_arrow_file_and_another_format_are_refused(path, monkeypatch):
     pa = pytest.importorskip("pyarrow")
     path.parent.mkdir()
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.schema([])):
         pass
     with pytest.raises(IntegrityError):
         open_snapshot(path)
-    made = build(ROWS, vectors_of(ROWS), mark=mark(), cap=9)
-    path.write_bytes(encode(made.stored, made.meta | {"version": 99}))
-    with pytest.raises(IntegrityError, match="format 99"):
-        open_snapshot(path)
-    path.unlink()
-    path.write_bytes(encode(made.stored, made.meta | {"lexical": "other-rules"}))
-    with pytest.raises(IntegrityError, match="other-rules"):
-        open_snapshot(path)
+    for name, value in (("version", 99), ("lexical", "other-rules")):
+        with monkeypatch.context() as patch:
+            patch.setitem(snapshot.STAMP, name, value)
+            data = encode(build(ROWS, vectors_of(ROWS), mark=mark(), cap=9))
+        path.unlink()
+        path.write_bytes(data)
+        with pytest.raises(IntegrityError, match=f"of {name} {value}, this program reads"):
+            open_snapshot(path)
     assert put(path).written
 
 

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from ragstream_core.errors import GenerationGone, IntegrityError
-from ragstream_core.index import view
+from ragstream_core.index import schema, view
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion import scan
 from ragstream_core.wiring.workspace import open_workspace
@@ -26,8 +26,8 @@ def space(tmp_path, monkeypatch):
 @pytest.fixture
 def asked(monkeypatch):
     """How often the catalog is opened."""
-    found, connect = [], view.connect_reader
-    monkeypatch.setattr(view, "connect_reader", lambda d: found.append(d) or connect(d))
+    found, connect = [], schema.connect_reader
+    monkeypatch.setattr(schema, "connect_reader", lambda d: found.append(d) or connect(d))
     return found
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 
 from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.index import erase
+from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
-from ragstream_core.index.view_cache import ROWS_FILE
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import forget as services_forget

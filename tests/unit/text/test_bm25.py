@@ -1,4 +1,4 @@
-"""BM25 against bm25s, and the term arrays' life on disk."""
+"""BM25 against bm25s, and what its term arrays hold."""
 
 import re
 from collections import Counter
@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstream_core.errors import IntegrityError
-from ragstream_core.text.bm25 import (
-    K3,
-    Bm25,
-    bm25_scores,
-    build_lexical,
-    lexical_from_bytes,
-    repeated,
-)
+from ragstream_core.text.bm25 import K3, Bm25, bm25_scores, build_lexical, repeated
 from ragstream_core.text.terms import term_blob, term_id, terms, words
 
 TEXTS = [
@@ -112,7 +104,7 @@ def test_two_indexes_score_as_their_union():
 def test_a_heading_counts_as_part_of_the_text():
     joined = arrays(["vector catalog"])
     apart = build_lexical([[term_blob("vector"), term_blob("catalog")]])
-    assert joined.to_bytes() == apart.to_bytes()
+    assert joined.packed() == apart.packed()
     twice = build_lexical([[term_blob("vector"), term_blob("vector")]])
     assert twice.counts.tolist() == [2]
     assert twice.lengths.tolist() == [2]
@@ -123,30 +115,16 @@ def test_no_row_and_no_term_are_no_error():
     assert bm25_scores([arrays(["", ""])], ["vector"])[0].tolist() == [0, 0]
 
 
-def test_bytes_round_trip_and_every_flip_is_noticed():
-    data = arrays(TEXTS).to_bytes()
-    back = lexical_from_bytes(data)
-    assert back.to_bytes() == data
-    for at in range(0, len(data), 7):
-        damaged = bytearray(data)
-        damaged[at] ^= 1
-        with pytest.raises(IntegrityError):
-            lexical_from_bytes(bytes(damaged))
-    for cut in range(0, len(data), 11):
-        with pytest.raises(IntegrityError):
-            lexical_from_bytes(data[:cut])
-
-
 def test_blocks_of_rows_give_the_arrays_of_one_pass(monkeypatch):
     from ragstream_core.text import bm25
 
     rng = np.random.default_rng(7)
     texts = [" ".join(f"w{i}" for i in rng.zipf(1.3, 30) % 200) for _ in range(50)] + ["", "w1"]
-    whole = arrays(texts).to_bytes()
+    whole = arrays(texts).packed()
     for rows, lists in ((1, 1), (7, 3), (26, 10_000), (52, 5)):
         monkeypatch.setattr(bm25, "BLOCK_ROWS", rows)
         monkeypatch.setattr(bm25, "BLOCK_LISTS", lists)
-        assert arrays(texts).to_bytes() == whole, (rows, lists)
+        assert arrays(texts).packed() == whole, (rows, lists)
 
 
 @given(st.text(st.sampled_from("aZß İΣσ'’_9-fooBar"), max_size=60))

@@ -315,8 +315,7 @@ def test_a_prompt_goes_on_without_older_turns_and_says_so(root, fault):
     else:
         from ragstream_core.index import snapshot
 
-        view = snapshot.open_snapshot(path)
-        view.meta["embed_fp"] = "0" * 64
+        snapshot.open_snapshot(path).embed_fp = "0" * 64
     forget_snapshots() if fault != "other model" else None
     prompt = ask(space, session="old")
     forget_snapshots()

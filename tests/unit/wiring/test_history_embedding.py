@@ -88,7 +88,7 @@ def test_a_change_of_size_or_unit_cuts_all_turns_again_and_only_then(tmp_path):
     cut = embed(other)
     assert cut.committed and cut.generation == usual.generation + 1
     view = open_snapshot(snapshot_path(other))
-    assert max(map(len, view.stored.text("text"))) <= 300 * 5 // 4
+    assert max(map(len, view.text("text"))) <= 300 * 5 // 4
     assert not embed(other).committed and history_findings(other, WHOLE) == []
     back = embed(space)
     assert back.committed and back.embedded == 0 and back.digest == usual.digest

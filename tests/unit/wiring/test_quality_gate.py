@@ -164,7 +164,7 @@ def test_a_candidate_is_exactly_what_the_commit_publishes(space):
     committed = space.view("demo")
     assert (view.chunk_ids, view.paths) == (committed.chunk_ids, committed.paths)
     assert (view.vectors == committed.vectors).all()
-    assert view.lexical.to_bytes() == committed.lexical.to_bytes()
+    assert view.lexical.packed() == committed.lexical.packed()
     assert (view.generation, view.digest) == (committed.generation, committed.digest)
     shown = [(c.id, c.source, c.snippet, c.span) for c in committed.chunks(view.chunk_ids)]
     assert [(c.id, c.source, c.snippet, c.span) for c in chunks] == shown

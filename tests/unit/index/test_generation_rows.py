@@ -9,8 +9,8 @@ import pytest
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index import view
+from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.view import forget_views, open_view
-from ragstream_core.index.view_cache import ROWS_FILE
 
 
 @pytest.fixture

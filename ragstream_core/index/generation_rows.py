@@ -1,13 +1,9 @@
-"""Loads the rows of one generation and checks them: digest, vectors present, crc.
+"""The rows of one generation, checked: from the catalog, or from the sealed file of the newest.
 
-The rows of one generation as a view holds them.
-
-The rows of the newest generation in one sealed file: derived, checked whole, never trusted.
-
-Reading a generation from the catalog hashes every row and every vector. Whoever did that may leave
-ids, paths and places here, stamped with the generation's digest and sealed by a crc, with one crc
+Reading a generation from the catalog hashes every row and every vector. A process that did so may
+leave ids, paths and places in an `array_file`, stamped with the generation's digest and one crc
 over all vectors in this order. A file that is behind or damaged is as good as none. Chunks are read
-from the catalog still; the crc of each one's row is here, so what is shown is checked as well.
+from the catalog still; the crc of each row is in the file, so what is shown is checked as well.
 """
 
 from __future__ import annotations
@@ -24,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index import vectors
-from ragstream_core.index import vectors as index_vectors
 from ragstream_core.index.catalog_read import checked_entry, digest_matches
 from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
 from ragstream_core.ingestion.index_store import Generation
+from ragstream_core.platform import array_file
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import multiset_sum, sha256_hex
@@ -68,9 +64,8 @@ class GenerationRows:
 
 ROWS_FILE = Path("stores", "rows-newest.bin")
 """Beside the other stores that are made from an index: erasing a file takes them all away."""
-_MAGIC = b"RSROWS1\n"
+_ARRAYS = {"places": "<i8", "paths": "<i4", "crcs": "<u4", "names": "|u1"}
 _END = "\0"  # no path can hold it
-_HEAD = 1024
 _FILE = "SELECT epoch, dimension FROM vector_files WHERE embed_fp = ?"
 
 
@@ -91,17 +86,17 @@ def save(index_dir: Path, made_for: Generation, loaded: GenerationRows) -> None:
     stamp = {
         "digest": made_for.digest,
         "epoch": loaded.epoch,
-        "shape": loaded.vectors.shape,
+        "dimension": loaded.vectors.shape[1],
         "vectors": _crc(loaded.vectors),
     }
-    body = _MAGIC + json.dumps(stamp).encode() + b"\n"
-    codes = np.array([distinct[path] for path in loaded.paths], dtype="<i4")
-    for column in (loaded.places.astype("<i8"), codes, loaded.crcs.astype("<u4")):
-        body += column.tobytes()
-    body += names.encode()
+    arrays = {
+        "places": loaded.places.astype("<i8"),
+        "paths": np.array([distinct[path] for path in loaded.paths], dtype="<i4"),
+        "crcs": loaded.crcs.astype("<u4"),
+        "names": np.frombuffer(names.encode(), np.uint8),
+    }
     with contextlib.suppress(OSError):
-        sealed = body + zlib.crc32(body).to_bytes(4, "little")
-        replace_bytes(index_dir / ROWS_FILE, sealed, durable=False)
+        replace_bytes(index_dir / ROWS_FILE, array_file.encode(stamp, arrays), durable=False)
 
 
 def drop(index_dir: Path) -> None:
@@ -111,63 +106,53 @@ def drop(index_dir: Path) -> None:
 
 
 def load(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> GenerationRows | None:
-    """Return the rows of a generation, checked; None where the file does not have them.
+    """Return the rows of a generation, checked; None if the file does not have them.
 
     The caller holds a read transaction.
     """
-    import numpy as np
-
     try:
-        data = memoryview((index_dir / ROWS_FILE).read_bytes())
-    except OSError:
+        data = (index_dir / ROWS_FILE).read_bytes()
+        stamp, arrays = array_file.decode(data, _ARRAYS, {"digest": wanted.digest})
+    except (OSError, ValueError):
         return None
-    seal = int.from_bytes(data[-4:], "little")
-    if data[: len(_MAGIC)] != _MAGIC or zlib.crc32(data[:-4]) != seal:
+    places = arrays["places"]
+    rows = _vectors(db, index_dir, wanted.embed_fp, stamp, places)
+    if rows is None:
         return None
-    head = bytes(data[len(_MAGIC) : len(_MAGIC) + _HEAD]).partition(b"\n")[0]
-    stamp = json.loads(head)
-    if stamp["digest"] != wanted.digest:
-        return None
-    body, n = data[len(_MAGIC) + len(head) + 1 : -4], stamp["shape"][0]
-    places, crcs = np.frombuffer(body, "<i8", n), np.frombuffer(body, "<u4", n, 12 * n)
-    codes = np.frombuffer(body, "<i4", n, 8 * n)
-    names = str(body[16 * n :], "utf-8").split(_END)
-    vectors = _vectors(db, index_dir, wanted, stamp, places)
-    if vectors is None:
-        return None
-    paths = tuple(map(names[n:].__getitem__, codes.tolist()))
-    return GenerationRows(tuple(names[:n]), paths, vectors, stamp["epoch"], places, crcs)
+    names = str(arrays["names"].data, "utf-8").split(_END)
+    paths = tuple(map(names[len(places) :].__getitem__, arrays["paths"].tolist()))
+    chunk_ids = tuple(names[: len(places)])
+    return GenerationRows(chunk_ids, paths, rows, stamp["epoch"], places, arrays["crcs"])
 
 
 def _vectors(
     db: sqlite3.Connection,
     index_dir: Path,
-    wanted: Generation,
-    stamp: dict[str, Any],
+    embed_fp: str,
+    stamp: Mapping[str, Any],
     places: npt.NDArray[np.int64],
 ) -> F32 | None:
-    """Return the vectors at some places; None where they are no longer what they were."""
+    """Return the vectors at some places; None if they are no longer what they were."""
     import numpy as np
 
-    n, dimension = stamp["shape"]
-    vectors = np.zeros((0, dimension), dtype="<f4")
-    if n:
-        file = db.execute(_FILE, (wanted.embed_fp,)).fetchone()
-        if file != (stamp["epoch"], dimension):
+    epoch, dimension = stamp["epoch"], stamp["dimension"]
+    rows = np.zeros((0, dimension), dtype="<f4")
+    if len(places):
+        if db.execute(_FILE, (embed_fp,)).fetchone() != (epoch, dimension):
             return None
-        path = index_vectors.vector_path(index_dir, wanted.embed_fp, stamp["epoch"])
+        path = vectors.vector_path(index_dir, embed_fp, epoch)
         try:
-            mapped = index_vectors.map_rows(path, rows=int(places.max()) + 1, dimension=dimension)
+            mapped = vectors.map_rows(path, rows=int(places.max()) + 1, dimension=dimension)
         except (OSError, IntegrityError):  # gone, or shorter than it was: the catalog says so
             return None
-        vectors = np.take(mapped, places, axis=0)
-    vectors.flags.writeable = False
-    return vectors if _crc(vectors) == stamp["vectors"] else None
+        rows = np.take(mapped, places, axis=0)
+    rows.flags.writeable = False
+    return rows if _crc(rows) == stamp["vectors"] else None
 
 
-def _crc(vectors: F32) -> int:
+def _crc(rows: F32) -> int:
     """Return the crc32 of the bytes of a contiguous array."""
-    return zlib.crc32(vectors.data) if vectors.size else 0
+    return zlib.crc32(rows.data) if rows.size else 0
 
 
 _ROWS = (

@@ -1,0 +1,122 @@
+"""Sealed files of named arrays: the one format of arrays that are derived from an index.
+
+The arrays lie one after the other. The description behind them names the place of each, holds what
+the writer says of them, and has a seal; so a reader maps the file and parses no damaged byte. The
+description may also stand in the footer of an Arrow file, whose arrays are then read without Arrow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.records.identity import canonical_json, digest_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Bytes = bytes | memoryview
+    Arrays = dict[str, npt.NDArray[Any]]
+    Places = Mapping[str, tuple[int, int]]
+
+MARK = b"RAGSTREAM-HISTORY "
+"""Stands before a description; named after the first file that had one."""
+_TAIL = re.compile(rb".{4}(?:ARROW1|SEALED)\Z", re.DOTALL)
+_TAIL_BYTES = 10
+_ALIGNED = 8
+
+
+def description(meta: Mapping[str, Any], places: Places) -> bytes:
+    """Return the description of a file, sealed.
+
+    Args:
+        meta: What the writer says of the arrays; JSON.
+        places: First byte and number of bytes of each array in the file.
+    """
+    told = {**meta, "arrays": places}
+    return MARK + canonical_json(told | {"seal": digest_of(told)}).encode()
+
+
+def encode(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """Return the bytes of a file; the same content gives the same bytes.
+
+    Args:
+        meta: What is said of the arrays; JSON, without the keys ``arrays, crc32, seal``.
+        arrays: Contiguous, little-endian.
+    """
+    parts, places, at, crc = [], {}, 0, 0
+    for name, array in arrays.items():
+        raw = array.tobytes()
+        places[name] = (at, len(raw))
+        raw += bytes(-len(raw) % _ALIGNED)
+        parts.append(raw)
+        at, crc = at + len(raw), zlib.crc32(raw, crc)
+    told = description({**meta, "crc32": crc}, places)
+    return b"".join([*parts, told, len(told).to_bytes(4, "little"), b"SEALED"])
+
+
+def decode(
+    data: Bytes, dtypes: Mapping[str, str], stamp: Mapping[str, Any]
+) -> tuple[dict[str, Any], Arrays]:
+    """Read a file: what it says of itself, and its arrays, which are not copied.
+
+    The arrays of a file that `encode` made are checked; those of an Arrow file are the caller's to
+    check.
+
+    Args:
+        data: The whole file, usually mapped.
+        dtypes: Type of each array that it must have.
+        stamp: What it must say of itself.
+
+    Raises:
+        ValueError: It is no such file, says something else, is torn, or is damaged.
+    """
+    import numpy as np
+
+    meta, end = _described(data)
+    for name, value in stamp.items():
+        if meta.get(name) != value:
+            raise ValueError(f"it is of {name} {meta.get(name)}, this program reads {value}")
+    if "crc32" in meta and zlib.crc32(data[:end]) != meta["crc32"]:
+        raise ValueError("its arrays are damaged")
+    arrays = {}
+    for name, dtype in dtypes.items():
+        at, size = meta["arrays"].get(name, (0, -1))
+        if not 0 <= size <= len(data) - at:
+            raise ValueError(f"its array {name} is missing or cut off")
+        arrays[name] = np.frombuffer(data, dtype, size // np.dtype(dtype).itemsize, at)
+    return meta, arrays
+
+
+def says(path: Path, stamp: Mapping[str, Any]) -> bool:
+    """Return whether a file's description holds some values; its arrays are not looked at."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            length = int.from_bytes(file.read(4), "little") + _TAIL_BYTES
+            file.seek(max(0, size - length))
+            meta, _ = _described(file.read(length))
+    except (OSError, ValueError):
+        return False
+    return meta.items() >= stamp.items()
+
+
+def _described(data: Bytes) -> tuple[dict[str, Any], int]:
+    """Return the description that ends some bytes, if it has its seal, and where it begins."""
+    tail = bytes(data[-_TAIL_BYTES:])
+    if not _TAIL.fullmatch(tail):
+        raise ValueError("it does not end as such a file does")
+    begin = max(0, len(data) - _TAIL_BYTES - int.from_bytes(tail[:4], "little"))
+    footer = bytes(data[begin:-_TAIL_BYTES])
+    at = footer.find(MARK)
+    if at < 0:
+        raise ValueError("it has no description of itself")
+    meta, _ = json.JSONDecoder().raw_decode(footer[at + len(MARK) :].decode("utf-8", "replace"))
+    if not isinstance(meta, dict) or meta.pop("seal", "") != digest_of(meta):
+        raise ValueError("its description is damaged")
+    return meta, begin + at
