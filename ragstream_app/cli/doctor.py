@@ -145,7 +145,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
 
 def _other_embedder(config: AppConfig) -> Check:
     """Say where another model than the default one lies, what runs it, and where it computes."""
-    from ragstream_core.models.embedders.onnx_model import known_export
+    from ragstream_core.models.embedders.onnx_encoder import known_export
     from ragstream_core.models.embedders.sentence_transformers import resolve_device
     from ragstream_core.models.embedders.weights import find_model
     from ragstream_core.wiring.models import models_dir

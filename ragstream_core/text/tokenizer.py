@@ -85,17 +85,6 @@ class ModelTokenizer:
         """Return the number of tokens, ≥ 0."""
         return len(self._tokenizer.encode(clean(text), add_special_tokens=False).ids)
 
-    def token_id(self, token: str) -> int:
-        """Return the id of a token.
-
-        Raises:
-            KeyError: The vocabulary does not hold it.
-        """
-        found = self._tokenizer.token_to_id(token)
-        if found is None:
-            raise KeyError(token)
-        return int(found)
-
 
 def even_windows(ids: list[int], window: int) -> list[list[int]]:
     """Cut token ids into as few windows as possible, equally long within one token.
@@ -113,6 +102,20 @@ def even_windows(ids: list[int], window: int) -> list[list[int]]:
     parts = max(1, -(-len(ids) // window))
     cuts = [len(ids) * i // parts for i in range(parts + 1)]
     return [ids[a:b] for a, b in pairwise(cuts)]
+
+
+def text_windows(text: str, offsets: Sequence[tuple[int, int]], window: int) -> list[str]:
+    """Cut a text into as few parts of at most ``window`` tokens as possible; see `even_windows`.
+
+    Args:
+        text: The text, returned as it is if it fits.
+        offsets: (start, end) of each of its tokens, in characters.
+        window: Most tokens of a part, ≥ 1.
+    """
+    if len(offsets) <= window:
+        return [text]
+    spans = even_windows(list(range(len(offsets))), window)
+    return [text[offsets[span[0]][0] : offsets[span[-1]][1]] for span in spans]
 
 
 def clean(text: str) -> str:

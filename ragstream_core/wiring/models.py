@@ -168,7 +168,7 @@ def require_replayable(config: AppConfig) -> None:
         InputUnavailable: What the endpoint once answered about its model is not kept.
     """
     from ragstream_core.errors import InputUnavailable
-    from ragstream_core.models.embedders.endpoints import known_dimension
+    from ragstream_core.models.embedders.fingerprints import known_dimension
 
     chosen, remote = config.settings.embeddings, endpoint(config)
     if chosen.backend != "openai" or remote is None:

@@ -91,7 +91,7 @@ class Parts:
 
 def asked(data: Path) -> dict[str, list[tuple[float, float, float]]]:
     """Return (all, models, search) in CPU seconds of every warm prompt, by the number of pieces."""
-    from ragstream_core.models.embedders.onnx_minilm import RECENT
+    from ragstream_core.models.embedders.onnx_encoder import RECENT
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.retrieval.retriever import Retriever
     from ragstream_core.retrieval.scoring import MaxSimScorer

@@ -1,17 +1,18 @@
-"""`EmbeddingBackend`: a base class for embedders of your own; `embed_documents` is all it needs.
+"""What all embedders share, and `EmbeddingBackend`, the base class of one of your own.
 
-What a subclass returns is brought into the form of the port: texts go to it one by one, so that the
-vector of a text depends on nothing else; a text longer than the window is embedded in windows whose
-mean, normalised, is its vector; each row is scaled to length 1 in float64 and rounded once. Tokens
-are words and signs, and the token vectors for late interaction are those of the words alone.
+Texts are embedded one by one, so that the vector of a text depends on nothing else. A text longer
+than the window is embedded in even windows, never truncated; the mean of their vectors, scaled to
+length 1 in float64 and rounded once, is its vector.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -19,12 +20,14 @@ import numpy as np
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import fingerprints
 from ragstream_core.records.identity import digest_of
-from ragstream_core.text.tokenizer import even_windows, word_offsets
+from ragstream_core.text.tokenizer import even_windows, text_windows, word_offsets
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ragstream_core.models.embedders.fingerprints import Prefixes
     from ragstream_core.ports import F16, F32, Progress
+    from ragstream_core.text.tokenizer import ModelTokenizer
 
 
 def mean_unit(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> F32:
@@ -45,6 +48,18 @@ def mean_unit(rows: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> F32:
         raise EmbeddingFailed("the encoder returned a vector that is not finite or has no length")
     unit: F32 = (mean / length).astype(np.float32)
     return unit
+
+
+def mean_of_windows(parts: Iterable[npt.NDArray[Any]]) -> F32:
+    """Return the vector of a text from those of its windows, each scaled to length 1 first.
+
+    Args:
+        parts: Vectors of shape (dimension,), at least one.
+
+    Raises:
+        EmbeddingFailed: One is not finite or has no length.
+    """
+    return mean_unit([mean_unit(part[np.newaxis]).astype(np.float64) for part in parts])
 
 
 def unit_rows_f16(rows: npt.NDArray[Any]) -> F16:
@@ -102,38 +117,189 @@ def throttled(items: Iterable[_T], progress: Progress, *, total: int) -> Iterato
     progress(done, total)
 
 
+Ids = tuple[int, ...]
+"""Token ids."""
+
+
+class Encoder(ABC):
+    """A `ragstream_core.ports.Embedder` whose subclasses embed one text at a time.
+
+    Attributes:
+        name: Model name for people.
+        dimension: Length of a vector.
+        window: Tokens of one text, special tokens and prefixes not included.
+        device: Where it computes, for people.
+        truncated_inputs: How many texts lost tokens on the way into the encoder; always 0, counted
+            so that a check can say so.
+        workers: Texts embedded at the same time.
+    """
+
+    name: str
+    dimension: int
+    window: int
+    device: str = "cpu"
+    truncated_inputs: int = 0
+    workers: int = 1
+    _pool: ThreadPoolExecutor
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Digest of everything that a vector depends on."""
+
+    @abstractmethod
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return (start, end) of each token of a text of any length, in characters."""
+
+    @abstractmethod
+    def _passage(self, text: str) -> F32:
+        """Embed one passage of any length."""
+
+    def _query(self, text: str) -> F32:
+        """Embed one query; like a passage if the model is symmetric."""
+        return self._passage(text)
+
+    @abstractmethod
+    def _tokens_of(self, text: str) -> F16:
+        """Return the unit token vectors of one text."""
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of a text, special tokens and prefixes not included."""
+        return len(self.token_offsets(text))
+
+    def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
+        """Embed passages of any length.
+
+        Args:
+            texts: The passages.
+            progress: Called with (done, total), at most five times a second and at the end.
+
+        Returns:
+            Shape (len(texts), dimension), float32, rows of length 1 ± 1e-6, aligned with ``texts``.
+
+        Raises:
+            EmbeddingFailed: What the model gave is not one finite vector a text; or it is behind
+                an endpoint that cannot be reached or refuses.
+        """
+        rows = self._rows(texts)
+        counted = rows if progress is None else throttled(rows, progress, total=len(texts))
+        return stack_checked(counted, shape=(len(texts), self.dimension))
+
+    def embed_queries(self, texts: Sequence[str]) -> F32:
+        """Embed queries, with the model family's query prefix if it has one.
+
+        Raises:
+            EmbeddingFailed: As `embed_documents`.
+        """
+        rows = self._rows(texts, query=True)
+        return stack_checked(rows, shape=(len(texts), self.dimension))
+
+    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
+        """Return the token vectors of each text, for late interaction.
+
+        Returns:
+            One array (tokens, dimension) a text, unit rows rounded to float16, without special
+            tokens; the windows of a long text one after the other.
+
+        Raises:
+            EmbeddingFailed: A value is not finite.
+        """
+        return list(self._each(self._tokens_of, texts))
+
+    def _rows(self, texts: Sequence[str], *, query: bool = False) -> Iterator[F32]:
+        return self._each(self._query if query else self._passage, texts)
+
+    def _each(self, function: Callable[[str], _T], texts: Sequence[str]) -> Iterator[_T]:
+        if self.workers == 1 or len(texts) < 2:
+            return map(function, texts)
+        return self._pool.map(function, texts)
+
+    def _start_workers(self, workers: int) -> None:
+        """Embed several texts at once: as many as given, 0 = one for each core."""
+        self.workers = workers if workers > 0 else (os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="embed")
+
+
+class WindowedEncoder(Encoder):
+    """An encoder that takes token ids: prefix and window, between special tokens."""
+
+    _tokenizer: ModelTokenizer
+    _head: Ids
+    _tail: Ids
+
+    def _set_limits(self, prefixes: Prefixes, length: int) -> None:
+        """Set prefixes and window of a model that takes ``length`` tokens with special ones."""
+        self._query_prefix = tuple(self._tokenizer.ids(prefixes.query))
+        self._passage_prefix = tuple(self._tokenizer.ids(prefixes.passage))
+        longest = max(len(self._query_prefix), len(self._passage_prefix))
+        self.window = length - len(self._head) - len(self._tail) - longest
+
+    @abstractmethod
+    def _pooled(self, ids: Ids) -> npt.NDArray[Any]:
+        """Return the vector of one window of a passage, prefix included; of any length."""
+
+    def _pooled_query(self, ids: Ids) -> npt.NDArray[Any]:
+        """Return the same of a query."""
+        return self._pooled(ids)
+
+    @abstractmethod
+    def _hidden(self, ids: Ids) -> npt.NDArray[Any]:
+        """Return the last layer for one window, a row a token, special ones included."""
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return (start, end) of each token of a text of any length, in characters."""
+        return self._tokenizer.offsets(text)
+
+    def _passage(self, text: str) -> F32:
+        ids = (self._pooled((*self._passage_prefix, *window)) for window in self._windows(text))
+        return mean_of_windows(ids)
+
+    def _query(self, text: str) -> F32:
+        ids = (self._pooled_query((*self._query_prefix, *window)) for window in self._windows(text))
+        return mean_of_windows(ids)
+
+    def _tokens_of(self, text: str) -> F16:
+        head, tail = len(self._head), len(self._tail)
+        hidden = [self._hidden(ids) for ids in self._windows(text)]
+        return unit_rows_f16(np.concatenate([rows[head : len(rows) - tail] for rows in hidden]))
+
+    def _windows(self, text: str) -> list[Ids]:
+        ids = self._tokenizer.ids(text)
+        windows = even_windows(ids, self.window)
+        if sum(map(len, windows)) != len(ids) or max(map(len, windows)) > self.window:
+            self.truncated_inputs += 1
+        return [tuple(window) for window in windows]
+
+
 Raw = Callable[..., Any]
 _KEPT_WORDS = 4096
 
 
-class EmbeddingBackend(ABC):
+class EmbeddingBackend(Encoder):
     """A `ragstream_core.ports.Embedder` of which only `embed_documents` is missing.
 
-    A subclass may override anything else as well; values are attributes of the class.
+    A subclass may override anything else as well; values are attributes of the class. Tokens are
+    words and signs, and the token vectors for late interaction are those of the words alone.
 
     Attributes:
         name: Model name for people; default: the name of the class.
         version: Raise it when the vectors of the same text change; part of the fingerprint.
         window: Largest number of words and signs of one text that `embed_documents` is given.
-        device: Where it computes, for people.
-        truncated_inputs: How many texts lost something; stays 0.
     """
 
     name: str = ""
     version: int = 1
     window: int = fingerprints.WINDOW
-    device: str = "cpu"
-    truncated_inputs: int = 0
     _raw: ClassVar[Raw]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Wrap the subclass's `embed_documents` with what the port promises."""
+        """Keep the subclass's `embed_documents`, and put what the port promises in its place."""
         super().__init_subclass__(**kwargs)
         cls.name = cls.__dict__.get("name") or cls.name or cls.__name__
         raw = cls.__dict__.get("embed_documents")
         if raw is not None:
             cls._raw = raw
-            cls.embed_documents = _embed_documents  # type: ignore[method-assign]
+            cls.embed_documents = Encoder.embed_documents  # type: ignore[method-assign]
 
     @abstractmethod
     def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
@@ -162,41 +328,27 @@ class EmbeddingBackend(ABC):
         )
 
     @functools.cached_property
-    def dimension(self) -> int:
+    def dimension(self) -> int:  # type: ignore[override]  # found when it is first asked for
         """Length of a vector, found by embedding a word."""
         return int(self._row("dimension").shape[0])
-
-    def count(self, text: str) -> int:
-        """Return the number of words and signs of a text."""
-        return len(word_offsets(text))
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) of each word and sign, in characters."""
         return word_offsets(text)
 
-    def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries: the same as passages.
-
-        Raises:
-            EmbeddingFailed: As `embed_documents`.
-        """
-        return self.embed_documents(texts)
-
-    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
-        """Return the vector of each word by itself, float16 unit rows.
-
-        Raises:
-            EmbeddingFailed: As `embed_documents`.
-        """
-        return [self._words_of(text) for text in texts]
-
-    def _words_of(self, text: str) -> F16:
+    def _tokens_of(self, text: str) -> F16:
         rows = [self._word(text[start:end]) for start, end in self.token_offsets(text)]
         return unit_rows_f16(np.asarray(rows, dtype=np.float64).reshape(-1, self.dimension))
 
     @functools.cached_property
     def _word(self) -> Callable[[str], F32]:
         return functools.lru_cache(maxsize=_KEPT_WORDS)(self._row)
+
+    def _passage(self, text: str) -> F32:
+        parts = text_windows(text, self.token_offsets(text), self.window)
+        if len(parts) == 1:
+            return self._row(text)
+        return mean_unit([self._row(part).astype(np.float64) for part in parts])
 
     def _row(self, text: str) -> F32:
         """Embed one text that fits into the window.
@@ -213,32 +365,3 @@ class EmbeddingBackend(ABC):
         if not found.any():  # a text in which it sees nothing: one fixed direction of its own
             found[0, 0] = 1.0
         return mean_unit(found)
-
-    def _vector(self, text: str) -> F32:
-        offsets = self.token_offsets(text)
-        if len(offsets) <= self.window:
-            return self._row(text)
-        spans = even_windows(list(range(len(offsets))), self.window)
-        parts = [text[offsets[span[0]][0] : offsets[span[-1]][1]] for span in spans]
-        return mean_unit([self._row(part).astype(np.float64) for part in parts])
-
-
-def _embed_documents(
-    self: EmbeddingBackend, texts: Sequence[str], *, progress: Progress | None = None
-) -> F32:
-    """Embed passages of any length.
-
-    Args:
-        self: The backend.
-        texts: The passages.
-        progress: Called with (done, total), at most five times a second and at the end.
-
-    Returns:
-        Shape (len(texts), dimension), float32, rows of length 1 ± 1e-6, aligned with ``texts``.
-
-    Raises:
-        EmbeddingFailed: What the subclass returned is not one finite vector a text.
-    """
-    rows = map(self._vector, texts)
-    counted = rows if progress is None else throttled(rows, progress, total=len(texts))
-    return stack_checked(counted, shape=(len(texts), self.dimension))

@@ -8,10 +8,9 @@ its caller. Files are local: the package's own downloads are never used.
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,7 @@ import numpy as np
 
 from ragstream_core.errors import UnknownSetting, WeightsMismatch, WeightsMissing
 from ragstream_core.models.embedders import fingerprints, weights
-from ragstream_core.models.embedders.base import mean_unit, stack_checked, unit_rows_f16
-from ragstream_core.models.embedders.onnx_minilm import OnnxEmbedder
+from ragstream_core.models.embedders.base import Encoder, mean_of_windows, unit_rows_f16
 from ragstream_core.records.identity import digest_of
 from ragstream_core.text.tokenizer import ModelTokenizer, clean, even_windows
 
@@ -135,8 +133,8 @@ def _places(models_dir: Path, source: str, name: str) -> Iterable[Path | None]:
     yield weights.hub_cache_folder(source)
 
 
-class FastEmbedEmbeddings(OnnxEmbedder):
-    """A `ragstream_core.ports.Embedder` over a model of FastEmbed's list."""
+class FastEmbedEmbeddings(Encoder):
+    """An embedder over a model of FastEmbed's list."""
 
     def __init__(self, models_dir: Path, *, model: str, workers: int = 0) -> None:
         """Load a model from local files.
@@ -161,28 +159,25 @@ class FastEmbedEmbeddings(OnnxEmbedder):
         specials = own.num_special_tokens_to_add(is_pair=False)
         self.window = int(own.truncation["max_length"]) - specials - longest
         self._start_workers(workers)
-        self.dimension = int(self._vector(None, "a").shape[0])
+        self.dimension = int(self._passage("a").shape[0])
 
     @property
     def fingerprint(self) -> str:
         """Digest of the model's files, its prefixes and FastEmbed's version."""
         return self._digest
 
-    def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries, with the model family's query prefix.
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return (start, end) of each token of a text of any length, in characters."""
+        return self._tokenizer.offsets(text)
 
-        Raises:
-            EmbeddingFailed: A vector is not finite or has no length.
-        """
-        embed = functools.partial(self._pooled, self._fast.query_embed, self._prefixes.query)
-        return stack_checked(self._each(embed, texts), shape=(len(texts), self.dimension))
-
-    def _vector(self, hidden: Any, text: str) -> F32:
+    def _passage(self, text: str) -> F32:
         return self._pooled(self._fast.passage_embed, self._prefixes.passage, text)
 
+    def _query(self, text: str) -> F32:
+        return self._pooled(self._fast.query_embed, self._prefixes.query, text)
+
     def _pooled(self, embed: Embed, prefix: str, text: str) -> F32:
-        rows = [next(iter(embed([prefix + part]))) for part in self._parts(clean(text))]
-        return mean_unit([mean_unit(row[np.newaxis]).astype(np.float64) for row in rows])
+        return mean_of_windows(next(iter(embed([prefix + p]))) for p in self._parts(clean(text)))
 
     def _tokens_of(self, text: str) -> F16:
         parts = [self._last_layer(part) for part in self._parts(clean(text))]

@@ -2,8 +2,9 @@
 
 Constants, file digests and what a sentence-transformers model's own files state: pooling, longest
 input, prefixes, the special tokens around a text. What is stated there and cannot be done by an
-exported encoder raises `NotExportable`. The path on which nothing changed asks for the digest, so
-neither NumPy nor an engine is imported.
+exported encoder raises `NotExportable`. Of a model behind an endpoint only host, name and dimension
+are known, and the dimension is asked for once. The path on which nothing changed asks for the
+digest, so neither NumPy nor an engine is imported.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import weights
+from ragstream_core.platform.endpoint import Endpoint
+from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import digest_of
 
 ONNX_RUNTIME = "onnxruntime-fp32"
@@ -140,6 +143,46 @@ def hashed_fingerprint() -> str:
     return digest_of({"kind": "hashed-words", "version": 1, "dimension": DIMENSION})
 
 
+def known_dimension(models_dir: Path, endpoint: Endpoint, model: str) -> int:
+    """Return the dimension that an endpoint once answered with, 0 if it was never asked."""
+    try:
+        text = _probe_path(models_dir, endpoint, model).read_text(encoding="utf-8")
+        return int(json.loads(text)["dimension"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def keep_dimension(models_dir: Path, endpoint: Endpoint, model: str, *, dimension: int) -> None:
+    """Keep what an endpoint answered, so that looking for changes sends nothing.
+
+    Raises:
+        OSError: Disk full or permission denied.
+    """
+    text = json.dumps({"dimension": dimension})
+    replace_text(_probe_path(models_dir, endpoint, model), text, durable=False)
+
+
+def endpoint_fingerprint(endpoint: Endpoint, model: str, dimension: int) -> str:
+    """Return ``embed_fp``: host, model and dimension, all that is known of a remote model."""
+    prefixes = prefixes_of(model)
+    return digest_of(
+        {
+            "kind": "openai-compatible",
+            "host": endpoint.host,
+            "model": model,
+            "dimension": dimension,
+            "window": WINDOW,
+            "long_texts": LONG_TEXTS,
+            "prefixes": [prefixes.query, prefixes.passage],
+        }
+    )
+
+
+def _probe_path(models_dir: Path, endpoint: Endpoint, model: str) -> Path:
+    name = digest_of({"base_url": endpoint.base_url, "model": model})
+    return models_dir / "endpoints" / f"{name[:32]}.json"
+
+
 POOLINGS = ("mean", "cls", "max", "lasttoken")
 _MODULES = ("Transformer", "Pooling", "Normalize")
 _DEFAULT_LENGTH = 512
@@ -166,6 +209,10 @@ class Recipe:
     prefixes: Prefixes
     head: tuple[int, ...]
     tail: tuple[int, ...]
+
+
+DEFAULT_RECIPE = Recipe("mean", WINDOW_WITH_SPECIALS, Prefixes(), (101,), (102,))
+"""That of all-MiniLM-L6-v2: [CLS] and [SEP] as in its verified tokenizer."""
 
 
 def recipe_of(folder: Path, model: str) -> Recipe:

@@ -7,31 +7,24 @@ they share words, and that is all. Never a replacement for the model in real ret
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragstream_core.models.embedders import fingerprints
-from ragstream_core.models.embedders.base import stack_checked, throttled
+from ragstream_core.models.embedders.base import Encoder
 from ragstream_core.text.tokenizer import WORD, word_offsets
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import F16, F32, Progress
+    from ragstream_core.ports import F16, F32
 
 
-class HashedEmbedder:
-    """A deterministic `ragstream_core.ports.Embedder` over word hashes (signed feature hashing).
-
-    Attributes:
-        truncated_inputs: Always 0: a text of any length is read to its end.
-    """
+class HashedEmbedder(Encoder):
+    """A deterministic embedder over word hashes (signed feature hashing); tokens are words."""
 
     name = "hashed-words"
     dimension = fingerprints.DIMENSION
     window = fingerprints.WINDOW
-    device = "cpu"
-    truncated_inputs = 0
 
     def __init__(self) -> None:
         self._slots: dict[str, tuple[int, float]] = {}
@@ -41,38 +34,9 @@ class HashedEmbedder:
         """Digest of the hashing recipe and the dimension."""
         return fingerprints.hashed_fingerprint()
 
-    def count(self, text: str) -> int:
-        """Return the number of words and signs of a text."""
-        return len(word_offsets(text))
-
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) of each word and sign, in characters."""
         return word_offsets(text)
-
-    def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
-        """Embed passages of any length.
-
-        Args:
-            texts: The passages.
-            progress: Called with (done, total), at most five times a second and at the end.
-
-        Returns:
-            Shape (len(texts), 384), float32, each row of length 1 ± 1e-6, aligned with ``texts``.
-
-        Raises:
-            EmbeddingFailed: Cannot happen with real texts; the check is the common one.
-        """
-        rows = map(self._vector, texts)
-        counted = rows if progress is None else throttled(rows, progress, total=len(texts))
-        return stack_checked(counted, shape=(len(texts), self.dimension))
-
-    def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries: the same as passages."""
-        return self.embed_documents(texts)
-
-    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
-        """Return one signed unit axis a word, float16: equal words meet, others do not."""
-        return [self._tokens_of(text) for text in texts]
 
     def _slot(self, word: str) -> tuple[int, float]:
         slot = self._slots.get(word)
@@ -82,7 +46,7 @@ class HashedEmbedder:
             self._slots[word] = slot
         return slot
 
-    def _vector(self, text: str) -> F32:
+    def _passage(self, text: str) -> F32:
         vector = np.zeros(self.dimension, dtype=np.float64)
         for word in WORD.findall(text.lower()):
             index, sign = self._slot(word)
@@ -94,6 +58,7 @@ class HashedEmbedder:
         return unit
 
     def _tokens_of(self, text: str) -> F16:
+        """Return one signed unit axis a word: equal words meet, others do not."""
         slots = [self._slot(word) for word in WORD.findall(text.lower())]
         rows: F16 = np.zeros((len(slots), self.dimension), dtype=np.float16)
         for row, (index, sign) in zip(rows, slots, strict=True):

@@ -7,12 +7,13 @@ that does not have its stamped digest is made again.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import inspect
 import io
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,21 +54,31 @@ def ensure_onnx(models_dir: Path, *, notice: Notice | None = None) -> Path:
         OperationFailed: Another process holds the export lock for too long.
     """
     folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
-    if is_intact(folder):
-        return folder
+    if not is_intact(folder):
+        with export_lock(folder):
+            if not is_intact(folder):  # another process may have made it while we waited
+                _export_into(folder, notice=notice)
+    return folder
+
+
+@contextlib.contextmanager
+def export_lock(folder: Path) -> Iterator[None]:
+    """Let one process at a time export into a folder, which is made if it is missing.
+
+    Raises:
+        OperationFailed: Another process holds the lock for too long.
+    """
     from filelock import FileLock, Timeout
 
     files.make_private_dir(folder)
     try:
         with FileLock(folder / ".lock", timeout=LOCK_TIMEOUT_S):
-            if not is_intact(folder):  # another process may have made it while we waited
-                _export_into(folder, notice=notice)
+            yield
     except Timeout as error:
         raise OperationFailed(
             f"{folder} is locked by another process that exports the model",
             hint="wait for it, or end it, and run the command again",
         ) from error
-    return folder
 
 
 def is_intact(folder: Path) -> bool:

@@ -18,19 +18,14 @@ import numpy as np
 
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import fingerprints
-from ragstream_core.models.embedders.base import mean_unit, stack_checked, throttled
-from ragstream_core.models.embedders.endpoints import (
-    endpoint_fingerprint,
-    keep_dimension,
-    known_dimension,
-)
+from ragstream_core.models.embedders.base import Encoder, mean_unit
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.platform.endpoint import Endpoint
 from ragstream_core.platform.http import EndpointClient, RequestError
-from ragstream_core.text.tokenizer import SAFE_TOKEN, even_windows, most_tokens
+from ragstream_core.text.tokenizer import SAFE_TOKEN, text_windows
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import F16, F32, Progress
+    from ragstream_core.ports import F16, F32
 
 BATCH = 64
 PROBE = "dimension"
@@ -43,20 +38,19 @@ HINTS = {
 }
 
 
-class EndpointEmbedder:
-    """A `ragstream_core.ports.Embedder` over HTTP.
+class EndpointEmbedder(Encoder):
+    """An embedder over HTTP, `BATCH` windows a request.
+
+    What a server cuts off without saying so cannot be seen from here.
 
     Attributes:
         name: The model as the endpoint knows it.
         dimension: Length of a vector, as the endpoint's first answer had it.
-        window: Tokens of one text as counted here.
-        truncated_inputs: Always 0: a longer text is sent in windows. What a server cuts off
-            without saying so cannot be seen from here.
         reproducible: False: the same text may get other bits tomorrow.
     """
 
     window = fingerprints.WINDOW
-    truncated_inputs = 0
+    device = ""
     reproducible = False
 
     def __init__(
@@ -82,57 +76,30 @@ class EndpointEmbedder:
         self._prefixes = fingerprints.prefixes_of(model)
         self._client = client or EndpointClient(endpoint)
         self._words = HashedEmbedder()
-        self.dimension = known_dimension(models_dir, endpoint, model)
+        self.dimension = fingerprints.known_dimension(models_dir, endpoint, model)
         if not self.dimension:
             self.dimension = len(self._answer([PROBE])[0])
-            keep_dimension(models_dir, endpoint, model, dimension=self.dimension)
-        self._fingerprint = endpoint_fingerprint(endpoint, model, self.dimension)
+            fingerprints.keep_dimension(models_dir, endpoint, model, dimension=self.dimension)
+        self._fingerprint = fingerprints.endpoint_fingerprint(endpoint, model, self.dimension)
 
     @property
     def fingerprint(self) -> str:
         """Digest of host, model and dimension: what can be known of a model behind a name."""
         return self._fingerprint
 
-    def count(self, text: str) -> int:
-        """Return an estimate of the number of tokens, rather too many than too few."""
-        return most_tokens(text)
-
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
         """Return (start, end) of each estimated token, in characters."""
         return [match.span() for match in SAFE_TOKEN.finditer(text)]
 
-    def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
-        """Embed passages of any length, `BATCH` windows a request.
-
-        Args:
-            texts: The passages.
-            progress: Called with (done, total).
-
-        Returns:
-            Shape (len(texts), dimension), float32, each row of length 1 ± 1e-6, aligned with
-            ``texts``.
-
-        Raises:
-            EmbeddingFailed: The endpoint cannot be reached, refuses, or answers what is no vector.
-        """
-        rows = self._rows(texts, self._prefixes.passage)
-        counted = rows if progress is None else throttled(rows, progress, total=len(texts))
-        return stack_checked(counted, shape=(len(texts), self.dimension))
-
-    def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries, with the model family's query prefix.
-
-        Raises:
-            EmbeddingFailed: As `embed_documents`.
-        """
-        rows = self._rows(texts, self._prefixes.query)
-        return stack_checked(rows, shape=(len(texts), self.dimension))
-
-    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
+    def _tokens_of(self, text: str) -> F16:
         """Return one axis a word: equal words meet, others do not."""
-        return self._words.token_vectors(texts)
+        return self._words.token_vectors([text])[0]
 
-    def _rows(self, texts: Sequence[str], prefix: str) -> Iterator[F32]:
+    def _passage(self, text: str) -> F32:
+        return next(self._rows([text]))
+
+    def _rows(self, texts: Sequence[str], *, query: bool = False) -> Iterator[F32]:
+        prefix = self._prefixes.query if query else self._prefixes.passage
         windows = [(i, prefix + part) for i, text in enumerate(texts) for part in self._parts(text)]
         held: list[Any] = []
         at = 0
@@ -180,11 +147,7 @@ class EndpointEmbedder:
 
     def _parts(self, text: str) -> list[str]:
         text = text.encode("utf-8", "replace").decode("utf-8")
-        spans = self.token_offsets(text)
-        if len(spans) <= self.window:
-            return [text if text.strip() else EMPTY]
-        numbered = even_windows(list(range(len(spans))), self.window)
-        return [text[spans[part[0]][0] : spans[part[-1]][1]] for part in numbered]
+        return text_windows(text if text.strip() else EMPTY, self.token_offsets(text), self.window)
 
 
 def _vectors_in(body: bytes, count: int) -> list[list[float]]:

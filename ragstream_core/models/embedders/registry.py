@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.models.embedders import fingerprints, weights
-from ragstream_core.models.embedders.endpoints import endpoint_fingerprint, known_dimension
 from ragstream_core.platform.endpoint import Endpoint
 from ragstream_core.platform.registry import Port, Registry
 
@@ -48,16 +47,13 @@ def _onnx(
     model: str, models_dir: Path, workers: int, notice: Notice | None, device: str
 ) -> Embedder:
     """Return a model through onnxruntime; torch runs one that cannot be exported."""
+    from ragstream_core.models.embedders import onnx_encoder
+
     if weights.is_default(model):
-        from ragstream_core.models.embedders.onnx_minilm import OnnxEmbedder
-
-        return OnnxEmbedder(models_dir, workers=workers, notice=notice)
-    from ragstream_core.models.embedders.fingerprints import NotExportable
-    from ragstream_core.models.embedders.onnx_model import open_model
-
+        return onnx_encoder.open_default(models_dir, workers=workers, notice=notice)
     try:
-        return open_model(model, models_dir, workers=workers, notice=notice)
-    except NotExportable as error:
+        return onnx_encoder.open_model(model, models_dir, workers=workers, notice=notice)
+    except fingerprints.NotExportable as error:
         if notice is not None:
             notice(f"torch runs {model}: {error.message}")
         return _sentence_transformers(model, models_dir, device)
@@ -175,7 +171,7 @@ def embed_fingerprint(
     if backend == "onnx" and weights.is_default(model):
         return fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
     if backend == "onnx":
-        from ragstream_core.models.embedders.onnx_model import known_export
+        from ragstream_core.models.embedders.onnx_encoder import known_export
 
         export = known_export(model, models_dir)
         if export.made:
@@ -191,9 +187,9 @@ def embed_fingerprint(
     if backend == "hashed":
         return fingerprints.hashed_fingerprint()
     if backend == "openai" and endpoint is not None:
-        known = known_dimension(models_dir, endpoint, model)
+        known = fingerprints.known_dimension(models_dir, endpoint, model)
         if known:
-            return endpoint_fingerprint(endpoint, model, known)
+            return fingerprints.endpoint_fingerprint(endpoint, model, known)
     return create_embeddings(
         backend, model=model, models_dir=models_dir, endpoint=endpoint
     ).fingerprint

@@ -8,19 +8,16 @@ even windows, never truncated. The network is never used and no code of a model 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ragstream_core.errors import EmbeddingFailed, UsageError
 from ragstream_core.models.embedders import fingerprints, weights
-from ragstream_core.models.embedders.base import mean_unit, stack_checked, throttled, unit_rows_f16
-from ragstream_core.text.tokenizer import ModelTokenizer, even_windows
+from ragstream_core.models.embedders.base import Ids, WindowedEncoder
+from ragstream_core.text.tokenizer import ModelTokenizer
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import F16, F32, Progress
+    from ragstream_core.ports import F32
 
 
 def resolve_device(device: str) -> str:
@@ -38,13 +35,8 @@ def resolve_device(device: str) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-class SentenceTransformerEmbeddings:
-    """A `ragstream_core.ports.Embedder` over a sentence-transformers model.
-
-    Attributes:
-        device: The torch device in use.
-        truncated_inputs: How many texts lost tokens on the way into the encoder; always 0.
-    """
+class SentenceTransformerEmbeddings(WindowedEncoder):
+    """An embedder over a sentence-transformers model; ``device`` is the torch device in use."""
 
     def __init__(
         self, models_dir: Path, *, model: str = weights.DEFAULT_MODEL, device: str = "auto"
@@ -78,16 +70,9 @@ class SentenceTransformerEmbeddings:
             raise UsageError(f"{model} has no fast tokenizer, so its tokens cannot be located")
         self._tokenizer = ModelTokenizer(fast.backend_tokenizer)
         self._fingerprint = fingerprints.torch_fingerprint(model, models_dir)
-        self._set_limits(fast, prefixes=fingerprints.prefixes_for(folder, model))
-        self.truncated_inputs = 0
-
-    def _set_limits(self, fast: Any, *, prefixes: fingerprints.Prefixes) -> None:
-        self._frame = _special_frame(fast)
-        self._query_prefix = self._tokenizer.ids(prefixes.query)
-        self._passage_prefix = self._tokenizer.ids(prefixes.passage)
-        longest = max(len(self._query_prefix), len(self._passage_prefix))
-        specials = len(self._frame[0]) + len(self._frame[1])
-        self.window = int(self._model.max_seq_length or 512) - specials - longest
+        self._head, self._tail = _special_frame(fast)
+        longest = int(self._model.max_seq_length or 512)
+        self._set_limits(fingerprints.prefixes_for(folder, model), longest)
         self.dimension = int(self._model.get_embedding_dimension())
 
     @property
@@ -95,84 +80,30 @@ class SentenceTransformerEmbeddings:
         """Digest of weights, tokenizer, window, pooling, prefix and runtime kind."""
         return self._fingerprint
 
-    def count(self, text: str) -> int:
-        """Return the number of tokens of a text, special tokens and prefix not included."""
-        return self._tokenizer.count(text)
-
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return (start, end) of each token of a text of any length, in characters."""
-        return self._tokenizer.offsets(text)
-
-    def embed_documents(self, texts: Sequence[str], *, progress: Progress | None = None) -> F32:
-        """Embed passages of any length.
-
-        Args:
-            texts: The passages.
-            progress: Called with (done, total), at most five times a second and at the end.
-
-        Returns:
-            Shape (len(texts), dimension), float32, rows of length 1 ± 1e-6, aligned with ``texts``.
-
-        Raises:
-            EmbeddingFailed: A vector is not finite or has no length.
-        """
-        rows = (self._vector(text, self._passage_prefix) for text in texts)
-        counted = rows if progress is None else throttled(rows, progress, total=len(texts))
-        return stack_checked(counted, shape=(len(texts), self.dimension))
-
-    def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries, with the model family's query prefix.
-
-        Raises:
-            EmbeddingFailed: A vector is not finite or has no length.
-        """
-        rows = (self._vector(text, self._query_prefix) for text in texts)
-        return stack_checked(rows, shape=(len(texts), self.dimension))
-
-    def token_vectors(self, texts: Sequence[str]) -> list[F16]:
-        """Return the last layer's unit token vectors without special tokens, as float16.
-
-        Returns:
-            One array (tokens, dimension) a text; the windows of a long text one after the other.
-
-        Raises:
-            EmbeddingFailed: A value is not finite.
-        """
-        return [self._tokens_of(text) for text in texts]
-
-    def _windows(self, text: str) -> list[list[int]]:
-        ids = self._tokenizer.ids(text)
-        windows = even_windows(ids, self.window)
-        if sum(map(len, windows)) != len(ids) or max(map(len, windows)) > self.window:
-            self.truncated_inputs += 1
-        return windows
-
-    def _run(self, ids: list[int], key: str) -> F32:
+    def _run(self, ids: Ids, key: str) -> F32:
         import torch
 
-        row = torch.tensor([[*self._frame[0], *ids, *self._frame[1]]], device=self.device)
+        row = torch.tensor([[*self._head, *ids, *self._tail]], device=self.device)
         features = {"input_ids": row, "attention_mask": torch.ones_like(row)}
         with torch.inference_mode():
             output = self._model(features)[key][0]
         values: F32 = output.float().cpu().numpy()
-        if values.shape[-1] != self.dimension and key == "sentence_embedding":
+        return values
+
+    def _pooled(self, ids: Ids) -> F32:
+        values = self._run(ids, "sentence_embedding")
+        if values.shape[-1] != self.dimension:
             raise EmbeddingFailed(f"the encoder returned shape {values.shape}")
         return values
 
-    def _vector(self, text: str, prefix: list[int]) -> F32:
-        parts = [self._run(prefix + w, "sentence_embedding") for w in self._windows(text)]
-        return mean_unit([mean_unit(part[np.newaxis]).astype(np.float64) for part in parts])
-
-    def _tokens_of(self, text: str) -> F16:
-        head, tail = len(self._frame[0]), len(self._frame[1])
-        hidden = [self._run(ids, "token_embeddings") for ids in self._windows(text)]
-        return unit_rows_f16(np.concatenate([h[head : len(h) - tail] for h in hidden]))
+    def _hidden(self, ids: Ids) -> F32:
+        return self._run(ids, "token_embeddings")
 
 
-def _special_frame(fast: Any) -> tuple[list[int], list[int]]:
-    # The special tokens a model wants around a text, read off an encoded letter.
+def _special_frame(fast: Any) -> tuple[Ids, Ids]:
+    """Return the special tokens that a model wants around a text, read off an encoded letter."""
     bare = list(fast.backend_tokenizer.encode("a", add_special_tokens=False).ids)
     bare = [i for i in bare if i != fast.pad_token_id]
     full = list(fast("a", padding=False)["input_ids"])
     at = next(i for i in range(len(full)) if full[i : i + len(bare)] == bare)
-    return full[:at], full[at + len(bare) :]
+    return tuple(full[:at]), tuple(full[at + len(bare) :])

@@ -17,7 +17,7 @@ from typing import Any
 
 from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
 from ragstream_core.records.identity import digest_of
-from ragstream_core.text.tokenizer import ModelTokenizer, even_windows
+from ragstream_core.text.tokenizer import ModelTokenizer, text_windows
 
 DECIMALS = 6
 _PAIR_SPECIALS = 3
@@ -122,7 +122,7 @@ class CrossEncoderReranker:
         """
         _, tokenizer, length = self._load()
         room = max(length // 2, length - _PAIR_SPECIALS - tokenizer.count(query))
-        windows = [_passage_windows(tokenizer, passage, room=room) for passage in passages]
+        windows = [text_windows(p, tokenizer.offsets(p), room) for p in passages]
         pairs = [(query, window) for group in windows for window in group]
         if not pairs:
             return []
@@ -171,14 +171,6 @@ def _open(folder: Path, device: str | None) -> Any:
 
 def _is_complete(folder: Path) -> bool:
     return (folder / "config.json").is_file() and (folder / "model.safetensors").is_file()
-
-
-def _passage_windows(tokenizer: ModelTokenizer, passage: str, *, room: int) -> list[str]:
-    offsets = tokenizer.offsets(passage)
-    if len(offsets) <= room:
-        return [passage]
-    spans = even_windows(list(range(len(offsets))), room)
-    return [passage[offsets[span[0]][0] : offsets[span[-1]][1]] for span in spans]
 
 
 _ENTAILMENT = ("entailment", "entail", "entails")

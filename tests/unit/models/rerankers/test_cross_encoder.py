@@ -9,9 +9,9 @@ import pytest
 from ragstream_core.errors import UsageError, WeightsMissing
 from ragstream_core.models.rerankers.cross_encoder import (
     CrossEncoderReranker,
-    _passage_windows,
     find_cross_encoder,
 )
+from ragstream_core.text.tokenizer import text_windows
 
 
 def build(folder, *, labels=1, kin="Bert"):
@@ -69,7 +69,7 @@ def test_scores_do_not_depend_on_neighbours(reranker):
 
 def test_a_long_passage_has_the_score_of_its_best_window(reranker):
     for long in ("a b " * 60 + "wing flow j " * 10, "wing flow j " * 10 + "a b " * 60):
-        windows = _passage_windows(reranker._load()[1], long, room=28)
+        windows = text_windows(long, reranker._load()[1].offsets(long), 28)
         assert len(windows) == 6
         scores = reranker.score("wing", windows)
         assert len(set(scores)) > 1
@@ -82,7 +82,7 @@ def test_no_token_of_a_passage_is_cut_away(kin, tmp_path):
     model, tokenizer, length = reranker._load()
     room = length - 3 - 1  # beside the special tokens and "wing"
     passage = "a b c " * room
-    windows = _passage_windows(tokenizer, passage, room=room)
+    windows = text_windows(passage, tokenizer.offsets(passage), room)
     pairs = [model.tokenizer("wing", window)["input_ids"] for window in windows]
     assert {len(pair) for pair in pairs} == {32}
     assert reranker.score("wing", [passage]) == [max(reranker.score("wing", windows))]

@@ -9,7 +9,7 @@ import pytest
 from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import onnx_export
 from ragstream_core.models.embedders.base import mean_unit, stack_checked, unit_rows_f16
-from ragstream_core.models.embedders.onnx_minilm import RECENT, OnnxEmbedder
+from ragstream_core.models.embedders.onnx_encoder import RECENT, open_default
 
 
 def test_a_damaged_export_is_made_again(onnx_embedder, models_dir, tmp_path, monkeypatch):
@@ -44,7 +44,7 @@ def test_an_opened_model_needs_no_weights(models_dir, onnx_embedder, monkeypatch
         raise AssertionError("looked for the weights")
 
     monkeypatch.setattr(onnx_export.weights, "find_default", refuse)
-    again = OnnxEmbedder(models_dir, workers=1)
+    again = open_default(models_dir, workers=1)
     texts = ["same bits", "in another session"]
     assert np.array_equal(again.embed_documents(texts), onnx_embedder.embed_documents(texts))
 

@@ -11,7 +11,7 @@ import pytest
 from ragstream_core.errors import WeightsMissing
 from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.fingerprints import NotExportable, recipe_of
-from ragstream_core.models.embedders.onnx_model import OnnxModel, known_export
+from ragstream_core.models.embedders.onnx_encoder import OnnxEmbedder, known_export
 from ragstream_core.models.embedders.sentence_transformers import SentenceTransformerEmbeddings
 from tests.unit.models.embedders.test_prefixes import build
 
@@ -60,7 +60,7 @@ def opened(models, model, backend="onnx", **options):
 def test_an_export_gives_the_vectors_of_the_models_own_library(models, model):
     ours = opened(models, model)
     own = opened(models, model, "sentence_transformers")
-    assert isinstance(ours, OnnxModel)
+    assert isinstance(ours, OnnxEmbedder)
     assert (ours.dimension, ours.window) == (own.dimension, own.window)
     for method in ("embed_documents", "embed_queries"):
         difference = getattr(ours, method)(TEXTS) - getattr(own, method)(TEXTS)

@@ -1,8 +1,12 @@
-"""Any sentence-transformers model through onnxruntime: exported once, checked against torch.
+"""`OnnxEmbedder`: any sentence-transformers model through onnxruntime, one text a call.
 
-The folder ``<models>/<fingerprint>/`` holds the export as for the default model. If a model cannot
-be exported, or its export differs from torch, the reason is kept there instead, and torch runs the
-model; the reason holds as long as the model's files are the same.
+One text a call without padding, with one thread inside the call: the bits of a vector depend on
+its text and on nothing else, which byte-exact replay needs (a batched encoder differs with its
+batch by 1e-7). Parallelism is over texts.
+
+A model is exported once and checked against torch. The folder ``<models>/<fingerprint>/`` holds the
+export. If a model cannot be exported, or its export differs from torch, the reason is kept there
+instead, and torch runs the model; the reason holds as long as the model's files are the same.
 """
 
 from __future__ import annotations
@@ -15,19 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragstream_core.errors import EmbeddingFailed, OperationFailed
+from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import fingerprints, onnx_export, weights
-from ragstream_core.models.embedders.base import mean_unit, stack_checked, unit_rows_f16
+from ragstream_core.models.embedders.base import Ids, WindowedEncoder
 from ragstream_core.models.embedders.fingerprints import NotExportable, Recipe, recipe_of
-from ragstream_core.models.embedders.onnx_minilm import OnnxEmbedder, open_session
 from ragstream_core.platform import files
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.tokenizer import ModelTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import numpy.typing as npt
 
-    from ragstream_core.ports import F16, F32
+    from ragstream_core.ports import F32
+
+RECENT = 10
+"""Queries whose last layer is held: retrieval embeds the pieces, then MaxSim reads their tokens."""
 
 _CHECKED = ("A sentence.", "Two of them: longer, with numbers 12.5 and signs (like these).",
             "Ein Satz mit Umlauten äöü. " * 60)  # fmt: skip
@@ -77,9 +83,31 @@ def known_export(model: str, models_dir: Path) -> Export:
     return Export(source, folder, digest, refused, made)
 
 
+def open_default(
+    models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
+) -> OnnxEmbedder:
+    """Return all-MiniLM-L6-v2, exporting it first if it was never exported.
+
+    Args:
+        models_dir: ``<data>/models``.
+        workers: Texts encoded at the same time; 0 = one for each core.
+        notice: Told one line before the one-time export begins.
+
+    Raises:
+        WeightsMissing: No weights here, or torch or onnx is missing for the export.
+        WeightsMismatch: A source file is not the expected one.
+        EmbeddingFailed: The exported model differs from torch.
+        OperationFailed: Another process holds the export lock for too long.
+    """
+    folder = onnx_export.ensure_onnx(models_dir, notice=notice)
+    recipe, name = fingerprints.DEFAULT_RECIPE, weights.DEFAULT_MODEL
+    digest = fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
+    return OnnxEmbedder(folder, recipe, name=name, fingerprint=digest, workers=workers)
+
+
 def open_model(
     model: str, models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
-) -> OnnxModel:
+) -> OnnxEmbedder:
     """Return a model through onnxruntime, exporting it first if that was never tried.
 
     Args:
@@ -98,25 +126,22 @@ def open_model(
         export = _exported(model, models_dir, export, notice)
     if export.refused:
         raise NotExportable(export.refused)
-    return OnnxModel(export, recipe_of(export.source, model), name=model, workers=workers)
+    return _opened(export, recipe_of(export.source, model), model, workers)
+
+
+def _opened(export: Export, recipe: Recipe, model: str, workers: int) -> OnnxEmbedder:
+    return OnnxEmbedder(
+        export.folder, recipe, name=model, fingerprint=export.fingerprint, workers=workers
+    )
 
 
 def _exported(
     model: str, models_dir: Path, export: Export, notice: onnx_export.Notice | None
 ) -> Export:
-    from filelock import FileLock, Timeout
-
-    files.make_private_dir(export.folder)
-    try:
-        with FileLock(export.folder / ".lock", timeout=onnx_export.LOCK_TIMEOUT_S):
-            now = known_export(model, models_dir)  # another process may have made it
-            if not now.made and not now.refused:
-                _make(model, models_dir, now, notice)
-    except Timeout as error:
-        raise OperationFailed(
-            f"{export.folder} is locked by another process that exports the model",
-            hint="wait for it, or end it, and run the command again",
-        ) from error
+    with onnx_export.export_lock(export.folder):
+        now = known_export(model, models_dir)  # another process may have made it
+        if not now.made and not now.refused:
+            _make(model, models_dir, now, notice)
     return known_export(model, models_dir)
 
 
@@ -132,7 +157,7 @@ def _make(model: str, models_dir: Path, export: Export, notice: onnx_export.Noti
         tokenizer = (export.source / onnx_export.TOKENIZER_FILE).read_bytes()
         files.replace_bytes(export.folder / onnx_export.MODEL_FILE, data)
         files.replace_bytes(export.folder / onnx_export.TOKENIZER_FILE, tokenizer)
-        _compare(OnnxModel(export, recipe, name=model, workers=1), model, models_dir)
+        _compare(_opened(export, recipe, model, 1), model, models_dir)
     except NotExportable as error:
         files.replace_text(stamp, canonical_json({"refused": error.message}) + "\n")
         (export.folder / onnx_export.MODEL_FILE).unlink(missing_ok=True)
@@ -141,7 +166,7 @@ def _make(model: str, models_dir: Path, export: Export, notice: onnx_export.Noti
     files.replace_text(stamp, canonical_json({**digests, **onnx_export.versions()}) + "\n")
 
 
-def _compare(exported: OnnxModel, model: str, models_dir: Path) -> None:
+def _compare(exported: OnnxEmbedder, model: str, models_dir: Path) -> None:
     """Compare the vectors of an export with those of the model's own library.
 
     Raises:
@@ -160,47 +185,43 @@ def _compare(exported: OnnxModel, model: str, models_dir: Path) -> None:
             )
 
 
-class OnnxModel(OnnxEmbedder):
-    """A `ragstream_core.ports.Embedder` over an exported model, with its own pooling and prefixes.
+class OnnxEmbedder(WindowedEncoder):
+    """An embedder over an exported model; safe to share between threads.
 
     Args:
-        export: Where the export lies.
+        folder: Where the export lies.
         recipe: How the model is used.
         name: For people.
+        fingerprint: Digest of the model's files, its prefixes and the runtime kind.
         workers: Texts encoded at the same time; 0 = one for each core.
+
+    Raises:
+        NotExportable: The model reads no more tokens than its prefixes have.
     """
 
-    def __init__(self, export: Export, recipe: Recipe, *, name: str, workers: int = 0) -> None:
+    def __init__(
+        self, folder: Path, recipe: Recipe, *, name: str, fingerprint: str, workers: int = 0
+    ) -> None:
         self.name = name
-        self._recipe, self._digest = recipe, export.fingerprint
-        self._session = open_session(export.folder / onnx_export.MODEL_FILE)
+        self._digest, self._pooling = fingerprint, recipe.pooling
+        self._session = _open_session(folder / onnx_export.MODEL_FILE)
         self._wanted = {each.name for each in self._session.get_inputs()}
-        self._tokenizer = ModelTokenizer.from_file(export.folder / onnx_export.TOKENIZER_FILE)
-        self._query = tuple(self._tokenizer.ids(recipe.prefixes.query))
-        self._passage = tuple(self._tokenizer.ids(recipe.prefixes.passage))
-        longest = max(len(self._query), len(self._passage))
-        self.window = recipe.length - len(recipe.head) - len(recipe.tail) - longest
+        self._tokenizer = ModelTokenizer.from_file(folder / onnx_export.TOKENIZER_FILE)
+        self._head, self._tail = recipe.head, recipe.tail
+        self._set_limits(recipe.prefixes, recipe.length)
         if self.window < 1:
             raise NotExportable(f"{name} has no room for a text: it reads {recipe.length} tokens")
         self._start_workers(workers)
-        self.dimension = int(self._run((*self._passage, *self._tokenizer.ids("a"))).shape[1])
+        self._recent = functools.lru_cache(maxsize=RECENT)(self._run)
+        self.dimension = int(self._run((*self._passage_prefix, *self._tokenizer.ids("a"))).shape[1])
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the model's files, its prefixes and the runtime kind."""
+        """Digest of weights, tokenizer, window, pooling, prefixes and runtime kind."""
         return self._digest
 
-    def embed_queries(self, texts: Sequence[str]) -> F32:
-        """Embed queries, with the model's query prefix.
-
-        Raises:
-            EmbeddingFailed: A vector is not finite or has no length.
-        """
-        rows = self._each(functools.partial(self._pooled, self._query), texts)
-        return stack_checked(rows, shape=(len(texts), self.dimension))
-
-    def _run(self, ids: tuple[int, ...]) -> F32:
-        row = np.array([[*self._recipe.head, *ids, *self._recipe.tail]], dtype=np.int64)
+    def _run(self, ids: Ids) -> F32:
+        row = np.array([[*self._head, *ids, *self._tail]], dtype=np.int64)
         feed: dict[str, Any] = dict(
             zip(onnx_export.INPUT_NAMES, (row, np.ones_like(row), np.zeros_like(row)), strict=True)
         )
@@ -208,25 +229,40 @@ class OnnxModel(OnnxEmbedder):
         hidden: F32 = self._session.run([onnx_export.OUTPUT_NAME], given)[0][0]
         if hidden.ndim != 2 or hidden.shape[0] != row.shape[1]:
             raise EmbeddingFailed(f"the encoder returned shape {hidden.shape} for {row.shape}")
-        hidden.flags.writeable = False
+        hidden.flags.writeable = False  # the next caller gets the same array
         return hidden
 
-    def _vector(self, hidden: Any, text: str) -> F32:
-        return self._pooled(self._passage, text)
+    def _hidden(self, ids: Ids) -> F32:
+        return self._recent(ids)
 
-    def _pooled(self, prefix: tuple[int, ...], text: str) -> F32:
-        parts = [self._one(self._hidden((*prefix, *ids))) for ids in self._windows(text)]
-        return mean_unit([mean_unit(part[np.newaxis]).astype(np.float64) for part in parts])
+    def _pooled(self, ids: Ids) -> npt.NDArray[np.float64]:
+        return self._one(self._run(ids))
 
-    def _one(self, hidden: F32) -> Any:
+    def _pooled_query(self, ids: Ids) -> npt.NDArray[np.float64]:
+        return self._one(self._recent(ids))
+
+    def _one(self, hidden: F32) -> npt.NDArray[np.float64]:
         rows = hidden.astype(np.float64)
-        if self._recipe.pooling == "mean":
-            return rows.mean(axis=0)
-        if self._recipe.pooling == "max":
-            return rows.max(axis=0)
-        return rows[0] if self._recipe.pooling == "cls" else rows[-1]
+        if self._pooling in ("mean", "max"):
+            reduced: npt.NDArray[np.float64] = getattr(rows, self._pooling)(axis=0)
+            return reduced
+        last: npt.NDArray[np.float64] = rows[0 if self._pooling == "cls" else -1]
+        return last
 
-    def _tokens_of(self, text: str) -> F16:
-        head, tail = len(self._recipe.head), len(self._recipe.tail)
-        hidden = [self._hidden(ids) for ids in self._windows(text)]
-        return unit_rows_f16(np.concatenate([h[head : len(h) - tail] for h in hidden]))
+
+def _open_session(path: Path) -> Any:
+    """Return a session that computes the same bits whatever else this machine does.
+
+    Args:
+        path: An ONNX file.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(
+        str(path), sess_options=options, providers=["CPUExecutionProvider"]
+    )
