@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_assets.instance import instance_of
 from ragstream_core.platform.disk import size_of
+from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
 from ragstream_core.services.prompt_retention import DAY_S
 from ragstream_core.wiring.debug_log import debug_logs
-from ragstream_core.wiring.text_copies import remove
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _drop_one(instance: "DagsterInstance", run_id: str, paths: list[Path]) -> in
     storage: Any = instance.event_log_storage
     freed = sum(size_of(path) for path in paths)
     for path in paths:
-        remove(path)
+        remove_path(path)
     with _index(instance) as db:
         storage.delete_events_for_run(db, run_id)
         db.exec_driver_sql("DELETE FROM asset_check_executions WHERE run_id = ?", (run_id,))

@@ -79,14 +79,13 @@ class Way:
             OSError: As `clear`.
         """
         from ragstream_core.services import clear_history
-        from ragstream_core.services.clear_history import clear_chosen
 
         if self.kind == ANONYMISE:
             return clear_history.anonymise(
                 workspace, choice, mask=self.mask, dry_run=dry_run, progress=progress
             )
         if self.kind == ERASE:
-            return clear_chosen(
+            return clear_history.clear(
                 workspace, choice, archive=self.archive, dry_run=dry_run, progress=progress
             )
         return clear_history.put_aside(

@@ -1,12 +1,8 @@
 """Which records a clearing takes (R-236), and turns made anonymous (R-196).
 
-Which records a clearing takes, and which cleared ones are still in the journal (R-236).
-
-Turns without what names a person: masks in the place of addresses, numbers, names (R-196).
-
-What can be told by its form is found: e-mail addresses, telephone and account numbers, addresses of
-machines, names of home folders, and whatever the caller finds (secrets). A person's name in a
-sentence cannot; the words to mask are given.
+What has a form of its own is masked: e-mail addresses, telephone and account numbers, addresses of
+machines, names of home folders, and what the caller finds (secrets). A person's name in a sentence
+has none; the words to mask are given.
 """
 
 from __future__ import annotations
@@ -36,6 +32,8 @@ from ragstream_core.platform.disk import disk_failure
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ragstream_core.conversations.journal.journal import Journal
 
 
@@ -295,23 +293,19 @@ def ranges_of(entries: Iterable[Entry]) -> tuple[tuple[int, int], ...]:
     return merged((entry.seq, entry.seq) for entry in entries)
 
 
-def drop_fragments(journal: Journal, takes: Callable[[bytes], bool]) -> list[str]:
-    """Remove quarantined bytes that are chosen, and what a killed rewriting left; return names.
+def drop_fragments(journal: Journal, takes: Callable[[bytes], bool]) -> list[Path]:
+    """Remove quarantined bytes that are chosen, and what a killed rewriting left; return the files.
 
     Raises:
         ProjectLocked: Another process kept writing.
         OperationFailed: Permission denied, disk failing.
     """
-    gone = []
     with journal.locked():
         try:
-            for path in sorted(journal.folder.glob(_TEMPORARY)):
+            torn = [path for path in torn_files(journal.folder) if takes(path.read_bytes())]
+            gone = [*sorted(journal.folder.glob(_TEMPORARY)), *torn]
+            for path in gone:
                 path.unlink()
-                gone.append(path.name)
-            for path in torn_files(journal.folder):
-                if takes(path.read_bytes()):
-                    path.unlink()
-                    gone.append(path.name)
         except OSError as error:
             raise disk_failure(journal.folder, error) from error
     return gone

@@ -1,9 +1,8 @@
-"""Erasing files, or turns of the history, from all generations of a catalog; resumable.
+"""Erase files, or turns of the history, from all generations of a catalog; resumable.
 
-`bury` is one transaction: a durable tombstone, and the rows gone from every generation, so nobody
-is shown them any more. The texts stay, named by the tombstone alone, until whoever erases has
-searched everything else for them; `shred` then takes texts and vectors, makes the files anew
-without them, and removes the tombstone last.
+`tombstone` is one transaction: a durable tombstone, and the rows gone from every generation. The
+texts stay, named by the tombstone alone, until everything else was searched for them;
+`purge_texts` then takes texts and vectors, and removes the tombstone last.
 """
 
 from __future__ import annotations
@@ -11,17 +10,20 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.index import catalog_read, retention
+from ragstream_core.index.retention import UNNAMED
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
 from ragstream_core.records.identity import generation_digest
 
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.index_store import Generation
+
 _PREFIX = "erasing:"
 _BURIED = "path IN (SELECT path FROM temp.buried)"
-_ORPHANED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = ?)"
 
 
 class Tombstone(NamedTuple):
@@ -36,10 +38,10 @@ class Tombstone(NamedTuple):
     """
 
     name: str
-    hashes: tuple[str, ...]
-    chunk_ids: tuple[str, ...]
-    generations: int
-    chunks: int
+    hashes: Collection[str] = ()
+    chunk_ids: Collection[str] = ()
+    generations: int = 0
+    chunks: int = 0
 
 
 def tombstones(db: sqlite3.Connection) -> list[str]:
@@ -49,7 +51,7 @@ def tombstones(db: sqlite3.Connection) -> list[str]:
 
 
 def is_known(db: sqlite3.Connection, path: str) -> bool:
-    """Say whether any kept generation, or a tombstone, names a file."""
+    """Return whether any kept generation, or a tombstone, names a file."""
     found = db.execute("SELECT 1 FROM files WHERE path = ? LIMIT 1", (path,)).fetchone()
     return found is not None or path in tombstones(db)
 
@@ -59,7 +61,7 @@ def tombstone(
 ) -> Tombstone:
     """Take files out of every generation and leave a tombstone, in one transaction.
 
-    The digests of the generations that held them are made anew: they say what is there.
+    The digests of the generations that held them are made again: they say what is there.
 
     Args:
         db: The catalog, writable.
@@ -81,8 +83,8 @@ def tombstone(
         touched = _generations_touched(db)
         buried = Tombstone(
             name,
-            tuple(sorted({r[0] for r in rows} | set(before.hashes))),
-            tuple(sorted({r[1] for r in rows} | set(before.chunk_ids))),
+            sorted({r[0] for r in rows} | set(before.hashes)),
+            sorted({r[1] for r in rows} | set(before.chunk_ids)),
             before.generations + len(touched),
             before.chunks + len(rows),
         )
@@ -92,8 +94,8 @@ def tombstone(
         )
         for table in _tables(db):
             db.execute(f"DELETE FROM {table} WHERE {_BURIED}")
-        for n in touched:
-            _restate(db, n)
+        for generation in touched:
+            _restate(db, generation)
     return buried
 
 
@@ -104,54 +106,60 @@ def _tables(db: sqlite3.Connection) -> list[str]:
 
 
 def _earlier(db: sqlite3.Connection, name: str) -> Tombstone:
-    """Return what a tombstone left by a killed erasing holds."""
+    """Return what a tombstone left by a killed erasing holds; an empty one if there is none."""
     text = catalog_read.meta(db, _PREFIX + name)
-    if not text:
-        return Tombstone(name, (), (), 0, 0)
-    data = json.loads(text)
-    return Tombstone(
-        name, tuple(data["hashes"]), tuple(data["chunk_ids"]), data["generations"], data["chunks"]
-    )
+    return Tombstone(**json.loads(text)) if text else Tombstone(name)
 
 
-def _generations_touched(db: sqlite3.Connection) -> list[int]:
+def _generations_touched(db: sqlite3.Connection) -> list[Generation]:
     query = f"SELECT 1 FROM files WHERE {_BURIED} AND {LIVE}"
     found = catalog_read.generations(db)
-    return [g.n for g in found if db.execute(query, {"n": g.n}).fetchone()]
+    return [g for g in found if db.execute(query, {"n": g.n}).fetchone()]
 
 
-def _restate(db: sqlite3.Connection, n: int) -> None:
+def _restate(db: sqlite3.Connection, found: Generation) -> None:
     """Write digest and counts of a generation for the rows it has now."""
-    found = catalog_read.generation(db, n)
-    if found is None:
-        return
-    total = catalog_read.row_sum(db, n)
+    at, total = {"n": found.n}, catalog_read.row_sum(db, found.n)
     files = f"SELECT count(*) FROM files WHERE decision = 'ingested' AND {LIVE}"
     chunks = f"SELECT count(*) FROM chunks WHERE {LIVE}"
     counts = {
         **found.counts,
-        "files": db.execute(files, {"n": n}).fetchone()[0],
-        "chunks": db.execute(chunks, {"n": n}).fetchone()[0],
+        "files": db.execute(files, at).fetchone()[0],
+        "chunks": db.execute(chunks, at).fetchone()[0],
     }
+    digest = generation_digest(total, found.index_fp, found.embed_fp)
     db.execute(
         "UPDATE generations SET row_sum = ?, digest = ?, counts = ? WHERE n = ?",
-        (f"{total:064x}", generation_digest(total, found.index_fp, found.embed_fp),
-         json.dumps(counts), n),
-    )  # fmt: skip
+        (f"{total:064x}", digest, json.dumps(counts), found.n),
+    )
 
 
-def buried_texts(db: sqlite3.Connection, buried: Tombstone) -> dict[str, str]:
-    """Return the buried texts that nothing else has, by hash."""
-    query = f"SELECT text FROM texts WHERE text_hash = ? AND {_ORPHANED}"
-    rows = ((h, db.execute(query, (h, h)).fetchone()) for h in buried.hashes)
-    return {text_hash: str(row[0]) for text_hash, row in rows if row is not None}
+def unnamed_texts(db: sqlite3.Connection) -> set[str]:
+    """Return the hashes of the texts that no chunk names, buried or left by a killed ingest."""
+    rows = db.execute(f"SELECT text_hash FROM texts WHERE {UNNAMED.format('texts')}")
+    return {str(text_hash) for (text_hash,) in rows}
 
 
-def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> None:
+def named_texts(db: sqlite3.Connection) -> Iterator[str]:
+    """Yield the texts that some chunk of any generation names."""
+    rows = db.execute(f"SELECT text FROM texts WHERE NOT {UNNAMED.format('texts')}")
+    return (str(text) for (text,) in rows)
+
+
+def buried_texts(db: sqlite3.Connection, buried: Tombstone) -> list[str]:
+    """Return the buried texts that nothing else has."""
+    query = f"SELECT text FROM texts WHERE text_hash = ? AND {UNNAMED.format('texts')}"
+    return [str(text) for h in buried.hashes for (text,) in db.execute(query, (h,))]
+
+
+def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> int:
     """Take the buried texts and vectors off the disk; afterwards the tombstone goes.
 
-    Every vector file is written anew as its next epoch, the catalog is vacuumed, and old files
+    Every vector file is written again as its next epoch, the catalog is vacuumed, and old files
     and catalogs that were put aside are unlinked.
+
+    Returns:
+        How many texts went; those that something else has stay.
 
     Raises:
         IntegrityError: The catalog is damaged.
@@ -159,12 +167,11 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> N
         OSError: Disk full; run it again.
     """
     catalog = index_dir / CATALOG_NAME
+    went = {}
     with transaction(db, catalog):
         for table in ("texts", "vectors"):
-            db.executemany(
-                f"DELETE FROM {table} WHERE text_hash = ? AND {_ORPHANED}",
-                ((h, h) for h in buried.hashes),
-            )
+            query = f"DELETE FROM {table} WHERE text_hash = ? AND {UNNAMED.format(table)}"
+            went[table] = db.executemany(query, ((h,) for h in buried.hashes)).rowcount
     for (embed_fp,) in db.execute("SELECT embed_fp FROM vector_files").fetchall():
         retention.rewrite(db, index_dir, embed_fp)
     retention.sweep(db, index_dir)
@@ -175,10 +182,11 @@ def purge_texts(db: sqlite3.Connection, index_dir: Path, buried: Tombstone) -> N
     with transaction(db, catalog):
         db.execute("DELETE FROM meta WHERE key = ?", (_PREFIX + buried.name,))
     vacuum(db, catalog)
+    return went["texts"]
 
 
 def vacuum(db: sqlite3.Connection, catalog: Path) -> None:
-    """Write the catalog anew without its free pages.
+    """Write the catalog again without its free pages.
 
     Raises:
         IntegrityError: The catalog is damaged.

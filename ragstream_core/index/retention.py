@@ -27,7 +27,8 @@ _DEAD = (
     "(SELECT 1 FROM kept k WHERE k.n >= from_gen AND k.n < to_gen)"
 )
 _TOMBSTONE = "SELECT 1 FROM meta WHERE key >= 'erasing:' AND key < 'erasing;'"
-_UNNAMED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = {}.text_hash)"
+UNNAMED = "NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = {}.text_hash)"
+"""Of a table: that no chunk of any generation has the text."""
 
 
 def superfluous(
@@ -90,7 +91,7 @@ def drop(db: sqlite3.Connection, gone: Collection[int], *, unnamed: bool) -> dic
     among = "1" if unnamed else "text_hash IN (SELECT text_hash FROM dropped)"
     some = unnamed or db.execute("SELECT 1 FROM dropped").fetchone()
     for table in ("texts", "vectors") if some else ():
-        where = f"{among} AND {_UNNAMED.format(table)}"
+        where = f"{among} AND {UNNAMED.format(table)}"
         went[table] = db.execute(f"DELETE FROM {table} WHERE {where}").rowcount
     if gone or unnamed:
         old = "SELECT embed_fp FROM vector_files EXCEPT SELECT embed_fp FROM generations"

@@ -140,6 +140,19 @@ def move_aside(path: Path, to: Path) -> None:
     sync_dir(to.parent)
 
 
+def remove_path(path: Path) -> None:
+    """Remove a file, a link or a whole folder; one that is gone is no error.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def pwrite_durable(path: Path, data: bytes, *, offset: int) -> None:
     """Write ``data`` at ``offset`` of ``path`` (created when missing) and sync it.
 

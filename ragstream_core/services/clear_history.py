@@ -1,9 +1,8 @@
 """Clear conversations: erase turns, set them aside, or put anonymous copies in their place.
 
 A durable notice comes first: it hides the turns at once and stays as the audit record. What was
-made from them goes then (`erase_turns`); after a kill the next clearing, embedding or check goes
-on. An inactive turn stays in the journal and no prompt uses it; it becomes active again when it
-loses its tag.
+made from them goes then (`erasure`); after a kill the next clearing, embedding or check goes on.
+An inactive turn stays in the journal and no prompt uses it; it is active again without its tag.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ from ragstream_core.conversations.units import month_of
 from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.wiring.erase_turns import Erasing, finish, report
+from ragstream_core.wiring.erase_turns import drop_vectors, finish
+from ragstream_core.wiring.erasure import ErasureReport
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import Written, completed, history_dir, journal
 
@@ -45,50 +45,14 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
+UNREACHABLE = (
+    "backups, archives and exports that you made, and copies on other machines",
+    "what was sent to a language model or an embedding endpoint",
+    "blocks that the disk itself keeps of deleted files",
+)
+
 
 def clear(
-    workspace: Workspace,
-    *,
-    session: str = "",
-    since: str = "",
-    until: str = "",
-    everything: bool = False,
-    archive: bool = False,
-    dry_run: bool = False,
-    progress: IngestProgress | None = None,
-) -> dict[str, Any]:
-    """Clear conversations; also finishes what an earlier clearing was killed at.
-
-    Args:
-        workspace: The data root.
-        session: One conversation.
-        since: ISO date or time, included; with ``session`` both conditions hold.
-        until: The same, not included.
-        everything: All conversations.
-        archive: First put a copy aside that only its owner may read and nothing retrieves.
-        dry_run: Only show what would be removed.
-        progress: Called with (phase, done, total); the phases are `erase_turns.PHASES`.
-
-    Returns:
-        ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an
-        answer), ``tags`` (edits), ``facts`` (remembered or waiting), ``damaged`` (lines nobody can
-        read any more), ``archive`` (its path or empty); what was done: ``segments`` (rewritten),
-        ``rows`` (chunks of all generations), ``texts``, ``removed`` (names below the data root),
-        ``left`` (files of yours with the same words), ``searched`` (files), ``warnings``,
-        ``unreachable`` (what nobody can clear from here).
-
-    Raises:
-        UsageError: Nothing to clear is named, or no session, or no date.
-        ProjectLocked: Another process kept writing; the turns are hidden, run it again.
-        IntegrityError: The catalog is damaged; the turns are hidden.
-        OperationFailed: Disk full, or something still holds the text; run it again.
-        OSError: A file cannot be read or removed; run it again.
-    """
-    choice = clearing.choice_of(session=session, since=since, until=until, everything=everything)
-    return clear_chosen(workspace, choice, archive=archive, dry_run=dry_run, progress=progress)
-
-
-def clear_chosen(
     workspace: Workspace,
     choice: Choice,
     *,
@@ -97,22 +61,29 @@ def clear_chosen(
     dry_run: bool = False,
     progress: IngestProgress | None = None,
 ) -> dict[str, Any]:
-    """Clear what is chosen; see `clear`.
+    """Clear conversations; also finishes what an earlier clearing was killed at.
 
     Args:
         workspace: The data root.
-        choice: What is cleared.
-        archive: As for `clear`.
+        choice: What is cleared; `choice_of` reads it from words.
+        archive: First put a copy aside that only its owner may read and nothing retrieves.
         instead: Complete turns that are written with the notice, in the place of the chosen ones.
-        dry_run: As for `clear`.
-        progress: As for `clear`.
+        dry_run: Only show what would be removed.
+        progress: Called with (phase, done, total); the phases are `erasure.PHASES`.
 
     Returns:
-        As `clear`.
+        ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an
+        answer), ``tags`` (edits), ``facts`` (remembered or waiting), ``damaged`` (lines that cannot
+        be read any more), ``archive`` (its path or empty); what was done: ``segments`` (rewritten),
+        ``rows`` (chunks of all generations), ``texts``, ``removed`` (names below the data root),
+        ``left`` (files of yours with the same words), ``searched`` (files), ``warnings``,
+        ``unreachable`` (what cannot be cleared from here).
 
     Raises:
-        RagstreamError: As `clear`.
-        OSError: As `clear`.
+        ProjectLocked: Another process kept writing; the turns are hidden, run it again.
+        IntegrityError: The catalog is damaged; the turns are hidden.
+        OperationFailed: Disk full, or something still holds the text; run it again.
+        OSError: A file cannot be read or removed; run it again.
     """
     log = journal(workspace)
     seen = log.newest()
@@ -120,7 +91,7 @@ def clear_chosen(
     spoken = [e.record for e in found if isinstance(e.record, Turn | Asked)]
     turns = sum(isinstance(record, Turn) for record in spoken)
     lost = clearing.damaged(log, choice) if log.folder.is_dir() else []
-    told = {
+    told: dict[str, Any] = {
         "dry_run": dry_run,
         "sessions": sorted({record.session_id for record in spoken}),
         "turns": turns,
@@ -130,9 +101,7 @@ def clear_chosen(
         "damaged": len(lost),
         "archive": "",
     }
-    if dry_run:
-        return {**told, **report()}
-    if found or lost:
+    if not dry_run and (found or lost):
         told["archive"] = str(_archive(workspace, found)) if archive and found else ""
         log.append_made(
             lambda: [
@@ -140,7 +109,18 @@ def clear_chosen(
                 *_notice(log, seen, found=found, lost=lost, choice=choice, archived=archive),
             ]
         )
-    return {**told, **finish(workspace, choice, progress)}
+    done = ErasureReport() if dry_run else finish(workspace, choice, progress)
+    return {
+        **told,
+        "segments": done.segments,
+        "rows": done.hidden.chunks,
+        "texts": done.texts,
+        "removed": done.removed,
+        "left": done.left,
+        "searched": done.searched,
+        "warnings": done.warnings,
+        "unreachable": list(UNREACHABLE),
+    }
 
 
 def _notice(
@@ -214,8 +194,7 @@ def put_aside(
         return told
     every = [entry for entry, _, tags in _chosen(workspace, choice) if NO_VECTORS in tags]
     gone = Folded(hidden=clearing.ranges_of(every))
-    rows = Erasing(workspace, journal(workspace), [], (), gone).drop_vectors() if every else 0
-    return {**told, "rows": rows}
+    return {**told, "rows": drop_vectors(workspace, gone) if every else 0}
 
 
 def bring_back(workspace: Workspace, choice: Choice, *, dry_run: bool = False) -> dict[str, Any]:
@@ -281,9 +260,8 @@ def anonymise(
         for text in (turn.user_text, turn.assistant_text):
             counts += masked(text, mask, secrets)[1]
     copies = [anonymous(turn, mask, secrets) for _, turn, _ in found]
-    done = clear_chosen(
-        workspace, choice, instead=completed(copies), dry_run=dry_run, progress=progress
-    )
+    instead = completed(copies)
+    done = clear(workspace, choice, instead=instead, dry_run=dry_run, progress=progress)
     return {**done, "masked": dict(sorted(counts.items()))}
 
 

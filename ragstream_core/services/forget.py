@@ -1,31 +1,29 @@
-"""`ragstream forget`: one file out of everything that was made from it, all generations at once.
+"""`ragstream forget`: erase one file from everything that was made from it, in all generations.
 
-Order: durable tombstone and rows, in one transaction; derived files; every copy that a search of
-all files below the data root finds; then the texts and vectors themselves; then the search again.
-A kill at any moment leaves the tombstone, and running it again goes on.
+The tombstone in the project's catalog is the durable mark: after a kill `ragstream index check`
+names the file, and running the command again goes on.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import OperationFailed, Refused, UsageError
+from ragstream_core.errors import Refused, UsageError
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.ingestion.manifest import MANIFEST_NAME, refused_rows
 from ragstream_core.platform.files import sync_dir
+from ragstream_core.text.fingerprints import TextFingerprints
+from ragstream_core.wiring import erasure
 from ragstream_core.wiring.debug_log import vars_files
-from ragstream_core.wiring.text_copies import DataScanner, TextFingerprints, purge, remove
+from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.index.erase import Tombstone
     from ragstream_core.wiring.workspace import Workspace
-
-ROUNDS = 3
 
 
 def forget(
@@ -37,7 +35,7 @@ def forget(
         workspace: The data root.
         project: Its name.
         path: The file, as `status` and the manifest name it.
-        delete: Delete the file itself where it still lies in the project's folder.
+        delete: Delete the file itself if it still lies in the project's folder.
 
     Returns:
         ``project, path``, ``generations`` (that held it), ``chunks``, ``texts`` (erased),
@@ -63,7 +61,18 @@ def forget(
                 hint=f"give the path as `ragstream status {project}` writes it",
             )
         _require_gone(workspace, project, path, delete=delete)
-        return _Forgetting(workspace, project, catalog).run(path)
+        done = erasure.erase(FileSubject(workspace, project, path, catalog))
+    return {
+        "project": project,
+        "path": path,
+        "generations": done.hidden.generations,
+        "chunks": done.hidden.chunks,
+        "texts": done.texts,
+        "shared": len(done.hidden.hashes) - done.texts,
+        "removed": done.removed,
+        "left": done.left,
+        "searched": done.searched,
+    }
 
 
 def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool) -> None:
@@ -84,103 +93,59 @@ def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool
     sync_dir(file.parent)
 
 
-class _Forgetting:
-    """One erasing, with the catalog open and locked."""
+class FileSubject:
+    """A file of a project as an `erasure.Subject`.
 
-    def __init__(self, workspace: Workspace, project: str, catalog: Catalog) -> None:
-        self.workspace = workspace
-        self.project = project
-        self.catalog = catalog
-        self.finder = DataScanner(
-            workspace.data_dir,
-            workspace.config.index_dir,
-            workspace.config.logs_dir,
-            project=project,
-        )
+    Args:
+        workspace: The data root.
+        project: Its name.
+        path: The file, as the manifest names it.
+        catalog: The project's, open and locked.
+    """
 
-    def run(self, path: str) -> dict[str, Any]:
-        """Do it, in the order that is law.
+    name = "the text"
 
-        Raises:
-            OperationFailed: Something still holds the text after several rounds.
-        """
-        db, index_dir = self.catalog.db, self.catalog.index_dir
-        buried = erase.tombstone(db, self.catalog.path, path)
-        texts = erase.buried_texts(db, buried)
-        traces = TextFingerprints(texts.values(), buried.chunk_ids)
-        self._derive()
-        removed = self._drop_derived(buried)
-        removed += self._purge(traces)
-        erase.purge_texts(db, index_dir, buried)
-        left = self._left(traces)
-        return {
-            "project": self.project,
-            "path": path,
-            "generations": buried.generations,
-            "chunks": buried.chunks,
-            "texts": len(texts),
-            "shared": len(buried.hashes) - len(texts),
-            "removed": sorted(set(removed)),
-            "left": left,
-            "searched": self.finder.searched,
-        }
+    def __init__(self, workspace: Workspace, project: str, path: str, catalog: Catalog) -> None:
+        self.workspace, self.project, self.path = workspace, project, path
+        self.catalog, self.db, self.index_dir = catalog, catalog.db, catalog.index_dir
+        self.copies = CopyEraser(workspace, self.index_dir, yours=("history",))
 
-    def _derive(self) -> None:
-        """Make lexical arrays and manifest anew; the digests of their stamps have changed."""
-        newest, db, index_dir = self.catalog.latest(), self.catalog.db, self.catalog.index_dir
+    def hide(self) -> Tombstone:
+        """Take the file's rows out of every generation."""
+        return erase.tombstone(self.db, self.catalog.path, self.path)
+
+    def publish(self) -> None:
+        """Make lexical arrays and manifest again; the digests of their stamps have changed."""
+        newest = self.catalog.latest()
         if newest is None:
             return
-        refused = refused_rows(index_dir / MANIFEST_NAME)
-        derived.publish_lexical(db, index_dir, newest)
-        derived.publish_manifest(db, index_dir, newest, refused=refused, force=True)
+        refused = refused_rows(self.index_dir / MANIFEST_NAME)
+        derived.publish_lexical(self.db, self.index_dir, newest)
+        derived.publish_manifest(self.db, self.index_dir, newest, refused=refused, force=True)
 
-    def _drop_derived(self, buried: Tombstone) -> list[str]:
-        """Drop what is made from texts and does not show them: token vectors, other stores."""
-        index_dir = self.catalog.index_dir
-        gone = [
-            token
-            for text_hash in buried.hashes
-            for token in index_dir.glob(f"tokens-*/*/{text_hash}.*")
-        ]
-        gone += [path for path in index_dir.glob("stores/**/*") if path.is_file()]
-        gone += vars_files(self.workspace)  # cut texts: a search would not know all of them
-        chroma = self.workspace.data_dir / "chroma_db" / self.project
-        if chroma.is_dir():
-            shutil.rmtree(chroma)
-            gone.append(chroma)
-        for file in gone:
-            remove(file)
-        return [self.finder.name_of(file) for file in gone]
+    def sought(self, hidden: Tombstone) -> TextFingerprints:
+        """Return the texts that only this file has, and the citations of its chunks."""
+        texts = erase.buried_texts(self.db, hidden)
+        return TextFingerprints(texts, chunk_ids=hidden.chunk_ids)
 
-    def _purge(self, traces: TextFingerprints) -> list[str]:
-        """Remove every copy that is ours; other processes may make new ones meanwhile."""
-        removed: list[str] = []
-        for _ in range(ROUNDS):
-            hits = self.finder.hits(traces, self.finder.ours(), self._other_texts)
-            if not hits:
-                return removed
-            for file in hits:
-                removed += purge(file, traces, finder=self.finder)
-        return removed
+    def erase_known(self, hidden: Tombstone, sought: TextFingerprints) -> None:
+        """Remove what does not show the text it was made from: vectors, stores, cut texts."""
+        for path in (
+            *token_vectors([self.index_dir], hidden.hashes),
+            *(path for path in self.index_dir.glob("stores/**/*") if path.is_file()),
+            *vars_files(self.workspace),
+            self.workspace.data_dir / "chroma_db" / self.project,
+        ):
+            self.copies.remove(path)
 
-    def _left(self, traces: TextFingerprints) -> list[str]:
-        """Search everything once more.
+    def staying(self) -> Iterator[str]:
+        """Yield the texts of the project's other files."""
+        return erase.named_texts(self.db)
 
-        Raises:
-            OperationFailed: A file of ours still holds the text.
-        """
-        hits = self.finder.hits(traces, self.finder.everything(), self._other_texts)
-        mine = [file for file in hits if self.finder.is_ours(file)]
-        if mine:
-            raise OperationFailed(
-                f"{len(mine)} files still hold the text, first {mine[0]}",
-                hint="end `ragstream up` and other processes, then run the command again",
-            )
-        return sorted(self.finder.name_of(file) for file in hits)
+    def erase_source(self) -> list[str]:
+        """Return nothing: no journal names a file."""
+        return []
 
-    def _other_texts(self) -> Iterator[str]:
-        query = (
-            "SELECT text FROM texts t WHERE EXISTS "
-            "(SELECT 1 FROM chunks c WHERE c.text_hash = t.text_hash)"
-        )
-        return (str(text) for (text,) in self.catalog.db.execute(query))
+    def erase_texts(self, hidden: Tombstone) -> int:
+        """Take texts, vectors and the tombstone off the disk."""
+        return erase.purge_texts(self.db, self.index_dir, hidden)

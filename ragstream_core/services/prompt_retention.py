@@ -12,7 +12,6 @@ import contextlib
 import datetime as dt
 import json
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.platform.disk import size_of
-from ragstream_core.platform.files import move_aside, replace_text
+from ragstream_core.platform.files import move_aside, remove_path, replace_text
 from ragstream_core.prompts.recorded import POINTERS, pointed
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
 
@@ -260,22 +259,14 @@ def _go_on(root: Path) -> None:
         _retire(retired.parent)
     for pattern in (".*.gone", "*/.*.gone"):
         for path in root.glob(pattern):
-            _remove(path)
+            remove_path(path)
 
 
 def _discard(path: Path) -> None:
     gone = path.with_name(f".{path.name}.gone")
     with contextlib.suppress(FileNotFoundError):
         move_aside(path, gone)
-    _remove(gone)
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    remove_path(gone)
 
 
 def _time(path: Path) -> float:

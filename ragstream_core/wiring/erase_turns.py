@@ -1,9 +1,8 @@
-"""Finishing a clearing: cleared turns out of every place below the data root.
+"""Cleared turns as the subject of an erasure, and whether one is still to be finished.
 
-Order: the history catalog's rows, with a tombstone that names their texts; the snapshot and the
-session logs; every copy that a search of all files finds; the journal's lines, which say what to
-look for; then texts and vectors, with the tombstone. A kill at any moment leaves a part that tells
-the next call what is to be done.
+The notice in the journal that hides the turns is the durable mark. What is left to do is read off:
+cleared records that are still in the journal, cleared turns that are still in the history's
+catalog, a tombstone there.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations import clearing
+from ragstream_core.conversations.edits import Folded
 from ragstream_core.conversations.journal.records import (
     HISTORY,
     Asked,
@@ -27,58 +27,46 @@ from ragstream_core.conversations.journal.records import (
 )
 from ragstream_core.conversations.journal.segments import closed_segments
 from ragstream_core.conversations.sessions import write_session_logs
-from ragstream_core.errors import OperationFailed, RagstreamError
+from ragstream_core.conversations.units import history_chunk_id
+from ragstream_core.errors import RagstreamError
 from ragstream_core.index import erase, generations, history_rows
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.locks import retry_while_locked
-from ragstream_core.wiring import projects
+from ragstream_core.text.fingerprints import TextFingerprints
+from ragstream_core.wiring import erasure, memory_files, projects, remembered_facts_files
 from ragstream_core.wiring.chroma_collections import sync_after_commit
+from ragstream_core.wiring.debug_log import vars_files
 from ragstream_core.wiring.history_publishing import publish
-from ragstream_core.wiring.journal import history_index_dir, journal, snapshot_path
-from ragstream_core.wiring.turn_copies import CopyEraser
+from ragstream_core.wiring.journal import history_dir, history_index_dir, journal, snapshot_path
+from ragstream_core.wiring.text_copies import CopyEraser, token_vectors
+from ragstream_core.wiring.turn_prompts import TurnPrompts
 
 if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
     from ragstream_core.conversations.clearing import Choice
-    from ragstream_core.conversations.edits import Folded
-    from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.index.erase import Tombstone
     from ragstream_core.index.history_catalog import HistoryCatalog
+    from ragstream_core.wiring.erasure import ErasureReport
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
-
 
 TOMBSTONE = "~cleared"
 WAIT_S = 60.0
 """How long another writer of the history catalog is waited for."""
-ROUNDS = 3
-PHASES = ("index", "copies", "journal", "texts", "search")
-UNREACHABLE = (
-    "backups, archives and exports that you made, and copies on other machines",
-    "what was sent to a language model or an embedding endpoint",
-    "blocks that the disk itself keeps of deleted files",
-)
-_UNNAMED = (
-    "SELECT text_hash FROM texts t "
-    "WHERE NOT EXISTS (SELECT 1 FROM chunks c WHERE c.text_hash = t.text_hash)"
-)
 
 
 def finish(
     workspace: Workspace,
     choice: Choice | None = None,
     progress: IngestProgress | None = None,
-) -> dict[str, Any]:
+) -> ErasureReport:
     """Finish every clearing that was begun, also by another process; nothing to do is quick.
 
     Args:
         workspace: The data root.
         choice: What is being cleared: also remove its fragments that crashes left.
-        progress: Called with each of `PHASES` as it begins, its position and their number.
-
-    Returns:
-        ``segments, rows, texts, removed, left, searched, unreachable, warnings`` of all places.
+        progress: As for `erasure.erase`.
 
     Raises:
         ProjectLocked: Another process kept writing; run it again.
@@ -86,19 +74,18 @@ def finish(
         OperationFailed: Disk full, or something still holds the text; run it again.
         OSError: A file cannot be read or removed; run it again.
     """
-    log = journal(workspace)
-    todo = pending(workspace, log)
-    if todo is not None:
-        return todo.run(choice, progress)
-    there = log.folder.is_dir()
-    return report(removed=drop_fragments(workspace.data_dir, log, choice) if there else [])
+    turns, log = cleared_turns(workspace), journal(workspace)
+    if choice is not None and log.folder.is_dir():
+        for path in clearing.drop_fragments(log, choice.takes_bytes):
+            turns.copies.note(path)
+    if not turns.is_due:
+        return erasure.ErasureReport(removed=turns.copies.removed)
+    done = erasure.erase(turns, progress)
+    return replace(done, warnings=list(sync_after_commit(workspace, HISTORY)))
 
 
-def resume(workspace: Workspace) -> dict[str, Any] | None:
+def resume(workspace: Workspace) -> None:
     """Finish a clearing that was killed, if one shows behind the catalog's mark; cheap else.
-
-    Returns:
-        As `finish`; None where there was nothing to do.
 
     Raises:
         RagstreamError: As `finish`.
@@ -108,190 +95,166 @@ def resume(workspace: Workspace) -> dict[str, Any] | None:
     found = history_rows.newest(folder)
     mark = found[0].position if found else Position()
     behind = journal(workspace).entries(mark.seq + 1, hint=mark)
-    if is_marked(folder) or any(isinstance(entry.record, Cleared) for entry in behind):
-        return finish(workspace)
-    return None
+    if _is_marked(folder) or any(isinstance(entry.record, Cleared) for entry in behind):
+        finish(workspace)
 
 
 def is_due(workspace: Workspace) -> bool:
-    """Say whether a clearing was begun and not finished.
+    """Return whether a clearing was begun and not finished.
 
     Raises:
         RagstreamError: The journal or the catalog cannot be read.
     """
-    return pending(workspace, journal(workspace)) is not None
+    return cleared_turns(workspace).is_due
 
 
-def pending(workspace: Workspace, log: Journal) -> Erasing | None:
-    """Return what is left to do of clearings that were begun, None where nothing is.
+def cleared_turns(workspace: Workspace) -> ClearedTurns:
+    """Return what all notices hide, and whether anything of it is left.
 
     Raises:
         RagstreamError: The journal or the catalog cannot be read.
     """
+    log, folder = journal(workspace), history_index_dir(workspace)
     if not log.folder.is_dir():
-        return None
+        return ClearedTurns(workspace, Folded())
     gone, ranges, folded = clearing.still_there(log)
-    found = bool(ranges)
-    folder = history_index_dir(workspace)
-    if not found and folded.hidden and (folder / CATALOG_NAME).exists():
-        found = is_marked(folder) or bool(generations.read(folder, lambda db: _paths(db, folded)))
-    return Erasing(workspace, log, gone, ranges, folded) if found else None
+    turns = ClearedTurns(workspace, folded, gone, ranges, is_due=bool(ranges))
+    if folded.hidden and not ranges and (folder / CATALOG_NAME).exists():
+        turns.is_due = _is_marked(folder) or bool(generations.read(folder, turns.paths))
+    return turns
 
 
-def is_marked(folder: Path) -> bool:
-    """Say whether an erasing was begun in the history catalog and not finished.
-
-    Raises:
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
+def _is_marked(folder: Path) -> bool:
+    """Return whether the catalog has a tombstone."""
     there = (folder / CATALOG_NAME).exists()
     return there and bool(generations.read(folder, erase.tombstones))
 
 
-def _paths(db: sqlite3.Connection, folded: Folded) -> list[str]:
-    """Return what stands for the cleared turns in any generation."""
-    rows = db.execute("SELECT DISTINCT path FROM files")
-    return [path for (path,) in rows if folded.is_hidden(int(path.rpartition("/")[2]))]
+def drop_vectors(workspace: Workspace, folded: Folded) -> int:
+    """Take turns out of the index only: chunks, texts, vectors; the journal keeps them.
+
+    Args:
+        workspace: The data root.
+        folded: Hides them.
+
+    Returns:
+        How many chunks went, of all generations.
+
+    Raises:
+        RagstreamError: The catalog is damaged or busy, or the disk failed; run it again.
+        OSError: A file cannot be removed; run it again.
+    """
+    turns = ClearedTurns(workspace, folded)
+    hidden = turns.hide()
+    turns.publish()
+    turns.erase_token_vectors(hidden)
+    turns.erase_texts(hidden)
+    sync_after_commit(workspace, HISTORY)
+    return hidden.chunks
 
 
-def drop_fragments(data_dir: Path, log: Journal, choice: Choice | None) -> list[str]:
-    """Remove what crashes left of the chosen turns; return names below the data root."""
-    if choice is None:
-        return []
-    gone = [log.folder / name for name in clearing.drop_fragments(log, choice.takes_bytes)]
-    return [
-        str(path.relative_to(data_dir) if path.is_relative_to(data_dir) else path) for path in gone
-    ]
+@dataclass
+class ClearedTurns:
+    """Turns as an `erasure.Subject`.
 
+    Attributes:
+        workspace: The data root.
+        folded: Hides them.
+        gone: Those records that are still in the journal.
+        ranges: Their numbers and those of damaged lines.
+        is_due: Whether there is anything to do.
+        copies: Finds and removes copies, but in archives, which are made on purpose.
+    """
 
-def report(**known: Any) -> dict[str, Any]:
-    """Return what a clearing reports of all places, empty but for what is known."""
-    empty = {"segments": [], "rows": 0, "texts": 0, "removed": [], "left": [], "searched": 0}
-    return {**empty, "warnings": [], "unreachable": list(UNREACHABLE), **known}
+    workspace: Workspace
+    folded: Folded
+    gone: Sequence[Entry] = ()
+    ranges: Sequence[tuple[int, int]] = ()
+    is_due: bool = False
+    name: str = "cleared turns"
 
-
-def _begin(progress: IngestProgress | None, phase: str) -> None:
-    if progress is not None:
-        progress(phase, PHASES.index(phase), len(PHASES))
-
-
-class Erasing:
-    """One pass over all places, with what is cleared in hand."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        log: Journal,
-        gone: Sequence[Entry],
-        ranges: Sequence[tuple[int, int]],
-        folded: Folded,
-    ) -> None:
-        self.workspace = workspace
-        self.log = log
-        self.gone = gone
-        self.ranges = ranges
-        self.folded = folded
-
-    def run(self, choice: Choice | None, progress: IngestProgress | None = None) -> dict[str, Any]:
-        """Do it, in the order that is law.
-
-        Args:
-            choice: As for `clearing.finish`.
-            progress: Called with each of `PHASES` as it begins, its position and their number.
-
-        Raises:
-            OperationFailed: Something still holds the text.
-        """
-        begin = functools.partial(_begin, progress)
-        begin("index")
-        buried = self._bury()
-        self._derive()
-        begin("copies")
-        copies = CopyEraser(self.workspace, self.log.entries(), self.gone, buried.chunk_ids)
-        copies.drop_facts()
-        copies.drop_prompts()
-        copies.drop_token_vectors(buried.hashes)
-        copies.drop_foreign_stores()
-        copies.drop_debug_vars()
-        copies.drop_memory()
-        for _ in range(ROUNDS):
-            if copies.purge(self._staying):
-                break
-        begin("journal")
-        segments = self._purge_journal()
-        begin("texts")
-        erased = self._shred(buried)
-        removed = [*copies.removed, *drop_fragments(self.workspace.data_dir, self.log, choice)]
-        self._derive()
-        begin("search")
-        mine, left = copies.left(self._staying)
-        if mine:
-            raise OperationFailed(
-                f"{len(mine)} files still hold cleared turns, first {mine[0]}",
-                hint="end `ragstream up` and other processes, then run the command again",
-            )
-        return report(
-            segments=segments,
-            rows=buried.chunks,
-            texts=erased,
-            removed=sorted(set(removed)),
-            left=sorted(left),
-            searched=copies.finder.searched,
-            warnings=list(sync_after_commit(self.workspace, HISTORY)),
+    def __post_init__(self) -> None:
+        """Find the places."""
+        self.log, self.home = journal(self.workspace), history_dir(self.workspace)
+        self.folder = history_index_dir(self.workspace)
+        self.copies = CopyEraser(
+            self.workspace, self.folder, yours=("chroma_db",), unsearched=self.home / "archive"
         )
 
-    def drop_vectors(self) -> int:
-        """Take the turns out of the index only: chunks, texts, vectors; the journal keeps them.
+    def paths(self, db: sqlite3.Connection) -> list[str]:
+        """Return what stands for the turns in any generation."""
+        rows = db.execute("SELECT DISTINCT path FROM files")
+        return [p for (p,) in rows if self.folded.is_hidden(int(p.rpartition("/")[2]))]
 
-        Returns:
-            How many chunks went, of all generations.
-
-        Raises:
-            OperationFailed: Disk full or failing; run it again.
-        """
-        buried = self._bury()
-        self._derive()
-        copies = CopyEraser(self.workspace, self.log.entries(), [], buried.chunk_ids)
-        copies.drop_token_vectors(buried.hashes)
-        self._shred(buried)
-        sync_after_commit(self.workspace, HISTORY)
-        return buried.chunks
-
-    @contextlib.contextmanager
-    def _catalog(self) -> Iterator[HistoryCatalog | None]:
-        """Open the history catalog, when whoever writes it is done; None where there is none."""
-        from ragstream_core.index.history_catalog import open_history_catalog
-
-        folder = history_index_dir(self.workspace)
-        if not (folder / CATALOG_NAME).exists():
-            yield None
-            return
-        with contextlib.ExitStack() as stack:
-            yield retry_while_locked(
-                lambda: stack.enter_context(open_history_catalog(folder)), wait_s=WAIT_S
-            )
-
-    def _bury(self) -> Tombstone:
-        """Take the turns out of every generation; their texts stay, under a tombstone."""
+    def hide(self) -> Tombstone:
+        """Take the turns out of every generation, and the mark behind the notices."""
         with self._catalog() as catalog:
             if catalog is None:
-                return erase.Tombstone(TOMBSTONE, (), (), 0, 0)
-            paths = _paths(catalog.db, self.folded)
-            buried = erase.tombstone(catalog.db, catalog.path, TOMBSTONE, paths)
+                return erasure.NOTHING
+            paths = self.paths(catalog.db)
+            hidden = erase.tombstone(catalog.db, catalog.path, TOMBSTONE, paths)
             self._advance(catalog)
-            return buried
+            return hidden
 
-    def _advance(self, catalog: HistoryCatalog) -> None:
-        """Put the mark behind the notices where nothing else is to be embedded."""
-        mark = catalog.mark()
-        behind = list(self.log.entries(mark.position.seq + 1, hint=mark.position))
-        kept = [e for e in behind if not self.folded.is_hidden(e.seq)]
-        if mark.generation and kept and all(isinstance(e.record, Cleared) for e in kept):
-            moved = replace(mark, position=kept[-1].position)
-            catalog.commit([], [], mark=moved, retagged={}, provenance={"cleared": TOMBSTONE})
+    def publish(self) -> None:
+        """Publish the snapshot and write the session logs; the old ones still hold the turns."""
+        if retry_while_locked(lambda: publish(self.workspace), wait_s=WAIT_S) is None:
+            snapshot_path(self.workspace).unlink(missing_ok=True)
+        write_session_logs(self.log, self.log.folder)
 
-    def _purge_journal(self) -> list[str]:
+    @functools.cached_property
+    def prompts(self) -> TurnPrompts:
+        """The prompts in which the turns were asked or shown."""
+        return TurnPrompts(self.workspace.store.root, self.log.entries(), self.gone)
+
+    def sought(self, hidden: Tombstone) -> TextFingerprints:
+        """Return the words of the turns, and the names that stand for them."""
+        chunk_ids, names, said = [*hidden.chunk_ids], {*self.prompts.run_ids}, [*_said(self.gone)]
+        for entry in self.gone:
+            record = entry.record
+            if isinstance(record, Turn):  # its first chunk has this id, whatever was embedded
+                chunk_ids.append(history_chunk_id(record.session_id, entry.seq, entry.seq, 0))
+            if isinstance(record, Turn | Asked):
+                names.add(record.id)
+            if isinstance(record, Fact):
+                names.add(record.fact)
+                said.append(record.quote)
+        return TextFingerprints(said, chunk_ids=chunk_ids, names={*names, *chunk_ids})
+
+    def erase_known(self, hidden: Tombstone, sought: TextFingerprints) -> None:
+        """Remove facts, prompts, other stores, cut texts, token vectors and the memory's files.
+
+        A language model may have worded the digest; a Chroma collection keeps deleted texts.
+        """
+        space, copies = self.workspace, self.copies
+        changed = remembered_facts_files.erase(space, self.gone, sought)
+        copies.removed += [f"memory/{name} (lines)" for name in changed]
+        stores = (self.home / "vectors").glob("history_main*")
+        for path in (*self.prompts.paths, *stores, *vars_files(space)):
+            copies.remove(path)
+        self.erase_token_vectors(hidden)
+        copies.removed += memory_files.drop(space)
+
+    def erase_token_vectors(self, hidden: Tombstone) -> None:
+        """Remove the cached token vectors of the turns, in every index."""
+        roots = (self.workspace.config.index_dir, self.home)
+        folders = (folder for root in roots for folder in root.glob("*"))
+        for path in [*token_vectors(folders, hidden.hashes)]:
+            self.copies.remove(path)
+
+    def staying(self) -> Iterator[str]:
+        """Yield all texts that stay: other turns, documents, rules and memories of projects."""
+        from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES
+
+        yield DEFAULT_HARD_RULES
+        yield from _said(clearing.visible(self.log))
+        for path in (self.workspace.data_dir / "projects").glob("*/*.md"):
+            yield path.read_text(encoding="utf-8", errors="replace")
+        for project in projects.indexed(self.workspace.config.index_dir):
+            with contextlib.suppress(RagstreamError):  # damaged: its words are taken for copies
+                yield from generations.read(self.workspace.index_dir(project), _texts)
+
+    def erase_source(self) -> list[str]:
         """Rewrite the segments one by one: appends go on between two of them."""
         cuts = [segment.first for segment in closed_segments(self.log.folder)[1:]]
         names = []
@@ -301,43 +264,50 @@ class Erasing:
             names += self.log.purge(part) if part else []
         return list(dict.fromkeys(names))
 
-    def _shred(self, buried: Tombstone) -> int:
-        """Take the texts and vectors off the disk, also those that no commit came to name."""
+    def erase_texts(self, hidden: Tombstone) -> int:
+        """Take texts and vectors off the disk, also those that no commit came to name."""
+        went = 0
         with self._catalog() as catalog:
-            if catalog is None:
-                return 0
-            unnamed = {str(h) for (h,) in catalog.db.execute(_UNNAMED)}
-            every = buried._replace(hashes=tuple(sorted(unnamed | set(buried.hashes))))
-            erase.purge_texts(catalog.db, catalog.index_dir, every)
-            return len(unnamed)
+            if catalog is not None:
+                every = {*hidden.hashes, *erase.unnamed_texts(catalog.db)}
+                hidden = hidden._replace(name=TOMBSTONE, hashes=every)
+                went = erase.purge_texts(catalog.db, catalog.index_dir, hidden)
+        self.publish()  # another process may have published meanwhile
+        return went
 
-    def _derive(self) -> None:
-        """Publish the snapshot and write the session logs, without what was cleared.
+    @contextlib.contextmanager
+    def _catalog(self) -> Iterator[HistoryCatalog | None]:
+        """Open the history catalog as soon as no other writer has it; None if there is none."""
+        from ragstream_core.index.history_catalog import open_history_catalog
 
-        Raises:
-            RagstreamError: The catalog is damaged or busy; the old files still hold the turns.
-        """
-        if retry_while_locked(lambda: publish(self.workspace), wait_s=WAIT_S) is None:
-            snapshot_path(self.workspace).unlink(missing_ok=True)
-        write_session_logs(self.log, self.log.folder)
+        if not (self.folder / CATALOG_NAME).exists():
+            yield None
+            return
+        with contextlib.ExitStack() as stack:
+            yield retry_while_locked(
+                lambda: stack.enter_context(open_history_catalog(self.folder)), wait_s=WAIT_S
+            )
 
-    def _staying(self) -> Iterator[str]:
-        """Yield all texts that stay: other turns, documents, rules and memories of projects."""
-        from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES
+    def _advance(self, catalog: HistoryCatalog) -> None:
+        """Put the mark behind the notices if nothing else is to be embedded."""
+        mark = catalog.mark()
+        behind = self.log.entries(mark.position.seq + 1, hint=mark.position)
+        kept = [entry for entry in behind if not self.folded.is_hidden(entry.seq)]
+        if mark.generation and kept and all(isinstance(e.record, Cleared) for e in kept):
+            moved = replace(mark, position=kept[-1].position)
+            catalog.commit([], [], mark=moved, retagged={}, provenance={"cleared": TOMBSTONE})
 
-        yield DEFAULT_HARD_RULES
-        for entry in clearing.visible(self.log):
-            if isinstance(entry.record, Turn | Asked):
-                yield entry.record.user_text
-            if isinstance(entry.record, Turn):
-                yield entry.record.assistant_text
-            if isinstance(entry.record, Fact):
-                yield entry.record.text
-        for path in (self.workspace.data_dir / "projects").glob("*/*.md"):
-            yield path.read_text(encoding="utf-8", errors="replace")
-        for project in projects.indexed(self.workspace.config.index_dir):
-            with contextlib.suppress(RagstreamError):  # damaged: its words are taken for copies
-                yield from generations.read(self.workspace.index_dir(project), _texts)
+
+def _said(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield what was said and learnt: questions, answers, facts."""
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, Turn | Asked):
+            yield record.user_text
+        if isinstance(record, Turn):
+            yield record.assistant_text
+        if isinstance(record, Fact):
+            yield record.text
 
 
 def _texts(db: sqlite3.Connection) -> list[str]:

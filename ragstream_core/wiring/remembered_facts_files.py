@@ -33,7 +33,7 @@ from ragstream_core.prompts.render import PINNED
 from ragstream_core.wiring.journal import journal
 
 if TYPE_CHECKING:
-    from ragstream_core.wiring.text_copies import TextFingerprints
+    from ragstream_core.text.fingerprints import TextFingerprints
     from ragstream_core.wiring.workspace import Workspace
 
 MARK_NAME = ".written.json"

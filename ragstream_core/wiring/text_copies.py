@@ -1,269 +1,230 @@
-"""Where copies of a text may lie below a data root, and how each kind of place loses them.
-
-Finding copies of a text in any file: whatever its format, escapes, line breaks or case.
-
-Bytes are reduced to their letters and digits, so JSON, Markdown, bars at line starts and line
-breaks make no difference. A copy of `RUN` characters is found wherever it begins; shorter texts
-are found as a whole.
-"""
+"""Where copies of a text may lie below a data root, and how each kind of place loses them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import OperationFailed
 from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.recorded import SUFFIX, text_of
 from ragstream_core.prompts.store import exchange_files
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.text.fingerprints import TextFingerprints, common
 
-WINDOW = 16
-STEP = 8
-NEEDED = 3
-RUN = WINDOW + STEP * NEEDED
-"""Every common run of so many letters and digits is found (40)."""
-LEAST = 20
-_GRAM = LEAST - STEP
-_BLOCK = 1 << 24
-_LOWER = bytes(range(256)).lower()
-_DROPPED = bytes(c for c in range(128) if not chr(c).isalnum())
-_BREAK = re.compile(rb"\\+[nrt]")
-_UNICODE = re.compile(rb"(?:\\+u[0-9a-fA-F]{4})+")
-_CODE = re.compile(rb"u([0-9a-fA-F]{4})")
-
-
-def reduce(data: bytes) -> bytes:
-    """Return letters and digits only, lower case, JSON escapes resolved; other scripts as UTF-8."""
-    if b"\\" in data:
-        data = _UNICODE.sub(_decoded, _BREAK.sub(b" ", data))
-    return data.translate(_LOWER, _DROPPED)
-
-
-def _decoded(match: re.Match[bytes]) -> bytes:
-    units = b"".join(int(code, 16).to_bytes(2, "big") for code in _CODE.findall(match[0]))
-    return units.decode("utf-16-be", "replace").encode()
-
-
-class TextFingerprints:
-    """What to look for.
-
-    Args:
-        texts: The texts whose copies are sought.
-        chunk_ids: Chunks whose citations (``chunk: <id>``) show that their text was used.
-    """
-
-    def __init__(self, texts: Iterable[str], chunk_ids: Iterable[str] = ()) -> None:
-        reduced = [reduce(text.encode("utf-8", "replace")) for text in texts]
-        self._windows = {
-            text[i : i + WINDOW] for text in reduced for i in range(len(text) - WINDOW + 1)
-        }
-        self._grams: dict[bytes, list[tuple[int, bytes]]] = {}
-        for text in {text for text in reduced if LEAST <= len(text) < RUN}:
-            for i in range(len(text) - _GRAM + 1):
-                self._grams.setdefault(text[i : i + _GRAM], []).append((i, text))
-        short = [sha256_hex(chunk_id)[:8].encode() for chunk_id in chunk_ids]
-        self._cited = {b"chunk" + name for name in short} | {b"id" + name for name in short}
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to look for."""
-        return bool(self._windows or self._grams)
-
-    def found_in(self, data: bytes, *, citations: bool = False) -> set[bytes]:
-        """Return the copied runs in some bytes, reduced; empty where there is no copy.
-
-        Args:
-            data: Any bytes.
-            citations: Also look for citations of the chunks.
-        """
-        text = reduce(data)
-        found = self._short_in(text) if self._grams else set()
-        if citations:
-            found |= {literal for literal in self._cited if literal in text}
-        windows, in_a_row = self._windows, 0
-        for at in range(0, len(text) - WINDOW + 1, STEP):
-            if text[at : at + WINDOW] in windows:
-                in_a_row += 1
-                if in_a_row >= NEEDED:
-                    found.add(text[at - STEP * (NEEDED - 1) : at + WINDOW])
-            else:
-                in_a_row = 0
-        return found
-
-    def _short_in(self, text: bytes) -> set[bytes]:
-        """Return the short texts in some bytes: each has a gram at an eighth byte."""
-        found: set[bytes] = set()
-        for at in range(0, len(text) - _GRAM + 1, STEP):
-            for offset, literal in self._grams.get(text[at : at + _GRAM], ()):
-                if at >= offset and text.startswith(literal, at - offset):
-                    found.add(literal)
-        return found
-
-    def found_in_file(self, path: Path, *, citations: bool = False) -> set[bytes]:
-        """Do the same for a file, block by block; one that is gone holds nothing.
-
-        Raises:
-            OSError: It cannot be read.
-        """
-        found: set[bytes] = set()
-        tail = b""
-        try:
-            with path.open("rb") as handle:
-                while block := handle.read(_BLOCK):
-                    found |= self.found_in(tail + block, citations=citations)
-                    tail = block[-16 * RUN :]
-        except FileNotFoundError:
-            return set()
-        return found
-
-
-def common(runs: set[bytes], others: Iterable[str]) -> set[bytes]:
-    """Return those runs that stand in other texts too, which are nobody's secret."""
-    lengths = {len(run) for run in runs}
-    shared: set[bytes] = set()
-    for other in others:
-        text = reduce(other.encode("utf-8", "replace"))
-        for length in lengths:
-            shared |= {
-                text[i : i + length]
-                for i in range(len(text) - length + 1)
-                if text[i : i + length] in runs
-            }
-    return shared
-
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
 
 DEBUG = "debug_"
 """How the names of debug logs begin, whose folder they share with the journal."""
 LOG_NAMES = ("conversation", "session-", DEBUG)
 """How the names of our files begin in a folder of logs that may hold others."""
-_YOURS = ("doc_raw", "projects", "models", "history", "memory")
+YOURS = ("index", "doc_raw", "projects", "models", "memory")
+"""Areas whose files are the user's, or were made from other texts: reported, never touched."""
+_LIVE = (CATALOG_NAME, "vectors-", ".lock")
 _SQLITE = b"SQLite format 3\0"
-_PARQUET = b"PAR1"
+_SIDES = ("-wal", "-shm", "-journal")
 _BUSY_S = 10.0
 
+Texts = Callable[[], Iterable[str]]
 
-class DataScanner:
-    """Walks the files below a data root and looks into them.
+
+class CopyEraser:
+    """Finds the copies of texts in the files below a data root, and removes those that are ours.
 
     Attributes:
         searched: How many files the last walk over everything saw.
+        removed: Names of what was removed, in order.
 
     Args:
-        data_dir: The data root.
-        index_root: Folder of all indexes; may lie elsewhere.
-        logs: Folder of the journal and the debug logs; may lie elsewhere.
-        project: The project whose file is erased.
+        workspace: The data root.
+        store: Folder of the index that held the texts and loses their rows itself.
+        yours: Areas besides `YOURS` whose files are reported only.
+        unsearched: A folder that is left out.
     """
 
-    def __init__(self, data_dir: Path, index_root: Path, logs: Path, *, project: str = "") -> None:
-        self.data_dir = data_dir
-        self.index_root = index_root
-        self.logs = logs
-        self.project = project
+    def __init__(
+        self,
+        workspace: Workspace,
+        store: Path,
+        *,
+        yours: Collection[str] = (),
+        unsearched: Path | None = None,
+    ) -> None:
         self.searched = 0
+        self.removed: list[str] = []
+        self._data_dir = workspace.data_dir
+        self._index_root = workspace.config.index_dir
+        self._logs = workspace.config.logs_dir
+        self._store = store
+        self._yours = {*YOURS, *yours}
+        self._unsearched = unsearched
 
-    def name_of(self, path: Path) -> str:
-        """Return a path relative to the data root where it lies below it."""
-        try:
-            return path.relative_to(self.data_dir).as_posix()
-        except ValueError:
-            return str(path)
+    def remove(self, path: Path) -> None:
+        """Remove a file or a folder and note its name; one that is gone is passed over.
 
-    def area_of(self, path: Path) -> str:
+        Raises:
+            OSError: It cannot be removed.
+        """
+        if path.exists() or path.is_symlink():
+            remove_path(path)
+            self.note(path)
+
+    def note(self, path: Path) -> None:
+        """Note that a file or a folder was removed."""
+        self.removed.append(self._name_of(path))
+
+    def purge(self, sought: TextFingerprints, staying: Texts) -> bool:
+        """Remove every copy that is ours once; return whether there was none.
+
+        Not the journal and the live index, which lose their rows themselves.
+
+        Args:
+            sought: What to look for.
+            staying: Gives the texts that stay; words that stand there too are no copies.
+
+        Raises:
+            OperationFailed: A database is in use by another process.
+            OSError: Something cannot be read or removed.
+        """
+        files = (path for path in self._files() if self._is_ours(path) and not self._is_live(path))
+        hits = self._hits(sought, files, staying)
+        for path in hits:
+            self._purge_file(path, sought)
+        return not hits
+
+    def left(self, sought: TextFingerprints, staying: Texts) -> tuple[list[str], list[str]]:
+        """Search everything; return the names of our files with a copy, and of the user's.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        ours: list[str] = []
+        yours: list[str] = []
+        for path in self._hits(sought, self._files(), staying):
+            (ours if self._is_ours(path) else yours).append(self._name_of(path))
+        return ours, yours
+
+    def _name_of(self, path: Path) -> str:
+        """Return a path relative to the data root if it lies below it."""
+        inside = path.is_relative_to(self._data_dir)
+        return path.relative_to(self._data_dir).as_posix() if inside else str(path)
+
+    def _area_of(self, path: Path) -> str:
         """Return the first folder below the data root.
 
         ``index`` wherever the indexes lie, ``history`` wherever the journal does, and ``logs`` for
         the debug logs beside it.
         """
-        if path.is_relative_to(self.index_root):
+        if path.is_relative_to(self._index_root):
             return "index"
-        if path.parent == self.logs:
+        if path.parent == self._logs:
             return "logs" if path.name.startswith(DEBUG) else "history"
-        return self.name_of(path).split("/", maxsplit=1)[0]
+        return self._name_of(path).split("/", maxsplit=1)[0]
 
-    def is_ours(self, path: Path) -> bool:
-        """Say whether a file was made from documents, and may be removed with them.
+    def _is_ours(self, path: Path) -> bool:
+        """Return whether a file was made from the texts, and must not hold a copy at the end."""
+        return path.is_relative_to(self._store) or self._area_of(path) not in self._yours
 
-        Your own files, and what belongs to other projects' documents, are reported instead.
-        """
-        area = self.area_of(path)
-        if area == "index":
-            return path.is_relative_to(self.index_root / self.project)
-        return area not in _YOURS
+    def _is_live(self, path: Path) -> bool:
+        """Return whether a file is of the journal or of the index that held the texts."""
+        if path.parent == self._logs:
+            return not path.name.startswith(("session-", DEBUG))
+        return path.parent == self._store and path.name.startswith(_LIVE)
 
-    def everything(self) -> Iterator[Path]:
-        """Yield every regular file, the documents too."""
+    def _files(self) -> Iterator[Path]:
+        """Yield every regular file, the documents too, and count them."""
         self.searched = 0
-        roots = [self.data_dir]
-        if not self._is_inside(self.index_root):
-            roots.append(self.index_root)
-        for root in roots:
-            for folder, _, names in os.walk(root):
-                yield from self._regular(Path(folder, name) for name in sorted(names))
-        if not self._is_inside(self.logs) and self.logs.is_dir():  # whose other files are not ours
-            found = sorted(self.logs.iterdir())
-            yield from self._regular(path for path in found if path.name.startswith(LOG_NAMES))
-
-    def _is_inside(self, folder: Path) -> bool:
-        return folder.resolve().is_relative_to(self.data_dir.resolve())
-
-    def _regular(self, paths: Iterable[Path]) -> Iterator[Path]:
-        for path in paths:
+        for path in self._walk():
+            skipped = self._unsearched is not None and path.is_relative_to(self._unsearched)
             if path.is_file() and not path.is_symlink():
                 self.searched += 1
-                yield path
+                if not skipped:
+                    yield path
 
-    def ours(self) -> Iterator[Path]:
-        """Yield the files that may be removed; not the catalog, which loses its rows itself."""
-        own = self.index_root / self.project
-        for path in self.everything():
-            live = path.parent == own and (
-                path.name.startswith((f"{CATALOG_NAME}-", "vectors-", ".lock"))
-                or path.name == CATALOG_NAME
-            )
-            if self.is_ours(path) and not live:
-                yield path
+    def _walk(self) -> Iterator[Path]:
+        for root in (self._data_dir, self._index_root):
+            if root is self._data_dir or not self._is_inside(root):
+                for folder, _, names in os.walk(root):
+                    yield from (Path(folder, name) for name in sorted(names))
+        if not self._is_inside(self._logs) and self._logs.is_dir():  # it may hold files of others
+            found = sorted(self._logs.iterdir())
+            yield from (path for path in found if path.name.startswith(LOG_NAMES))
 
-    def hits(
-        self, traces: TextFingerprints, files: Iterable[Path], others: Callable[[], Iterable[str]]
-    ) -> list[Path]:
-        """Return the files with a copy of what stands nowhere else.
+    def _is_inside(self, folder: Path) -> bool:
+        return folder.resolve().is_relative_to(self._data_dir.resolve())
 
-        Args:
-            traces: What to look for.
-            files: Where.
-            others: Texts whose words are nobody's secret; asked where something was found.
+    def _hits(self, sought: TextFingerprints, files: Iterable[Path], staying: Texts) -> list[Path]:
+        """Return the files with a copy of what does not stand in a text that stays.
 
         Raises:
             OSError: A file cannot be read.
         """
         runs: dict[Path, set[bytes]] = {}
-        for file in files if traces else ():
-            found = self.look(file, traces)
+        for path in files if sought else ():
+            found = self._found_in(path, sought)
             if found:
-                runs[file] = found
-        shared = common(set().union(*runs.values()), others()) if runs else set()
-        return [file for file, found in runs.items() if found - shared]
+                runs[path] = found
+        shared = common(set().union(*runs.values()), staying()) if runs else set()
+        return [path for path, found in runs.items() if found - shared]
 
-    def look(self, path: Path, traces: TextFingerprints) -> set[bytes]:
-        """Return the copied runs in a file."""
-        citations = self.area_of(path) == "prompts"
+    def _found_in(self, path: Path, sought: TextFingerprints) -> set[bytes]:
+        """Return what is found in a file; a ledger names every candidate and shows none."""
+        citations = self._area_of(path) == "prompts"
         if path.suffix == ".parquet":
-            return traces.found_in(_parquet_text(path), citations=citations)
+            found = sought.found_in(_parquet_text(path), citations=citations)
+            return found - sought.names
         if path.name.endswith(SUFFIX):
             with contextlib.suppress(OSError):  # a damaged one is searched as it is
-                return traces.found_in(text_of(path), citations=citations)
-        return traces.found_in_file(path, citations=citations)
+                return sought.found_in(text_of(path), citations=citations)
+        return sought.found_in_file(path, citations=citations)
+
+    def _purge_file(self, path: Path, sought: TextFingerprints) -> None:
+        """Remove the copies in one file of ours.
+
+        A kept prompt and a recorded run go as a whole: what is left of one could not be replayed.
+        What a language model said while it was made goes with it.
+
+        Raises:
+            OperationFailed: A database is in use by another process.
+            OSError: It cannot be removed.
+        """
+        prompts = self._data_dir / "prompts"
+        if self._area_of(path) == "prompts":
+            inside = path.relative_to(prompts).parts
+            if len(inside) > 1 and inside[0] not in ("inbox", "blobs"):
+                depth = 2 if inside[0] == "runs" else 1
+                path = prompts.joinpath(*inside[: min(depth, len(inside))])
+                for exchange in exchange_files(path):
+                    remove_path(exchange)
+        elif _is_sqlite(path):
+            count = _purge_rows(path, sought)
+            self.removed.append(f"{self._name_of(path)} ({count} values)")
+            return
+        remove_path(path)
+        self.note(path)
+
+
+def token_vectors(folders: Iterable[Path], text_hashes: Iterable[str]) -> Iterator[Path]:
+    """Yield the cached token vectors of some texts, those half written too.
+
+    Args:
+        folders: Folders of indexes.
+        text_hashes: Hashes of the texts.
+    """
+    hashes = set(text_hashes)
+    for folder in folders:
+        for path in folder.glob("tokens-*/*/*"):
+            if path.name.lstrip(".").partition(".")[0] in hashes:
+                yield path
 
 
 def _parquet_text(path: Path) -> bytes:
-    """Return the texts of a compressed table; its raw bytes where it is none."""
+    """Return the texts of a compressed table; its raw bytes if it is none."""
     import pyarrow.parquet as pq
 
     try:
@@ -273,58 +234,22 @@ def _parquet_text(path: Path) -> bytes:
     return "\n".join(str(row) for row in table.to_pylist()).encode("utf-8", "replace")
 
 
-def purge(path: Path, traces: TextFingerprints, *, finder: DataScanner) -> list[str]:
-    """Remove the copies in one file of ours; return the names of what went.
-
-    A kept prompt and a recorded run go as a whole: what is left of one could not be replayed. What
-    a language model said while it was made goes with it.
-
-    Raises:
-        OperationFailed: A database is in use by another process.
-        OSError: It cannot be removed.
-    """
-    area = finder.area_of(path)
-    if area == "prompts":
-        inside = path.relative_to(finder.data_dir / "prompts").parts
-        if len(inside) > 1 and inside[0] not in ("inbox", "blobs"):
-            depth = 2 if inside[0] == "runs" else 1
-            path = (finder.data_dir / "prompts").joinpath(*inside[: min(depth, len(inside))])
-            for exchange in exchange_files(path):
-                remove(exchange)
-    elif _is_sqlite(path):
-        count = _purge_rows(path, traces)
-        return [f"{finder.name_of(path)} ({count} values)"]
-    remove(path)
-    return [finder.name_of(path)]
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder; one that is gone is no error.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+def _database_of(path: Path) -> Path:
+    """Return the database that a file beside it belongs to; itself if it is none of those."""
+    return path.with_name(path.name.rpartition("-")[0]) if path.name.endswith(_SIDES) else path
 
 
 def _is_sqlite(path: Path) -> bool:
-    if path.name.endswith(("-wal", "-shm", "-journal")):
-        path = path.with_name(path.name.rpartition("-")[0])
     try:
-        with path.open("rb") as handle:
+        with _database_of(path).open("rb") as handle:
             return handle.read(len(_SQLITE)) == _SQLITE
     except OSError:
         return False
 
 
-def _purge_rows(path: Path, traces: TextFingerprints) -> int:
+def _purge_rows(path: Path, sought: TextFingerprints) -> int:
     """Empty the values of a database that hold a copy, or drop their rows, and vacuum it."""
-    if path.name.endswith(("-wal", "-shm", "-journal")):
-        path = path.with_name(path.name.rpartition("-")[0])
+    path = _database_of(path)
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)) as db:
             db.execute("PRAGMA secure_delete=ON")
@@ -332,7 +257,7 @@ def _purge_rows(path: Path, traces: TextFingerprints) -> int:
             tables = db.execute(
                 "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
             ).fetchall()
-            count = sum(_purge_table(db, str(name), traces) for (name,) in tables)
+            count = sum(_purge_table(db, str(name), sought) for (name,) in tables)
             db.execute("COMMIT")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.execute("VACUUM")
@@ -344,7 +269,7 @@ def _purge_rows(path: Path, traces: TextFingerprints) -> int:
     return count
 
 
-def _purge_table(db: sqlite3.Connection, table: str, traces: TextFingerprints) -> int:
+def _purge_table(db: sqlite3.Connection, table: str, sought: TextFingerprints) -> int:
     quoted = '"' + table.replace('"', '""') + '"'
     names = [str(row[1]) for row in db.execute(f"PRAGMA table_info({quoted})")]
     hits: list[tuple[int, str]] = []
@@ -352,7 +277,7 @@ def _purge_table(db: sqlite3.Connection, table: str, traces: TextFingerprints) -
         hits += [
             (rowid, name)
             for name, value in zip(names, values, strict=True)
-            if traces.found_in(_bytes(value))
+            if sought.found_in(_bytes(value))
         ]
     for rowid, name in hits:
         column = '"' + name.replace('"', '""') + '"'

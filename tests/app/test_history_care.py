@@ -82,7 +82,7 @@ def test_a_clearing_that_was_killed_is_finished_by_the_next(spoken, run, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(erase_turns.Erasing, "_bury", killed)
+        patch.setattr(erase_turns.ClearedTurns, "hide", killed)
         assert run("history", "clear", "--session", "s1", "--yes")[0] != 0
     assert len(holders(spoken)) >= 4
     assert run(*by)[0] == 0

@@ -11,6 +11,7 @@ import sqlite3
 import pytest
 
 from ragstream_app.output.inspect import print_neighbours
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import forget_views
@@ -210,7 +211,7 @@ def test_conversations_are_on_the_map_until_they_are_cleared(indexed, run, tmp_p
     found, state = chunk_maps.draw(space, request), chunk_maps.state(space, request)
     near = ("index", "neighbors", "manual", "--history", "--chunk", "guide/locks.md", "--k", "99")
     assert CANARY in json.loads(json.dumps(run(*near, "--json")[1]))
-    clear(space, everything=True)
+    clear(space, Choice(everything=True))
     forget_views()
     with pytest.raises(GenerationGone):
         list(chunk_maps.texts(space, found))

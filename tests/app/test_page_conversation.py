@@ -16,10 +16,11 @@ from ragstream_app.page.jobs.presses import PressJob
 from ragstream_app.page.panels.conversation import clearing, turns
 from ragstream_app.page.panels.shared import PERSIST_KEY, PROMPT_KEY, SESSION_KEY
 from ragstream_assets.recorder.writer import writer
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Asked, TagEdit, Turn
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring import journal
-from ragstream_core.wiring.erase_turns import PHASES
+from ragstream_core.wiring.erasure import PHASES
 from ragstream_core.wiring.workspace import open_workspace
 
 PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page" / "main.py")
@@ -498,7 +499,7 @@ def test_turns_are_set_aside_and_brought_back(page, said):
 def test_a_clearing_says_how_far_it_is(said):
     seen = []
     clearing.start(open_workspace(), {"session": "first"}, Way()).wait(60)
-    clear(open_workspace(), everything=True, progress=lambda *what: seen.append(what))
+    clear(open_workspace(), Choice(everything=True), progress=lambda *what: seen.append(what))
     assert seen == [(phase, n, len(PHASES)) for n, phase in enumerate(PHASES)]
     assert set(clearing.PHASES) == set(PHASES)
 
@@ -522,7 +523,7 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
     look(page)
     widget(page.text_input, "Type CLEAR to confirm").set_value("CLEAR").run()
     assert widget(page.button, "Clear for good").disabled and len(begun) == 1
-    cleared = clear(open_workspace(), session="first")
+    cleared = clear(open_workspace(), Choice("first"))
     begun[0].result = clearing.Cleared(cleared, Way().told(cleared))
     begun[0]._ended.set()
     page.run()

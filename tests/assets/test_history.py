@@ -7,6 +7,7 @@ import pytest
 from ragstream_assets import history_assets, instance
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.services import history_update
@@ -252,5 +253,5 @@ def test_clearing_leaves_nothing_of_the_preview_in_the_run_history(told, home, e
         return [path for path in files if b"copper kettles" in path.read_bytes()]
 
     assert any("dagster_home" in path.parts for path in holding())
-    clear(told, session="secret")
+    clear(told, Choice("secret"))
     assert not holding()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import HISTORY, Turn
 from ragstream_core.errors import InputUnavailable
 from ragstream_core.index.verify import Part
@@ -50,7 +51,7 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     areas = {parts[0] for parts in holders(root)} | {parts[1] for parts in holders(root)}
     assert {"prompts", "dagster_home", "logs", "index", "vectors"} <= areas
     assert any("history_main" in parts for parts in holders(root))
-    report = clear(space, session="secret")
+    report = clear(space, Choice("secret"))
     assert holders(root) == [] and report["left"] == [] and report["warnings"] == []
     assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report["removed"])
     assert set(space.store.keys()) == {other.record.prompt_key}
@@ -69,7 +70,7 @@ def test_a_prompt_that_goes_on_after_a_clearing_leaves_nothing(root, home, open_
     request = PromptRequest("And now?", ("demo",), session="secret")
     step = record_prompt(space, request, through=OPS[0])
     assert step.run_id and any("runs" in parts for parts in holders(root))
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     assert holders(root) == []
     with pytest.raises(InputUnavailable):
         for op in OPS[1:]:

@@ -14,6 +14,7 @@ from ragstream_assets import instance, reconcile, run_outcomes
 from ragstream_assets.definitions import defs
 from ragstream_assets.recorder import recorder, runs
 from ragstream_assets.recorder.writer import writer
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.records import to_json
@@ -168,7 +169,7 @@ def test_what_was_cleared_meanwhile_is_not_written_after_all(ingested, request_,
     append_turn(ingested, Turn("", "mine", "", "Hello", "Hi"))
     with runs.one_run:
         found = recorder.record_prompt(ingested, request_, through="a2")
-        clear(ingested, everything=True)
+        clear(ingested, Choice(everything=True))
     assert writer.flush(60) and "were cleared" in found.warnings[0]
     assert home.get_runs_count() == 0 and not list((ingested.store.root / "inbox").glob("*"))
 

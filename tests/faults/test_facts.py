@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.facts.records import NAMES
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError
@@ -104,12 +105,12 @@ def test_a_clearing_killed_anywhere_takes_the_facts_along_in_the_end(template, t
             shutil.copytree(template, root)
             space = open_root(root)
             out = tmp_path / "trace"
-            task = Child(lambda space=space: clear(space, session="s"), tmp_path / "said")
+            task = Child(lambda space=space: clear(space, Choice("s")), tmp_path / "said")
             task.trace(f"trace={call}", f"inject={call}:signal=KILL:when={n}", out=out)
             task.go()
             assert task.wait() != CRASH, task.words()
             hit = "killed by SIGKILL" in out.read_text()
-            clear(open_root(root), session="s")
+            clear(open_root(root), Choice("s"))
             left = [p for p in root.rglob("*") if p.is_file() and b"incidents" in said(p).lower()]
             assert left == [] and company(open_root(root)) == OTHER
             shutil.rmtree(root)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.verify import Part
@@ -93,13 +94,13 @@ def require_finished(space, before, by):
         assert {row["session_id"] for row in show(space)} == {"plain"}
     {
         "embed": lambda: embed(space),
-        "clear": lambda: clear(space, session="secret"),
+        "clear": lambda: clear(space, Choice("secret")),
         "finish": lambda: finish(space),
     }[by]()
     if not begun:
-        clear(space, session="secret")
+        clear(space, Choice("secret"))
     assert not is_due(space)
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     assert grep(space.data_dir) == []
     assert plain(space) == before
     assert journal(space).check().sound
@@ -113,7 +114,7 @@ def test_killed_at_random_moments(template, tmp_path):
     killer, before = Killer(28), plain(open_root(template))
     for n in killer.times(KILLS):
         space = copied(template, tmp_path, n)
-        killer.strike(Child(lambda space=space: clear(space, session="secret"), tmp_path / "said"))
+        killer.strike(Child(lambda space=space: clear(space, Choice("secret")), tmp_path / "said"))
         require_finished(space, before, ("embed", "clear", "finish")[n % 3])
         shutil.rmtree(space.data_dir)
     print(f"\n{killer.line()}, all finished by whoever came next")
@@ -140,7 +141,7 @@ def test_every_call_may_be_the_last(template, tmp_path, effect):
 def hindered(space, injection, tmp_path):
     out = tmp_path / "trace"
     task = Child(
-        lambda: clear(space, session="secret"), tmp_path / "said", clean=(RagstreamError, OSError)
+        lambda: clear(space, Choice("secret")), tmp_path / "said", clean=(RagstreamError, OSError)
     )
     task.trace(f"trace={injection.split('=')[1].split(':')[0]}", injection, out=out)
     task.go()
@@ -175,7 +176,7 @@ def test_in_a_race_with_appends_and_embeddings(template, tmp_path):
         mine = open_root(space.data_dir)
         for _ in range(3):
             try:
-                clear(mine, session="secret")
+                clear(mine, Choice("secret"))
             except RagstreamError as error:
                 if "still hold" not in error.message:
                     raise
@@ -201,7 +202,7 @@ def test_in_a_race_with_appends_and_embeddings(template, tmp_path):
     lost = [row for row in acked if row[2] == "0" and present.get(row[1]) != int(row[0])]
     assert lost == [] and len(acked) == 2 * turns
     forget_views()
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     assert grep(space.data_dir) == []
     assert log.check().sound
     embed(space)

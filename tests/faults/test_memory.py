@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.memory import RagstackMemory
@@ -110,7 +111,7 @@ def test_an_answer_found_before_a_clearing_does_not_come_back_after_it(space):  
     request = PromptRequest(QUESTION, ("demo",), settings=MEMORY, session="t")
     memory = RagstackMemory(space, request, model=Spy())
     found = memory.maybe_answer(QUESTION)
-    clear(opened(space.data_dir), session="s")
+    clear(opened(space.data_dir), Choice("s"))
     answer = memory.keep(found)
     assert "cleared in the meantime" in answer.warnings[0] and answer.session == ""
     left = [p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()]
@@ -140,7 +141,7 @@ def test_clearing_beside_a_running_chat_leaves_nothing_of_what_was_cleared(space
         time.sleep(0.3)
         for _ in range(5):
             try:
-                clear(space, session="s")
+                clear(space, Choice("s"))
                 break
             except Exception as error:
                 if "still hold" not in str(error):
@@ -148,6 +149,6 @@ def test_clearing_beside_a_running_chat_leaves_nothing_of_what_was_cleared(space
     finally:
         stop.set()
         thread.join(60)
-    clear(space, session="s")
+    clear(space, Choice("s"))
     left = [p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()]
     assert not left and not failed

@@ -66,7 +66,7 @@ def test_the_rest_is_what_it_was(given_rows, wanted, segment_bytes):
         for choice in wanted:
             before = raw(log)
             gone = {e.seq for e in chosen([e for e, _ in before], choice_of(**choice))}
-            report = clear(space, **choice)
+            report = clear(space, choice_of(**choice))
             assert [line for _, line in raw(log)] == [x for e, x in before if e.seq not in gone]
             assert [e.seq for e, _ in raw(log)] == [e.seq for e, _ in before if e.seq not in gone]
             assert report["turns"] + report["questions"] + report["tags"] == len(gone)
@@ -112,7 +112,7 @@ def test_a_damaged_line_goes_with_its_kind_and_takes_no_other(given_rows, choice
         before = raw(log)
         wanted = choice_of(**choice)
         gone = {e.seq for e in chosen([e for e, _ in before], wanted)}
-        report = clear(space, **choice)
+        report = clear(space, choice_of(**choice))
         assert [line for _, line in raw(log)] == [x for e, x in before if e.seq not in gone]
         left = b"".join(p.read_bytes() for p in log.folder.glob("conversation*"))
         mine = wanted.takes(victim.record.session_id, victim.record.timestamp)

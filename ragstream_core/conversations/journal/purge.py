@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ragstream_core.conversations.edits import merged
@@ -30,17 +30,10 @@ def purge_segments(folder: Path, ranges: Sequence[tuple[int, int]]) -> list[str]
     Raises:
         OSError: Disk full, I/O error; a segment is the old file or the new one.
     """
-    ranges = merged(ranges)
-    before, changed = 0, []
-    for path, limit in _limited(folder):
-        if path.name != CURRENT and not _hit(before, limit, ranges):
-            before = max(before, _last(path))
-            continue
-        pieces = _pieces(path)
-        bounds = _bounds(pieces, before, limit)
+    ranges, changed = merged(ranges), []
+    for path, bounds in _walk(folder, ranges):
         kept = [piece.raw for piece, low, high in bounds if not _hit(low, high, ranges)]
-        before = max([before, *(p.parsed.seq for p in pieces if p.parsed is not None)])
-        if len(kept) == len(pieces):
+        if len(kept) == len(bounds):
             continue
         if kept or path.name == CURRENT:
             replace_bytes(path, b"".join(kept))
@@ -52,18 +45,29 @@ def purge_segments(folder: Path, ranges: Sequence[tuple[int, int]]) -> list[str]
 
 
 def damage(folder: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield what does not verify: the number it must have, 0 where nobody can tell, and the bytes.
+    """Yield what does not verify: the number it must have, 0 if that is unknown, and the bytes.
 
     Raises:
         OSError: A segment cannot be read.
     """
-    before = 0
-    for path, limit in _limited(folder):
-        pieces = _pieces(path)
-        for piece, low, high in _bounds(pieces, before, limit):
+    for _, bounds in _walk(folder, ((0, _END),)):
+        for piece, low, high in bounds:
             if piece.parsed is None:
                 only = low if low == high else low + 1
                 yield (only if high - low in (0, 2) else 0), piece.raw
+
+
+def _walk(
+    folder: Path, ranges: Sequence[tuple[int, int]]
+) -> Iterator[tuple[Path, list[tuple[Piece, int, int]]]]:
+    """Yield the segments that may hold some numbers, oldest first, with what a piece may hold."""
+    before = 0
+    for path, limit in _limited(folder):
+        if path.name != CURRENT and not _hit(before, limit, ranges):
+            before = max(before, _number(path, read_backward, 0))
+            continue
+        pieces = _pieces(path)
+        yield path, list(_bounds(pieces, before, limit))
         before = max([before, *(p.parsed.seq for p in pieces if p.parsed is not None)])
 
 
@@ -72,7 +76,7 @@ def _limited(folder: Path) -> list[tuple[Path, int]]:
     closed = closed_segments(folder)
     found = [(segment.path, segment.first) for segment in closed]
     if (folder / CURRENT).exists():
-        found.append((folder / CURRENT, _first(folder / CURRENT)))
+        found.append((folder / CURRENT, _number(folder / CURRENT, read_forward, _END)))
     limits = [*(first for _, first in found[1:]), _END]
     return [(path, limit) for (path, _), limit in zip(found, limits, strict=False)]
 
@@ -85,16 +89,11 @@ def _pieces(path: Path) -> list[Piece]:
         os.close(fd)
 
 
-def _first(path: Path) -> int:
-    numbers = (p.parsed.seq for p in _pieces(path) if p.parsed is not None) if path.exists() else ()
-    return next(iter(numbers), _END)
-
-
-def _last(path: Path) -> int:
+def _number(path: Path, read: Callable[[int], Iterator[Piece]], default: int) -> int:
+    """Return the number of the first line that a way of reading meets."""
     fd = os.open(path, os.O_RDONLY)
     try:
-        numbers = (p.parsed.seq for p in read_backward(fd) if p.parsed is not None)
-        return next(numbers, 0)
+        return next((p.parsed.seq for p in read(fd) if p.parsed is not None), default)
     finally:
         os.close(fd)
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ragstream_core.answers.answer import REFUSAL
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import ChatBroken, ChatFailed, FenceBroken, Refused
 from ragstream_core.models.chat.scripted import ScriptedChat
@@ -348,7 +349,7 @@ def test_a_question_that_is_cleared_while_its_answer_comes_stays_cleared(space, 
     class Slow(ScriptedChat):
         def stream(self, messages):
             yield ChatDelta("The indexer ")
-            clear(space, session=cleared)
+            clear(space, Choice(cleared))
             yield ChatDelta("holds it.")
 
     append_turn(space, Turn("", "other", "", "Hello", "Hi"))

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import IntegrityError, ProjectLocked, Refused, UnknownProject, UsageError
 from ragstream_core.index.lock import project_lock
@@ -172,7 +173,7 @@ def talk(space):
 def test_conversations_come_back_and_nothing_is_embedded_again(space, tmp_path):
     talk(space)
     embed(space)
-    clear(space, session="two", archive=True)
+    clear(space, Choice("two"), archive=True)
     mark = embed(space)
     made = backup(space, tmp_path / "copy")
     assert made["history"] == {"records": 4, "generation": mark.generation, "digest": mark.digest}

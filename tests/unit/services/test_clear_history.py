@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from ragstream_core.conversations.clearing import Choice, choice_of
 from ragstream_core.conversations.history_store import EmbeddedText
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
@@ -26,7 +27,7 @@ from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_transfer import export_jsonl, import_jsonl, read_lines
 from ragstream_core.wiring import models
-from ragstream_core.wiring.erase_turns import Erasing, finish, is_due
+from ragstream_core.wiring.erase_turns import ClearedTurns, finish, is_due
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import (
     append_records,
@@ -37,7 +38,7 @@ from ragstream_core.wiring.journal import (
     snapshot_path,
     tag,
 )
-from ragstream_core.wiring.turn_copies import CopyEraser
+from ragstream_core.wiring.text_copies import CopyEraser
 from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
@@ -122,7 +123,7 @@ def test_nothing_of_a_cleared_session_is_left_anywhere(space):
     scatter(space)
     before = [line for line in lines(space) if b'"session_id":"plain"' in line]
     assert len(grep(space.data_dir)) >= 8
-    report = clear(space, session="secret")
+    report = clear(space, Choice("secret"))
     assert grep(space.data_dir) == []
     assert (report["turns"], report["questions"], report["tags"]) == (3, 1, 1)
     assert report["rows"] >= 2 and report["left"] == [] and report["sessions"] == ["secret"]
@@ -192,9 +193,9 @@ def test_ranges_and_sessions_hold_together(space, berlin, what, stays):
     for day in range(1, 5):
         say(space, ("plain", "secret")[day % 2 == 0], f"Question of day {day}?", "Answer.", day)
     embed(space)
-    assert clear(space, **what, dry_run=True)["turns"] == 4 - len(stays)
+    assert clear(space, choice_of(**what), dry_run=True)["turns"] == 4 - len(stays)
     assert len(spoken(space)) == 4 and not is_due(space)
-    report = clear(space, **what)
+    report = clear(space, choice_of(**what))
     assert spoken(space) == [f"Question of day {day}?" for day in stays]
     assert report["turns"] == 4 - len(stays)
     assert history_findings(space, Part(1, 1)) == []
@@ -222,7 +223,7 @@ def test_what_cannot_be_meant_is_refused(space, what):
     say(space, "a", "A question?", "An answer.")
     before = lines(space)
     with pytest.raises(UsageError):
-        clear(space, **what)
+        clear(space, choice_of(**what))
     assert lines(space) == before and len(spoken(space)) == 1
 
 
@@ -230,7 +231,7 @@ def test_an_archive_is_private_and_comes_back(space):
     talk(space)
     before = words(space)
     tags = [row["tags"] for row in show(space)]
-    report = clear(space, session="secret", archive=True)
+    report = clear(space, Choice("secret"), archive=True)
     (archive,) = (history_dir(space) / "archive").iterdir()
     assert report["archive"] == str(archive)
     assert stat.S_IMODE(archive.stat().st_mode) == 0o600
@@ -244,7 +245,7 @@ def test_an_archive_is_private_and_comes_back(space):
 
 def test_export_and_import_after_clearing(space, tmp_path):
     talk(space)
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     exported = list(export_jsonl(space))
     other = open_workspace(tmp_path / "other", explicit={"embeddings.backend": "hashed"})
     import_jsonl(other, exported)
@@ -264,13 +265,13 @@ def test_words_that_stand_elsewhere_too_take_nothing_with_them(space):
     key = ask(space, "Who may write to the catalog of the index?", "other")
     space.store.record(key)
     clean = ask(space, "What does the settings file say of the gate?", "plain")
-    report = clear(space, session="secret")
+    report = clear(space, Choice("secret"))
     assert clean not in kept(space)  # its Layer G was filled up with the other session
     assert report["left"] == [] and words(space) == [(same, "Yes, it was.")]
     assert space.view("demo").digest and (space.doc_dir("demo") / "catalog.md").exists()
     stays = ask(space, "Who may write to the catalog of the index?", "plain")
     say(space, "later", quote, "something else")
-    clear(space, session="later")
+    clear(space, Choice("later"))
     assert stays in kept(space)
     assert space.replay(stays).verdict == "identical"
 
@@ -289,7 +290,7 @@ def test_turns_in_the_same_few_words_are_told_apart(space, words):
     )
     embed(space)
     before = [row for row in show(space) if row["session_id"] == "a"]
-    report = clear(space, session="b")
+    report = clear(space, Choice("b"))
     assert report["turns"] == 50 and report["left"] == [] and show(space) == before
     assert history_findings(space, Part(1, 1)) == []
 
@@ -304,7 +305,7 @@ def test_a_summary_of_cleared_turns_goes_with_them(space):
     embed(rolled)
     view = open_snapshot(snapshot_path(rolled))
     assert "summary" in view.columns.sources.values
-    clear(rolled, session="secret")
+    clear(rolled, Choice("secret"))
     assert grep(space.data_dir) == []
     assert history_findings(rolled, Part(1, 1)) == []
 
@@ -313,7 +314,7 @@ def test_yours_is_reported_and_not_touched(space):
     talk(space)
     note = space.doc_dir("demo") / "note.md"
     note.write_text("# Treasury\n\n" + SECRET[0])
-    report = clear(space, session="secret")
+    report = clear(space, Choice("secret"))
     assert report["left"] == ["doc_raw/demo/note.md"] and note.exists()
 
 
@@ -324,14 +325,14 @@ def test_cached_token_vectors_of_the_turns_go(space):
     rows = history_rows.selection_rows(history_dir(space) / "index").rows
     for row in rows:
         TokenVectorCache(folder).put(sha256_hex(row.text), np.ones((2, 3), np.float16))
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     kept = {sha256_hex(row.text) for row in rows if "secret" not in row.chunk_id}
     assert {path.stem for path in folder.rglob("*.f16")} == kept != set()
 
 
 def test_without_an_index_only_the_journal_is_rewritten(space):
     talk(space)
-    report = clear(space, session="secret")
+    report = clear(space, Choice("secret"))
     assert report["rows"] == 0 and report["segments"] == ["conversation.log"]
     assert grep(space.data_dir) == []
     assert not (history_dir(space) / "index" / "catalog.sqlite").exists()
@@ -339,9 +340,9 @@ def test_without_an_index_only_the_journal_is_rewritten(space):
 
 def test_nothing_recorded_is_no_error(tmp_path):
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    report = clear(space, everything=True)
+    report = clear(space, Choice(everything=True))
     assert report["turns"] == 0 and report["segments"] == []
-    assert finish(space)["removed"] == [] and not is_due(space)
+    assert finish(space).removed == [] and not is_due(space)
     assert not (tmp_path / "history").exists()
 
 
@@ -353,7 +354,7 @@ def test_with_a_damaged_catalog_turns_are_hidden_and_go_after_the_rebuild(space)
     raw[4096:4160] = bytes(64)
     catalog.write_bytes(raw)
     with pytest.raises(IntegrityError) as caught:
-        clear(space, session="secret")
+        clear(space, Choice("secret"))
     assert "backfill --rebuild" in caught.value.hint
     assert len(spoken(space)) == 2 and is_due(space)
     embed(space, rebuild=True)
@@ -372,7 +373,7 @@ def test_damage_that_may_be_of_a_cleared_line_goes_and_other_damage_stays(space,
     hurt = {"text": (b"Question", b"Quest1on"), "head": (b'{"v":1,"seq"', b'{"v":1,"sex"')}[what]
     damaged[at] = damaged[at].replace(*hurt)
     log.write_bytes(b"".join(damaged))
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     left = b"".join(path.read_bytes() for path in log.parent.glob("conversation*"))
     stays = at == 4 or (at != 2 and what == "text")
     assert (hurt[1] in left) == stays
@@ -387,7 +388,7 @@ def test_a_prompt_that_was_under_way_is_not_kept(space):
     request = PromptRequest("What does the treasury hold?", ("demo",), session="secret")
     under_way = space.run(space.pin(request))
     assert "Quatermain" in under_way.extras["super_prompt"]
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     with pytest.raises(InputUnavailable, match="cleared while"):
         space.finish(under_way)
     assert grep(space.data_dir) == [] and not kept(space)
@@ -398,9 +399,9 @@ def test_a_prompt_that_was_under_way_is_not_kept(space):
 def test_clearing_again_finds_nothing(space):
     talk(space)
     embed(space)
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     before = {p: p.read_bytes() for p in journal(space).folder.glob("conversation*")}
-    report = clear(space, session="secret")
+    report = clear(space, Choice("secret"))
     assert (report["turns"], report["segments"], report["rows"]) == (0, [], 0)
     assert {p: p.read_bytes() for p in journal(space).folder.glob("conversation*")} == before
 
@@ -417,14 +418,14 @@ def test_texts_of_a_killed_embedding_go_too(space):
         vectors = embedder.embed_documents([text])
         catalog.record_texts([row], vectors, embed_fp=embedder.fingerprint)
     assert "history/index/catalog.sqlite" in grep(space.data_dir)
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     assert grep(space.data_dir) == []
     assert embed(space).turns == 2 and history_findings(space, Part(1, 1)) == []
 
 
 @pytest.mark.parametrize("by", ["embed", "clear", "finish"])
 @pytest.mark.parametrize(
-    "step", ["_bury", "_derive", "purge_copies", "purge_journal", "_shred", "left"]
+    "step", ["hide", "publish", "purge_copies", "purge_journal", "erase_texts", "left"]
 )
 def test_whoever_comes_next_finishes_a_killed_clearing(space, monkeypatch, step, by):
     talk(space)
@@ -435,7 +436,7 @@ def test_whoever_comes_next_finishes_a_killed_clearing(space, monkeypatch, step,
         "left": (CopyEraser, "left"),
         "purge_journal": (Journal, "purge"),
     }
-    target, name = home.get(step, (Erasing, step))
+    target, name = home.get(step, (ClearedTurns, step))
 
     def killed(*args, **kwargs):
         raise KeyboardInterrupt
@@ -443,11 +444,11 @@ def test_whoever_comes_next_finishes_a_killed_clearing(space, monkeypatch, step,
     with monkeypatch.context() as patch:
         patch.setattr(target, name, killed)
         with pytest.raises(KeyboardInterrupt):
-            clear(space, session="secret")
+            clear(space, Choice("secret"))
     assert spoken(space) == ["Who may write to the catalog?", "And who waits?"]
     finishing = {
         "embed": lambda: embed(space),
-        "clear": lambda: clear(space, session="nobody"),
+        "clear": lambda: clear(space, Choice("nobody")),
         "finish": lambda: finish(space),
     }
     assert is_due(space) or step == "left"

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.facts.records import NAMES, fact_entries, fold_facts, lines_of
 from ragstream_core.conversations.journal.records import Cleared, Entry, Fact, Turn
 from ragstream_core.errors import Refused, UsageError
@@ -226,8 +227,8 @@ def test_clearing_takes_the_facts_of_the_turns_and_no_other(space):
     path.write_text(f"{path.read_text()}- Said so: {ROLE} (own words)\n- Mine alone.\n")
     space.finish(space.run(space.pin(PromptRequest("Who?", ("demo",))))) if (demo(space)) else None
     assert grep(space, "contoso")
-    assert clear(space, session="gone", dry_run=True)["facts"] == 2
-    done = clear(space, session="gone")
+    assert clear(space, Choice("gone"), dry_run=True)["facts"] == 2
+    done = clear(space, Choice("gone"))
     assert done["facts"] == 2 and done["left"] == []
     assert files(space) == {
         "user": "- Mine alone.\n",
@@ -236,7 +237,7 @@ def test_clearing_takes_the_facts_of_the_turns_and_no_other(space):
     assert grep(space, "contoso") == [] and grep(space, "british spelling") == []
     assert [fact.target for fact in memory.facts()] == ["company"]
     assert journal(space).check().sound
-    clear(space, everything=True)
+    clear(space, Choice(everything=True))
     assert files(space) == {"user": "- Mine alone.\n", "company": ""}
     assert grep(space, "open incidents") == []
 
@@ -250,7 +251,7 @@ def test_a_line_that_another_fact_says_too_outlives_a_clearing(space):
     for fact in (role, spelling):
         memory.accept(fact.id)
     memory.edit(spelling.id, role.text)
-    clear(space, session="gone")
+    clear(space, Choice("gone"))
     assert files(space)["user"] == f"- {role.text}\n"
 
 
@@ -276,7 +277,7 @@ def test_a_fact_that_comes_while_its_turn_is_cleared_goes_with_it(space, monkeyp
 
     original = log.append_made
     monkeypatch.setattr(log, "append_made", append_made)
-    clear(space, session="gone")
+    clear(space, Choice("gone"))
     assert FactMemory(space).facts() == [] and grep(space, "contoso") == []
     assert not any(isinstance(e.record, Fact) for e in log.entries()) and log.check().sound
 
@@ -284,7 +285,7 @@ def test_a_fact_that_comes_while_its_turn_is_cleared_goes_with_it(space, monkeyp
 def test_a_cleared_turn_gives_no_fact_any_more(space):
     say(space, ROLE, "gone")
     analysis = fact_finder.analyze(space)
-    clear(space, session="gone")
+    clear(space, Choice("gone"))
     assert [row.why for row in fact_finder.remember(space, analysis)] == ["the turn was cleared"]
     assert grep(space, "contoso") == []
 

@@ -16,11 +16,11 @@ from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
-from ragstream_core.services import forget as services_forget
 from ragstream_core.services import generations, verify
-from ragstream_core.services.forget import forget
+from ragstream_core.services.forget import FileSubject, forget
+from ragstream_core.text.fingerprints import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.text_copies import LEAST, RUN, TextFingerprints, common, reduce
+from ragstream_core.wiring.text_copies import CopyEraser
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.prompts.conftest import write_docs
@@ -189,7 +189,14 @@ def test_your_own_copies_are_named_and_not_touched(space):
     assert memory.read_text() == SECRET
 
 
-STEPS = ("_derive", "_drop_derived", "_purge", "purge_texts", "vacuum", "_left")
+STEPS = {
+    "publish": FileSubject,
+    "erase_known": FileSubject,
+    "purge": CopyEraser,
+    "purge_texts": erase,
+    "vacuum": erase,
+    "left": CopyEraser,
+}
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -197,7 +204,7 @@ STEPS = ("_derive", "_drop_derived", "_purge", "purge_texts", "vacuum", "_left")
 def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
     scatter(space)
     (space.doc_dir("demo") / "secret.md").unlink()
-    owner = erase if step in ("purge_texts", "vacuum") else services_forget._Forgetting
+    owner = STEPS[step]
     real = getattr(owner, step)
 
     def dies(*given, **more):
@@ -211,7 +218,7 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
             forget(space, "demo", "secret.md")
     forget_views()
     assert "secret.md" not in space.view("demo").paths
-    finished = step == "_left" or (step == "purge_texts" and after)
+    finished = step == "left" or (step == "purge_texts" and after)
     findings = verify.verify_project(space, "demo")["findings"]
     assert [f["run"] for f in findings] == (
         [] if finished else ["ragstream forget secret.md -p demo"]

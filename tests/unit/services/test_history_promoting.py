@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.prompts.inputs import PromptRequest
@@ -88,7 +89,7 @@ def test_what_names_a_summary_goes_with_its_turns(space):
     cite(space, 1)
     cite(space, 2)
     embed(space)
-    clear(space, session="old")
+    clear(space, Choice("old"))
     assert edits(space) == []
     logs = (space.data_dir / "history" / "logs").iterdir()
     assert not any(SUMMARY.encode() in said(path) for path in logs)

@@ -7,9 +7,11 @@ import json
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.clear_history import clear
 from ragstream_core.services.external_reply import append_external
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
@@ -264,8 +266,6 @@ def test_the_prompt_replays_after_more_was_said_and_published(root):
 
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, searched):
-    from ragstream_core.services.clear_history import clear
-
     space = open_root(root, enabled=searched, max_tokens=0)
     fill(space, turns=0)  # turns that say the same would be named in the record's notes
     for n in range(4):
@@ -273,7 +273,7 @@ def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, sear
     embed(space)
     key = space.finish(ask(space)).prompt_key
     assert space.replay(key).verdict == "identical"
-    clear(space, session="old")
+    clear(space, Choice("old"))
     forget_snapshots()
     verdict = open_root(root).replay(key)
     assert verdict.verdict == ("input unavailable" if searched else "identical")
@@ -285,7 +285,6 @@ def test_a_clearing_that_takes_the_folder_of_a_prompt_while_it_is_written_is_nam
 ):
     from ragstream_core.errors import InputUnavailable
     from ragstream_core.prompts import recorded
-    from ragstream_core.services.clear_history import clear
 
     space = open_root(root)
     fill(space)
@@ -294,7 +293,7 @@ def test_a_clearing_that_takes_the_folder_of_a_prompt_while_it_is_written_is_nam
     note_asked = recorded.note_asked
 
     def cleared_before(folder, asking):
-        clear(space, session="old")
+        clear(space, Choice("old"))
         note_asked(folder, asking)
 
     monkeypatch.setattr(recorded, "note_asked", cleared_before)

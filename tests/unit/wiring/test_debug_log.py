@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.prompts.chain import OPS
@@ -177,7 +178,7 @@ def test_clearing_reaches_the_variables_while_their_writer_lives(root, text):
     ask(space, text=text, session="secret")
     append_turn(space, Turn("", "secret", NOW, text, "I see."))
     assert text[:20] in words(root, "vars")
-    clear(space, session="secret")
+    clear(space, Choice("secret"))
     held = [p for p in root.rglob("*") if p.is_file() and text[:20].encode() in p.read_bytes()]
     assert held == [] and logs(root, "vars") == []
     ask(space, session="secret")  # the writer's file is gone: it begins another one

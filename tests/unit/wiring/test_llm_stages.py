@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a5_format_enforcer import shown_texts
 from ragstream_core.agents.context.llm_form import SAF_A1
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.chain import OPS
@@ -430,7 +431,7 @@ def test_what_a_model_said_goes_with_cleared_turns(tmp_path, meet):
     turn = Turn("", "s1", "", QUESTION, "The writer.", prompt_key=record.prompt_key)
     append_turn(space, turn)
     later = space.finish(made(space, "What is the lexical signal?", session="s1"))
-    clear(space, session="s1")
+    clear(space, Choice("s1"))
     for digest in [*record.exchanges, *later.exchanges]:
         assert not (space.store.root / "blobs" / digest).exists()
 

@@ -6,6 +6,7 @@ import datetime as dt
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import Refused
 from ragstream_core.prompts.inputs import PromptRequest
@@ -72,7 +73,7 @@ def test_clearing_leaves_no_copy_there_and_no_other_file_is_touched(space, logs)
     (logs / "mine.txt").write_text(CANARY)
     embed(space)
     assert {"conversation.log", "mine.txt", "session-secret.log"} <= set(holding(logs))
-    report = clear(space, session="secret")
+    report = clear(space, Choice("secret"))
     assert holding(logs) == ["mine.txt"] and report["warnings"] == []
     assert holding(space.data_dir) == []
 

@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.errors import ChatFailed
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.citations import answer_marker
@@ -233,7 +234,7 @@ def test_an_imported_answer_is_never_given_again(space, tmp_path):
     talk = chat(space, model := Spy(), session="s")
     talk.ask(QUESTION)
     lines = list(export_jsonl(space))
-    clear(space, everything=True)
+    clear(space, Choice(everything=True))
     assert import_jsonl(space, lines).added == 2
     assert talk.ask(QUESTION).origin == "model" and len(model.asked) == 2
 
@@ -263,7 +264,7 @@ def test_clearing_takes_the_answer_its_copies_and_the_files(space):
     talk.ask(QUESTION)
     change(talk, session="t")
     assert talk.ask(QUESTION).origin == "cached"
-    report = clear(space, session="s")
+    report = clear(space, Choice("s"))
     assert sorted(report["sessions"]) == ["s", "t"] and report["turns"] == 2
     assert not [
         p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()

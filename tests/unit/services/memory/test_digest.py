@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.digest import turns_of
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import ChatUnreachable
@@ -136,7 +137,7 @@ def test_clearing_takes_digest_files_and_every_prompt_that_shows_it(space):
     talk = chat(space, Spy(), settings={**ON, "history.recency_k": 0}, session="kept")
     key = talk.ask(QUESTION).prompt_key
     assert "zanzibar" in files(space)[1].read_text()
-    clear(space, session="gone")
+    clear(space, Choice("gone"))
     left = [p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()]
     assert not left and not list(memory_dir(space).glob("memory_context*"))
     assert not (space.store.root / key).exists()
@@ -187,6 +188,6 @@ def test_a_words_canary_of_a_model_is_cleared_too(space, monkeypatch):
     talk.ask(QUESTION)
     other = chat(space, Spy(), settings=settings, session="b").ask(QUESTION)
     assert "Zanzibar" in other.prompt.extras["super_prompt"]
-    clear(space, session="a")
+    clear(space, Choice("a"))
     left = [p for p in space.data_dir.rglob("*") if p.is_file() and b"Zanzibar" in p.read_bytes()]
     assert not left and len(turns(space)) == 1
