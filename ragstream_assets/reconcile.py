@@ -11,7 +11,7 @@ from ragstream_core.wiring.workspace import Workspace
 if TYPE_CHECKING:
     from dagster import AssetMaterialization, DagsterInstance
 
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
 
 PROJECT_TAG = "ragstream/project"
 PID_TAG = ".dagster/ragstream_pid"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.index.catalog import store_opener
-from ragstream_core.index.forecast import pending
 from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.ingestion.forecast import inspect
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
 from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -117,7 +117,8 @@ class IngestBench:
 
     def pending(self, **settings):
         config = IngestionConfig(**settings)
-        return pending(self.index, self.docs, scan_fp=config.scan_fp, rules=config.rules)
+        found = inspect(self.index, self.docs, scan_fp=config.scan_fp, rules=config.rules)
+        return found.pending
 
     def view(self, generation=None):
         return open_view(self.index, project=self.project, generation=generation)

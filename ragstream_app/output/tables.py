@@ -15,7 +15,7 @@ import typer
 from ragstream_app.output.progress import duration
 from ragstream_app.output.stages import call_text, stage_text, usage_from, usage_text
 from ragstream_app.session import note
-from ragstream_core.index.forecast import UNREADABLE
+from ragstream_core.ingestion.forecast import UNREADABLE
 from ragstream_core.ingestion.stats import FILE_KEYS
 from ragstream_core.records.identity import shown_name
 from ragstream_core.wiring.ingestion import pending_paths

@@ -20,7 +20,7 @@ from ragstream_core.agents.headers import CONTENT, find_sections, guarantee_task
 from ragstream_core.conversations.journal.records import moment_ns
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.manifest import FileEntry
+    from ragstream_core.index.rows import FileEntry
 
 KINDS = ("file", "type", "since", "tag")
 TAGS = ("GOLD", "SILVER", "BLUE")

@@ -1,6 +1,6 @@
-"""`Catalog`: one project's index, open for writing under its lock.
+"""`Catalog`: one index, open for writing under its lock.
 
-Implements `ragstream_core.ingestion.index_store.IndexStore`. Metric: cosine over unit vectors.
+Metric: cosine over unit vectors.
 Durability: a generation is committed by one SQLite transaction; texts and vectors are recorded
 batch by batch before it, content-addressed, so a killed ingest loses at most one batch.
 """
@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.index import catalog_read, commit, derived, repair, retention, text_writer
 from ragstream_core.index.commit import CandidateView, candidate_view
 from ragstream_core.index.lock import project_lock
-from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
-from ragstream_core.index.vectors import broken_vectors
-from ragstream_core.ingestion.index_store import (
+from ragstream_core.index.rows import (
     Change,
     ChunkRow,
     Fingerprints,
@@ -28,8 +26,8 @@ from ragstream_core.ingestion.index_store import (
     ScanStamp,
     TextRow,
 )
-from ragstream_core.ingestion.manifest import FileEntry
-from ragstream_core.ingestion.scan import Signature
+from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
+from ragstream_core.index.vectors import broken_vectors
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 def store_opener(
     index_root: Path, *, pinned: Callable[[str], Collection[int]] | None = None
-) -> Callable[..., contextlib.AbstractContextManager[Catalog]]:
+) -> OpenStore:
     """Return what an `IngestionManager` opens its store with.
 
     Args:
@@ -89,6 +87,10 @@ def open_catalog(
             db.close()
 
 
+OpenStore = Callable[..., contextlib.AbstractContextManager["Catalog"]]
+"""Called with a project's name and ``rebuild``: as `open_catalog`."""
+
+
 class Catalog:
     """Writes one project's index; made by `open_catalog`, which holds the lock.
 
@@ -125,19 +127,6 @@ class Catalog:
     def latest(self) -> Generation | None:
         """Return the newest committed generation."""
         return catalog_read.latest(self._db)
-
-    def live_files(self) -> dict[str, FileEntry]:
-        """Return the manifest of the newest generation by path."""
-        newest = self.latest()
-        return catalog_read.live_files(self._db, newest.n) if newest else {}
-
-    def signatures(self) -> dict[str, Signature]:
-        """Return the recorded signatures by path."""
-        return catalog_read.signatures(self._db)
-
-    def last_scan(self) -> ScanStamp:
-        """Return the stamp of the last finished scan; zeros before the first."""
-        return catalog_read.last_scan(self._db)
 
     def known(self, text_hashes: Sequence[str], embed_fp: str) -> set[str]:
         """Return those texts that have a vector under a model and were not found damaged."""
@@ -195,15 +184,6 @@ class Catalog:
         found = repair.damaged_texts(self._db)
         self._damaged = set(found.hashes)
         return found.paths
-
-    def repair_rest(self, embed_fp: str) -> list[str]:
-        """Drop damaged vectors of other models and what hangs on them; check everything again.
-
-        Raises:
-            IntegrityError: The vector file of another model lost its end.
-            OperationFailed: The catalog could not be written.
-        """
-        return repair.repair_rest(self._db, self.index_dir, embed_fp)
 
     def prepare(
         self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, str]

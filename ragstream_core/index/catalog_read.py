@@ -12,10 +12,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from ragstream_core.index.rows import FileEntry, Generation, ScanStamp, Signature
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, LIVE
-from ragstream_core.ingestion.index_store import Generation, ScanStamp
-from ragstream_core.ingestion.manifest import FileEntry
-from ragstream_core.ingestion.scan import Signature
 from ragstream_core.records.identity import generation_digest, multiset_sum
 
 _GENERATION = (

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.index import retention, text_writer
 from ragstream_core.index.catalog_read import file_crc, latest
 from ragstream_core.index.generation_rows import damaged, gathered_vectors
+from ragstream_core.index.rows import Change, FileEntry, Fingerprints, Generation, ScanStamp
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, transaction
-from ragstream_core.ingestion.index_store import Change, Fingerprints, Generation, ScanStamp
-from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import generation_digest, multiset_sum
 

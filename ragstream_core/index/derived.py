@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index.catalog_read import live_files, meta
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.schema import CATALOG_NAME, LIVE, transaction
-from ragstream_core.ingestion.index_store import Generation
-from ragstream_core.ingestion.manifest import (
+from ragstream_core.index.manifest import (
     MANIFEST_NAME,
     manifest_is,
     manifest_stamp,
     write_manifest,
 )
+from ragstream_core.index.rows import Generation
+from ragstream_core.index.schema import CATALOG_NAME, LIVE, transaction
 from ragstream_core.platform import array_file
 from ragstream_core.platform.files import replace_bytes
 

@@ -22,16 +22,15 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.index import catalog_read, generations
 from ragstream_core.index.generation_rows import load_rows
+from ragstream_core.index.rows import Change, ChunkRow, FileEntry, Fingerprints, ScanStamp, TextRow
 from ragstream_core.index.schema import LIVE
-from ragstream_core.ingestion.index_store import Change, ChunkRow, Fingerprints, ScanStamp, TextRow
-from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.bm25 import LEXICAL_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.ports import F32, IndexView
 
 

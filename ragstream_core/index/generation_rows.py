@@ -22,8 +22,8 @@ from ragstream_core.errors import IntegrityError
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog_read import checked_entry, digest_matches
 from ragstream_core.index.lock import rebuild_hint
+from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import CATALOG_NAME, CHUNK_CANON, FILE_CANON, LIVE
-from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.platform import array_file
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.records import Chunk

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from ragstream_core.errors import GenerationGone
 from ragstream_core.index import catalog_read
 from ragstream_core.index.lock import label, update_hint
+from ragstream_core.index.rows import FileEntry, Generation
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading, recover
-from ragstream_core.ingestion.index_store import Generation
-from ragstream_core.ingestion.manifest import FileEntry
 
 Found = TypeVar("Found")
 

@@ -22,9 +22,8 @@ from ragstream_core.index import commit, history_turns, retention, text_writer, 
 from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.history_rows import LiveRows, selection_rows
 from ragstream_core.index.lock import rebuild_hint
+from ragstream_core.index.rows import Change, ChunkRow, FileEntry, Fingerprints, ScanStamp, TextRow
 from ragstream_core.index.schema import JOURNAL_NAME, guard, transaction
-from ragstream_core.ingestion.index_store import Change, ChunkRow, Fingerprints, ScanStamp, TextRow
-from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:

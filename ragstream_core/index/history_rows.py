@@ -18,8 +18,8 @@ from ragstream_core.index import catalog_read, history_turns
 from ragstream_core.index.generation_rows import damaged, load_rows
 from ragstream_core.index.generations import read
 from ragstream_core.index.lock import update_hint
+from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from ragstream_core.conversations.journal.records import Position, Turn, record_
 from ragstream_core.conversations.units import turn_path
 from ragstream_core.errors import IntegrityError, RagstreamError
 from ragstream_core.index import catalog_read
+from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import transaction
-from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.records.identity import canonical_json, generation_digest
 
 HIGH_WATER = "high_water"

@@ -19,19 +19,19 @@ from urllib.parse import quote
 from ragstream_core.errors import ProjectLocked, RagstreamError
 from ragstream_core.index import catalog_read, derived, retention, text_writer, vectors, verify
 from ragstream_core.index.lock import project_lock
+from ragstream_core.index.manifest import (
+    MANIFEST_NAME,
+    manifest_stamp,
+    manifest_text,
+    refused_rows,
+)
+from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import (
     CATALOG_NAME,
     JOURNAL_NAME,
     connect_writer,
     guard,
     transaction,
-)
-from ragstream_core.ingestion.index_store import Generation
-from ragstream_core.ingestion.manifest import (
-    MANIFEST_NAME,
-    manifest_stamp,
-    manifest_text,
-    refused_rows,
 )
 from ragstream_core.platform.files import move_aside
 from ragstream_core.records.identity import sha256_hex

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index import vectors as index_vectors
 from ragstream_core.index.lock import rebuild_hint
+from ragstream_core.index.rows import TextRow
 from ragstream_core.index.schema import CATALOG_NAME, transaction
-from ragstream_core.ingestion.index_store import TextRow
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32

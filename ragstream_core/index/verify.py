@@ -18,8 +18,8 @@ from ragstream_core.index import catalog_read, vectors
 from ragstream_core.index.erase import tombstones
 from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.generations import read
+from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import CATALOG_NAME, LIVE
-from ragstream_core.ingestion.index_store import Generation
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
 NameChunk = Callable[[str, str, int], str]

@@ -23,7 +23,7 @@ from ragstream_core.index.generation_rows import GenerationRows, load_chunks, lo
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.records import Chunk
     from ragstream_core.text.bm25 import LexicalArrays
 

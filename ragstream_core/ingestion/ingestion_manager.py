@@ -18,28 +18,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import ModelMismatch, RagstreamError
-from ragstream_core.ingestion.index_store import (
+from ragstream_core.index import catalog_read, repair
+from ragstream_core.index.rows import (
     EMBED_SECONDS,
     EMBEDDED,
     TRUNCATED,
     Fingerprints,
     Generation,
-    IndexStore,
-    OpenStore,
     ScanStamp,
 )
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import DocumentLoader, Reading
-from ragstream_core.ingestion.manifest import ManifestDiff, diff
 from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder, scan
 from ragstream_core.ingestion.staging import DocumentChunker, PhaseProgress, Stager
 from ragstream_core.ingestion.stats import IngestionStats
-from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
+from ragstream_core.ingestion.survey import Depth, ManifestDiff, Recorded, Survey, Surveyor, diff
 from ragstream_core.records.identity import digest_of
 
 if TYPE_CHECKING:
+    from ragstream_core.index.catalog import Catalog, OpenStore
     from ragstream_core.ports import Embedder
 
 
@@ -82,7 +81,7 @@ class Ingest:
     """
 
     project: str
-    store: IndexStore
+    store: Catalog
     loader: DocumentLoader
     config: IngestionConfig
     stager: Stager
@@ -103,8 +102,10 @@ class Ingest:
         newest = self.store.latest()
         self._refuse_other_model(newest)
         found = scan(self.loader.folder, self.config.rules)
-        last = self.store.last_scan()
-        recorded = Recorded(self.store.live_files(), self.store.signatures(), last.started_ns)
+        db = self.store.db
+        last = catalog_read.last_scan(db)
+        files = catalog_read.live_files(db, newest.n) if newest else {}
+        recorded = Recorded(files, catalog_read.signatures(db), last.started_ns)
         again = self.store.damaged_texts() if self.config.verify else ()
         seen = Surveyor(
             self.loader,
@@ -194,7 +195,8 @@ class Ingest:
 
     def _repair_rest(self) -> list[str]:
         try:
-            return self.store.repair_rest(self.fingerprints.embed_fp)
+            embed_fp = self.fingerprints.embed_fp
+            return repair.repair_rest(self.store.db, self.store.index_dir, embed_fp)
         except (RagstreamError, OSError) as error:
             return [f"not everything could be checked: {error}"]
 

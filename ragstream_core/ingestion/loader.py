@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ragstream_core.errors import FileChanging
+from ragstream_core.index.rows import FileEntry, Signature
 from ragstream_core.ingestion.file_types import decode_name, file_type, kind_of
-from ragstream_core.ingestion.manifest import FileEntry
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import (
     DEFAULT_LIMITS,
@@ -35,7 +35,7 @@ from ragstream_core.ingestion.parsers.engines import (
     is_current,
 )
 from ragstream_core.ingestion.parsers.isolated import parse
-from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, Signature, scan, signature_of
+from ragstream_core.ingestion.scan import DEFAULT_RULES, ScanRules, scan, signature_of
 from ragstream_core.ingestion.secrets import describe, find_secrets, phrase, redact
 from ragstream_core.records.identity import sha256_hex
 

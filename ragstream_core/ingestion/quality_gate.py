@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.ports import IndexView
 
 GOLD_NAME = "gold.jsonl"

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import UnknownProject
+from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.ignore import IgnoreRules
-
-Signature = tuple[int, int, int, int]
-"""Size in bytes, mtime_ns, ctime_ns, inode."""
 
 RACY_NS = 2_000_000_000
 IGNORE_NAMES = frozenset({".gitignore", ".ragignore"})

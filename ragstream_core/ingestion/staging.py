@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ragstream_core.errors import EmbeddingFailed, IntegrityError
-from ragstream_core.ingestion.index_store import ChunkRow, IndexStore, TextRow
+from ragstream_core.index.rows import ChunkRow, TextRow
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
 if TYPE_CHECKING:
+    from ragstream_core.index.catalog import Catalog
     from ragstream_core.ingestion.loader import Document
     from ragstream_core.ports import Embedder
     from ragstream_core.text.chunker import ChunkPiece
@@ -58,7 +59,7 @@ class Stager:
 
     def __init__(
         self,
-        store: IndexStore,
+        store: Catalog,
         embedder: Embedder,
         *,
         chunker: DocumentChunker,

@@ -1,4 +1,4 @@
-"""`survey`: reads what may have changed and says what the index has to do about it."""
+"""Reads the files that may have changed, and says what the index has to do about them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ragstream_core.errors import FileChanging
+from ragstream_core.index.rows import Change, FileEntry, Signature
 from ragstream_core.ingestion.file_types import file_type
-from ragstream_core.ingestion.index_store import Change
 from ragstream_core.ingestion.loader import Document, DocumentLoader
-from ragstream_core.ingestion.manifest import FileEntry, same_content
-from ragstream_core.ingestion.parsers.engines import is_current
-from ragstream_core.ingestion.scan import Scan, Signature, compare, under_unreadable
+from ragstream_core.ingestion.parsers.engines import is_current, untagged
+from ragstream_core.ingestion.scan import Scan, compare, under_unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +141,51 @@ class Surveyor:
             result.change.forgotten.append(path)
             if path in self.recorded.files:
                 result.change.closed.append(path)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestDiff:
+    """Every path in exactly one class; each sorted. ``skipped`` has (path, reason)."""
+
+    new: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+def same_content(old: FileEntry, new: FileEntry) -> bool:
+    """Say whether two versions of a file put the same rows into the index."""
+    return (old.sha256, old.decision) == (new.sha256, new.decision)
+
+
+def diff(old: Mapping[str, FileEntry], current: Mapping[str, FileEntry]) -> ManifestDiff:
+    """Compare two manifests by content hash; pure.
+
+    Content decides: equal bytes with another mtime are ``touched``, whatever the clock says.
+
+    Args:
+        old: Rows of the last committed generation by path.
+        current: Rows of what is on disk now.
+    """
+    classes: dict[str, list[str]] = {"new": [], "updated": [], "touched": [], "unchanged": []}
+    skipped = []
+    for path in sorted(current):
+        was, now = old.get(path), current[path]
+        if now.decision == "skipped":
+            skipped.append((path, untagged(now.reason)))
+        elif was is None:
+            classes["new"].append(path)
+        elif not same_content(was, now):
+            classes["updated"].append(path)
+        else:
+            classes["unchanged" if was.mtime_ns == now.mtime_ns else "touched"].append(path)
+    return ManifestDiff(
+        deleted=tuple(sorted(set(old) - set(current))),
+        skipped=tuple(skipped),
+        **{name: tuple(paths) for name, paths in classes.items()},
+    )
 
 
 def _same_reading(old: FileEntry, entry: FileEntry) -> bool:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
+from ragstream_core.index.manifest import MANIFEST_NAME, refused_rows
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.ingestion.manifest import MANIFEST_NAME, refused_rows
 from ragstream_core.platform.files import sync_dir
 from ragstream_core.text.fingerprints import TextFingerprints
 from ragstream_core.wiring import erasure

@@ -15,7 +15,7 @@ from ragstream_core.prompts.store import pinned
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.index.generations import GenerationDiff
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.wiring.workspace import Workspace
 
 

@@ -19,7 +19,7 @@ from ragstream_core.platform.disk import disk_failure, require_space
 from ragstream_core.platform.files import create_bytes, replace_bytes
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.ports import F32
     from ragstream_core.wiring.workspace import Workspace
 

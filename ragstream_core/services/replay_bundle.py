@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.segments import CURRENT
 from ragstream_core.errors import EmbeddingFailed, IntegrityError, RagstreamError, UsageError
-from ragstream_core.ingestion.index_store import ChunkRow
-from ragstream_core.ingestion.manifest import FileEntry
+from ragstream_core.index.rows import ChunkRow, FileEntry
 from ragstream_core.platform.files import make_private_dir, replace_bytes
 from ragstream_core.prompts import bundle as prompts_bundle
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from

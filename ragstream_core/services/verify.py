@@ -18,8 +18,8 @@ from ragstream_core.wiring import chroma_collections
 from ragstream_core.wiring.journal import holds_journal, journal
 
 if TYPE_CHECKING:
+    from ragstream_core.index.rows import Generation
     from ragstream_core.index.verify import Part
-    from ragstream_core.ingestion.index_store import Generation
     from ragstream_core.vector_stores.chroma.publisher import CollectionReport
     from ragstream_core.wiring.workspace import Workspace
 

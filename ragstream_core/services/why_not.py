@@ -28,7 +28,7 @@ from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.manifest import FileEntry
+    from ragstream_core.index.rows import FileEntry
     from ragstream_core.ports import IndexView
     from ragstream_core.prompts.inputs import Pin
     from ragstream_core.prompts.store import PromptRecord

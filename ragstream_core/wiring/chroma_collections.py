@@ -19,7 +19,7 @@ from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN
 from ragstream_core.wiring.projects import checked
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.vector_stores.chroma.collection import Collection
     from ragstream_core.vector_stores.chroma.publisher import CollectionReport, FailedAttempt
     from ragstream_core.wiring.workspace import Workspace

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.manifest import FileEntry
+    from ragstream_core.index.rows import FileEntry
     from ragstream_core.ports import IndexView
     from ragstream_core.prompts.inputs import Pin, PromptInputs
     from ragstream_core.settings import ChainSettings

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index.forecast import Inspection, Known, forecast, inspect, known, peeked
-from ragstream_core.ingestion.index_store import TRUNCATED
+from ragstream_core.index.rows import TRUNCATED
+from ragstream_core.ingestion.forecast import Inspection, Known, forecast, inspect, known, peeked
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.models import fingerprint

@@ -27,7 +27,7 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.ports import IndexView, Progress
     from ragstream_core.wiring.workspace import Workspace
 

@@ -74,7 +74,7 @@ walk(sys.argv[1])
 """
 
 IMPORTS = """
-import ragstream_core.index.forecast
+import ragstream_core.ingestion.forecast
 import ragstream_core.ingestion.ingestion_config
 """
 
@@ -82,8 +82,8 @@ NO_OP = """
 import sys
 from pathlib import Path
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.index.forecast import pending
-due = pending(Path(sys.argv[2]), Path(sys.argv[1]), scan_fp=IngestionConfig().scan_fp)
+from ragstream_core.ingestion.forecast import inspect
+due = inspect(Path(sys.argv[2]), Path(sys.argv[1]), scan_fp=IngestionConfig().scan_fp).pending
 if due is not None:
     sys.exit(f"not a no-op: {due.reason}")
 """

@@ -262,7 +262,7 @@ def hook(event, args):
         written.append(str(args[0]))
 sys.addaudithook(hook)
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
-from ragstream_core.index.forecast import inspect
+from ragstream_core.ingestion.forecast import inspect
 found = inspect(Path(sys.argv[1]), Path(docs), scan_fp=IngestionConfig().scan_fp)
 stats = found.idle_stats("demo", seconds=0.0).to_json()
 heavy = {"numpy", "dagster", "chromadb", "torch", "onnxruntime", "pydantic", "pathspec", "pandas"}

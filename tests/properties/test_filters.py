@@ -12,7 +12,7 @@ from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.headers import default_alias_text, find_sections, parse_aliases
 from ragstream_core.conversations.journal.records import moment_ns
 from ragstream_core.errors import EmptyPrompt
-from ragstream_core.ingestion.manifest import FileEntry
+from ragstream_core.index.rows import FileEntry
 from ragstream_core.records import SuperPrompt
 
 ALIASES = parse_aliases(default_alias_text())

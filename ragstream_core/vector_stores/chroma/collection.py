@@ -28,7 +28,7 @@ from ragstream_core.vector_stores.chroma.seal import sweep
 from ragstream_core.vector_stores.chroma.vector_store_chroma import GRAPHS
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
 
 
 @dataclass(frozen=True, slots=True)

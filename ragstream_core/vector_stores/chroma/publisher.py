@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError, RagstreamError, StoreFailed
 from ragstream_core.index.lock import check_hint, label
-from ragstream_core.ingestion.manifest import MANIFEST_NAME
+from ragstream_core.index.manifest import MANIFEST_NAME
 from ragstream_core.platform.files import publish_dir, replace_bytes, replace_text
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.vector_stores.chroma import seal
@@ -29,7 +29,7 @@ from ragstream_core.vector_stores.chroma.seal import STAGING, Receipt, copy_chec
 from ragstream_core.vector_stores.chroma.vector_store_chroma import DENSE, STANDARD
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
     from ragstream_core.vector_stores.chroma.collection import Collection
 
 

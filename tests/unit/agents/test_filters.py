@@ -11,7 +11,7 @@ from ragstream_core.agents.a0_preprocessing import Preprocessing
 from ragstream_core.agents.filters import read_filters
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.errors import EmptyPrompt
-from ragstream_core.ingestion.manifest import FileEntry
+from ragstream_core.index.rows import FileEntry
 from ragstream_core.records import SuperPrompt, to_json
 
 ALIASES = parse_aliases(default_alias_text())

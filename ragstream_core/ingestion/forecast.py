@@ -19,10 +19,10 @@ from typing import NamedTuple
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index import catalog_read
 from ragstream_core.index.derived import is_published
+from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, Generation
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading
 from ragstream_core.index.text_writer import is_left
 from ragstream_core.ingestion.file_types import file_type, kind_of
-from ragstream_core.ingestion.index_store import EMBED_SECONDS, EMBEDDED, Generation
 from ragstream_core.ingestion.parsers.engines import untagged
 from ragstream_core.ingestion.scan import DEFAULT_RULES, Changes, Scan, ScanRules, compare, scan
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
@@ -135,17 +135,6 @@ def _reason(changes: Changes, found: Scan, *, same_settings: bool) -> str:
     if changes.any():
         return "files changed"
     return "a folder cannot be listed" if found.unreadable else ""
-
-
-def pending(
-    index_dir: Path, doc_dir: Path, *, scan_fp: str, rules: ScanRules = DEFAULT_RULES
-) -> Pending | None:
-    """Return why an ingest is due, or None for a no-op; as `inspect`.
-
-    Raises:
-        UnknownProject: There is no folder ``doc_dir``.
-    """
-    return inspect(index_dir, doc_dir, scan_fp=scan_fp, rules=rules).pending
 
 
 class Known(NamedTuple):

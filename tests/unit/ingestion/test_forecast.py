@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import UnknownProject
-from ragstream_core.index.forecast import (
+from ragstream_core.ingestion import sample
+from ragstream_core.ingestion.forecast import (
     BYTES_PER_CHUNK,
     DEFAULT_CHUNKS_PER_S,
     Known,
@@ -19,9 +20,7 @@ from ragstream_core.index.forecast import (
     inspect,
     known,
     peeked,
-    pending,
 )
-from ragstream_core.ingestion import sample
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.parsers.html_peek import shown_text
 from ragstream_core.ingestion.parsers.pdf_peek import shown_tokens
@@ -318,7 +317,7 @@ def test_what_is_no_document_is_no_reason(quiet):
 def test_never_ingested(bench):
     assert bench.pending().reason == "never ingested"
     with pytest.raises(UnknownProject):
-        pending(bench.index, bench.root / "none", scan_fp="")
+        inspect(bench.index, bench.root / "none", scan_fp="")
     assert not bench.index.exists()
 
 

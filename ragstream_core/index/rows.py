@@ -1,0 +1,128 @@
+"""The rows of a catalog, and what an ingest hands over for a commit.
+
+Both sources of an index, a folder of documents and the journal of the conversations, come as these:
+a turn is a file named ``<session>/<seq>``. Stdlib only: the no-op path needs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+TRUNCATED = "truncated_inputs"
+"""Key of a generation's provenance: how many texts the encoder cut while it was made."""
+
+EMBEDDED, EMBED_SECONDS = "embedded", "embed_seconds"
+"""Keys of a generation's provenance: texts given to the model, and wall time inside it."""
+
+Signature = tuple[int, int, int, int]
+"""Size in bytes, mtime_ns, ctime_ns, inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One document as it was read.
+
+    Attributes:
+        path: POSIX path relative to the project.
+        sha256: Of the bytes read, 64 hex digits; empty where the file was refused unread.
+        size: Bytes.
+        mtime_ns: Modification time.
+        type: Extension without dot, lower case.
+        decision: ``ingested`` or ``skipped``.
+        reason: Why it was skipped, or how it was decoded; one phrase.
+    """
+
+    path: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    type: str
+    decision: str
+    reason: str = ""
+
+
+class ChunkRow(NamedTuple):
+    """One chunk of one version of a file; every column is part of the generation's digest."""
+
+    chunk_id: str
+    path: str
+    sha256: str
+    chunk_idx: int
+    start: int
+    end: int
+    page: int
+    heading: str
+    text_hash: str
+
+
+class TextRow(NamedTuple):
+    """One distinct chunk text with what is derived from it."""
+
+    text_hash: str
+    text: str
+    tokens: int
+    terms: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A committed generation.
+
+    Attributes:
+        n: Number, ≥ 1.
+        digest: Digest of the live rows and both fingerprints, 64 hex digits.
+        row_sum: Order-independent sum over the live rows.
+        parent: Number of the one before, 0 for the first.
+        created: ISO 8601, UTC.
+        index_fp: Fingerprint of model, chunker and parsers.
+        embed_fp: Fingerprint of the model.
+        counts: ``files``, ``chunks``.
+        provenance: What made it; free JSON, e.g. a run id.
+    """
+
+    n: int
+    digest: str
+    row_sum: int
+    parent: int
+    created: str
+    index_fp: str
+    embed_fp: str
+    counts: Mapping[str, int]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """What the rows of an ingest are made with."""
+
+    index_fp: str
+    embed_fp: str
+
+
+@dataclass(slots=True)
+class Change:
+    """What one ingest found, besides the staged chunks.
+
+    Attributes:
+        opened: Manifest rows that become live: new, updated or newly skipped files.
+        closed: Paths whose live rows end: updated, deleted, or skipped from now on.
+        touched: Rows whose bytes are the same; size, mtime and reason are rewritten.
+        signatures: Signatures to record.
+        forgotten: Paths whose signature is dropped, so that the next ingest looks again.
+    """
+
+    opened: list[FileEntry] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    touched: list[FileEntry] = field(default_factory=list)
+    signatures: dict[str, Signature] = field(default_factory=dict)
+    forgotten: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStamp:
+    """When the scan behind an ingest began, and under which settings."""
+
+    started_ns: int
+    scan_fp: str
