@@ -7,12 +7,11 @@ import itertools
 import random
 from pathlib import Path
 
-from ragstream_core.conversations import history_run as embedding
-from ragstream_core.conversations.history_worker import HistoryIngestionWorker
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit, Turn
 from ragstream_core.conversations.units import TurnChunker, turn_path, turn_sha
 from ragstream_core.index.history_catalog import open_history_catalog, selection_rows
+from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.records.identity import sha256_hex
 from tests.conftest import CountingEmbedder
 
@@ -103,4 +102,4 @@ class HistoryBench:
         return live
 
 
-__all__ = ["Asked", "Cleared", "HistoryBench", "TagEdit", "embedding", "turn", "turn_path", "words"]
+__all__ = ["Asked", "Cleared", "HistoryBench", "TagEdit", "turn", "turn_path", "words"]

@@ -27,7 +27,7 @@ from ragstream_core.index.rows import (
     TextRow,
 )
 from ragstream_core.index.schema import CATALOG_NAME, connect_writer, guard, transaction
-from ragstream_core.index.vectors import broken_vectors
+from ragstream_core.index.vectors import broken_vectors, sound_texts
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -101,7 +101,7 @@ class Catalog:
         notes: What opening it had to repair, a sentence each.
 
     Attributes:
-        notes: The same.
+        notes: The same, and what went wrong after a commit.
     """
 
     def __init__(
@@ -114,10 +114,11 @@ class Catalog:
     ) -> None:
         self.index_dir = index_dir
         self.path = index_dir / CATALOG_NAME
-        self.notes = notes
+        self.notes = list(notes)
         self._db = db
         self._pinned = pinned
         self._damaged: set[str] = set()
+        self._name_last: Callable[[sqlite3.Connection], None] | None = None
 
     @property
     def db(self) -> sqlite3.Connection:
@@ -128,22 +129,56 @@ class Catalog:
         """Return the newest committed generation."""
         return catalog_read.latest(self._db)
 
-    def known(self, text_hashes: Sequence[str], embed_fp: str) -> set[str]:
-        """Return those texts that have a vector under a model and were not found damaged."""
+    def known(
+        self, text_hashes: Sequence[str], embed_fp: str, *, checked: bool = False
+    ) -> set[str]:
+        """Return those texts that have a vector under a model and were not found damaged.
+
+        Args:
+            text_hashes: The texts.
+            embed_fp: The model.
+            checked: Read each text and its vector: only what is sound counts. Without it the
+                vectors of staged chunks are to be checked before the commit (`broken_texts`).
+
+        Raises:
+            IntegrityError: The vector file lost its end or is gone.
+        """
+        if checked:
+            return sound_texts(self._db, self.index_dir, text_hashes, embed_fp)
         query = "SELECT 1 FROM vectors WHERE embed_fp = ? AND text_hash = ?"
         sound = (h for h in text_hashes if h not in self._damaged)
         return {h for h in sound if self._db.execute(query, (embed_fp, h)).fetchone()}
 
-    def record_texts(self, rows: Sequence[TextRow], vectors: F32, *, embed_fp: str) -> None:
-        """Write vectors, sync them, then commit their rows and texts.
+    def record_texts(
+        self, rows: Sequence[TextRow], vectors: F32, *, embed_fp: str, last: bool = False
+    ) -> None:
+        """Write vectors, sync them, then commit their row numbers and texts in one transaction.
+
+        Args:
+            rows: Texts without a sound vector under this model.
+            vectors: Shape (len(rows), dimension), unit rows.
+            embed_fp: The model.
+            last: The commit comes next: these are named by it, in one transaction instead of two.
 
         Raises:
             EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.
-            IntegrityError: The model's dimension is not that of its stored vectors.
+            IntegrityError: The model's dimension is not that of its stored vectors, or the vector
+                file lost its end.
             OperationFailed: Vector file or catalog could not be written; nothing was recorded.
         """
-        text_writer.record_texts(self._db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp)
+        self._record_last()  # no commit came: their place must not be taken
+        self._name_last = text_writer.write_vectors(
+            self._db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp
+        )
+        if not last:
+            self._record_last()
         self._damaged.difference_update(row.text_hash for row in rows)
+
+    def _record_last(self) -> None:
+        name, self._name_last = self._name_last, None
+        if name is not None:
+            with transaction(self._db, self.path):
+                name(self._db)
 
     def stage(self, rows: Iterable[ChunkRow]) -> None:
         """Put chunk rows aside in a temporary table."""
@@ -186,7 +221,7 @@ class Catalog:
         return found.paths
 
     def prepare(
-        self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, str]
+        self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, object]
     ) -> Generation:
         """Return the generation that `commit` would make, with its digest."""
         return commit.prepare(self._db, change, fingerprints, provenance=provenance)
@@ -199,14 +234,34 @@ class Catalog:
         """
         return candidate_view(self._db, self.index_dir, prepared)
 
-    def commit(self, generation: Generation, change: Change, *, stamp: ScanStamp) -> None:
+    def commit(
+        self,
+        generation: Generation,
+        change: Change,
+        *,
+        stamp: ScanStamp,
+        also: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
         """Commit the staged chunks and the change as a generation; all or nothing.
+
+        Args:
+            generation: As from `prepare`.
+            change: The same.
+            stamp: Of the scan.
+            also: Writes more in the same transaction, or refuses it.
 
         Raises:
             IntegrityError: The catalog is damaged.
             OperationFailed: Disk full; nothing was committed.
         """
-        commit.commit(self._db, self.path, generation, change, stamp=stamp)
+
+        def write(db: sqlite3.Connection) -> None:
+            name, self._name_last = self._name_last, None
+            for step in (name, also):
+                if step is not None:
+                    step(db)
+
+        commit.commit(self._db, self.path, generation, change, stamp=stamp, also=write)
 
     def note_scan(self, change: Change, *, stamp: ScanStamp) -> None:
         """Record signatures and touched rows without a generation.

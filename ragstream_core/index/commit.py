@@ -1,9 +1,7 @@
-"""The one transaction that makes a generation, and the digest it will have.
+"""The one transaction that makes a generation, the digest it will have, and a view of it before.
 
-`CandidateView`: the generation that a commit would make, readable before it is committed.
-
-It lives as long as the store that staged it is open, and is for judging only: its vectors and
-texts are the recorded ones, its rows those that stay and those that are staged.
+`CandidateView` lives as long as the catalog that staged it is open, and is for judging only: its
+vectors and texts are the recorded ones, its rows those that stay and those that are staged.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.index import retention, text_writer
 from ragstream_core.index.catalog_read import file_crc, latest
@@ -113,7 +111,7 @@ def prepare(
     change: Change,
     fingerprints: Fingerprints,
     *,
-    provenance: Mapping[str, Any],
+    provenance: Mapping[str, object],
 ) -> Generation:
     """Return the generation a commit would make; writes only to temporary tables.
 

@@ -1,7 +1,8 @@
-"""The table ``turns`` of the history catalog: what is known of a turn, with its tags of the mark.
+"""The table ``turns`` of the history catalog, and the mark that says how far it has come.
 
-A row is no part of the generation's digest, since tags change without a chunk changing; its crc
-covers every column.
+A row holds what is known of a turn, with its tags as of the mark. It is no part of the generation's
+digest, since tags change without a chunk changing; its crc covers every column. The mark lies in
+the newest generation's provenance.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ragstream_core.conversations.history_store import Mark, TurnRow
 from ragstream_core.conversations.journal.records import Position, Turn, record_from, record_json
 from ragstream_core.conversations.units import turn_path
 from ragstream_core.errors import IntegrityError, RagstreamError
@@ -25,12 +25,60 @@ from ragstream_core.records.identity import canonical_json, generation_digest
 
 HIGH_WATER = "high_water"
 """Key of a generation's provenance: the journal's position it was made from."""
+CUT = "chunks"
+"""Key of a generation's provenance: the sizes by which its turns were cut."""
 _DDL = """
 CREATE TABLE IF NOT EXISTS turns(
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL, path TEXT NOT NULL, meta TEXT NOT NULL,
     tags TEXT NOT NULL, crc INTEGER NOT NULL)
 """
 _COLUMNS = "SELECT seq, id, path, meta, tags, crc FROM turns "
+
+
+class TurnRow(NamedTuple):
+    """One turn in the catalog.
+
+    Attributes:
+        seq: Its place in the order of the journal.
+        turn: The record, without texts: both are empty here.
+        sha256: Digest of both texts and the speakers, 64 hex digits.
+        timestamp_ns: Its time, ns since the epoch.
+        tags: Tags as of the high-water mark.
+        segment: File it lies in; a hint.
+        offset: First byte of its line; a hint.
+    """
+
+    seq: int
+    turn: Turn
+    sha256: str
+    timestamp_ns: int
+    tags: tuple[str, ...]
+    segment: str = ""
+    offset: int = 0
+
+    @property
+    def path(self) -> str:
+        """What stands for the path of a file: ``<session>/<seq>``."""
+        return turn_path(self.turn.session_id, self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the catalog has come.
+
+    Attributes:
+        generation: Its newest generation, 0 before the first.
+        position: Every turn up to here is embedded.
+        embed_fp: Fingerprint of the model.
+        index_fp: Fingerprint of model and unit rules.
+        digest: Digest of the live rows.
+    """
+
+    generation: int = 0
+    position: Position = field(default_factory=Position)
+    embed_fp: str = ""
+    index_fp: str = ""
+    digest: str = ""
 
 
 def make_table(db: sqlite3.Connection, path: Path) -> None:
@@ -60,8 +108,8 @@ def encoded(row: TurnRow) -> tuple[int, str, str, str, str, int]:
         "segment": row.segment,
         "offset": row.offset,
     }
-    path = turn_path(row.turn.session_id, row.seq)
-    columns = (row.seq, row.turn.id, path, canonical_json(meta), canonical_json(list(row.tags)))
+    tags = canonical_json(list(row.tags))
+    columns = (row.seq, row.turn.id, row.path, canonical_json(meta), tags)
     return (*columns, _crc(columns))
 
 
@@ -100,6 +148,12 @@ def seqs_of(db: sqlite3.Connection, turn_ids: Iterable[str]) -> dict[str, int]:
     query = "SELECT seq FROM turns WHERE id = ?"
     found = ((i, db.execute(query, (i,)).fetchone()) for i in turn_ids)
     return {i: int(row[0]) for i, row in found if row is not None}
+
+
+def holds(db: sqlite3.Connection, first: int, last: int) -> bool:
+    """Say whether there is a turn with a ``seq`` from ``first`` to ``last``."""
+    query = "SELECT 1 FROM turns WHERE seq BETWEEN ? AND ? LIMIT 1"
+    return db.execute(query, (first, last)).fetchone() is not None
 
 
 def other_paths(db: sqlite3.Connection, seq: int, path: str) -> list[str]:
@@ -168,7 +222,7 @@ def damage(db: sqlite3.Connection) -> list[str]:
         return []
     try:
         mark(db)
-        paths = {turn_path(row.turn.session_id, row.seq) for row in read(db)}
+        paths = {row.path for row in read(db)}
     except (sqlite3.DatabaseError, RagstreamError, TypeError, ValueError, IntegrityError) as error:
         return [str(error)]
     live = {path for (path,) in db.execute("SELECT path FROM files WHERE to_gen IS NULL")}

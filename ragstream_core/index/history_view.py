@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragstream_core.conversations.columns import Coded, HistoryColumns, Strings
-from ragstream_core.conversations.history_store import Mark
 from ragstream_core.conversations.journal.records import HISTORY, Position
 from ragstream_core.errors import IntegrityError
+from ragstream_core.index.history_turns import Mark
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.bm25 import LexicalArrays, build_lexical, unpacked

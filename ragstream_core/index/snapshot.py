@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragstream_core.conversations.columns import Coded, SelectedRow, Strings, capped, lexical_of
-from ragstream_core.conversations.history_store import Mark
 from ragstream_core.conversations.summaries import rolled_up
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index.history_view import (

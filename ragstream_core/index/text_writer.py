@@ -1,8 +1,6 @@
 """Makes texts and vectors durable, batch by batch: written, synced, and only then named.
 
-The mark of an ingest that recorded texts for a generation that never came.
-
-Recording texts leaves the mark, the commit that names them takes it away. A writer that finds it
+Recording texts leaves a mark, the commit that names them takes it away. A writer that finds it
 when it opens the catalog renames it: from then on it stands for an earlier ingest, and the commit
 that ends this one also drops every text and vector that no chunk names.
 """
@@ -62,34 +60,6 @@ def clear(db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM meta WHERE key IN (?, ?)", (_RECORDING, _UNFINISHED))
 
 
-def record_texts(
-    db: sqlite3.Connection,
-    index_dir: Path,
-    rows: Sequence[TextRow],
-    *,
-    vectors: F32,
-    embed_fp: str,
-) -> None:
-    """Write vectors, sync them, then commit their row numbers and texts in one transaction.
-
-    Args:
-        db: The catalog, writable.
-        index_dir: Where the vector file lies.
-        rows: Texts without a vector under this model.
-        vectors: Shape (len(rows), dimension), unit rows.
-        embed_fp: The model.
-
-    Raises:
-        EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.
-        IntegrityError: The model's dimension is not that of its stored vectors, or the vector
-            file lost its end.
-        OperationFailed: Vector file or catalog could not be written; nothing was recorded.
-    """
-    name = write_vectors(db, index_dir, rows, vectors=vectors, embed_fp=embed_fp)
-    with transaction(db, index_dir / CATALOG_NAME):
-        name(db)
-
-
 def write_vectors(
     db: sqlite3.Connection,
     index_dir: Path,
@@ -101,6 +71,13 @@ def write_vectors(
     """Write vectors and sync them; return what names them inside a transaction.
 
     Until that has run nothing else may be written: the same place would be taken.
+
+    Args:
+        db: The catalog, writable.
+        index_dir: Where the vector file lies.
+        rows: Texts without a sound vector under this model.
+        vectors: Shape (len(rows), dimension), unit rows.
+        embed_fp: The model.
 
     Raises:
         EmbeddingFailed: The vectors are not as many finite unit vectors; nothing is stored.

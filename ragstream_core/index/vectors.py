@@ -23,6 +23,7 @@ from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.disk import disk_failure, require_space
 from ragstream_core.platform.files import pwrite_durable
+from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,6 +215,10 @@ _STAGED = (
     "LEFT JOIN vectors v ON v.embed_fp = ? AND v.text_hash = s.text_hash "
     "LEFT JOIN texts t ON t.text_hash = s.text_hash ORDER BY v.row"
 )
+_SOUND = (
+    "SELECT v.text_hash, v.epoch, v.row, v.crc32, t.text, t.terms, t.terms_crc FROM vectors v "
+    "JOIN texts t ON t.text_hash = v.text_hash WHERE v.embed_fp = ? AND v.text_hash = ?"
+)
 _ALL = "SELECT text_hash, epoch, row, crc32, 0 FROM vectors WHERE embed_fp = ? ORDER BY row"
 
 
@@ -231,19 +236,48 @@ def broken_vectors(
     Raises:
         IntegrityError: A staged chunk has no text, or the file is shorter than committed.
     """
-    shape = db.execute(
-        "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (embed_fp,)
-    ).fetchone()
+    shape = _shape(db, embed_fp)
     if shape is None:
         count = db.execute("SELECT count(*) FROM staged").fetchone()[0]
         if count:
             raise IntegrityError(f"{index_dir / CATALOG_NAME}: staged chunks without vectors")
         return []
     epoch, rows, dimension = shape
-    path = vector_path(index_dir, embed_fp, epoch)
-    mapped = _mapped(path, rows, dimension)
+    mapped = _mapped(vector_path(index_dir, embed_fp, epoch), rows, dimension)
     cursor = db.execute(_ALL if everything else _STAGED, (embed_fp,))
     return list(_broken(cursor, mapped, epoch, index_dir))
+
+
+def sound_texts(
+    db: sqlite3.Connection, index_dir: Path, text_hashes: Sequence[str], embed_fp: str
+) -> set[str]:
+    """Return those texts that have their hash, sound terms, and a sound vector under a model.
+
+    Raises:
+        IntegrityError: The vector file lost its end or is gone.
+    """
+    shape = _shape(db, embed_fp)
+    if shape is None:
+        return set()
+    epoch, count, dimension = shape
+    found = (db.execute(_SOUND, (embed_fp, h)).fetchone() for h in text_hashes)
+    rows = [
+        r for r in found
+        if r is not None and sha256_hex(r[4]) == r[0] and zlib.crc32(r[5]) == r[6]
+    ]  # fmt: skip
+    if not rows:
+        return set()
+    mapped = _mapped(vector_path(index_dir, embed_fp, epoch), count, dimension)
+    return {r[0] for r in rows}.difference(
+        damaged_names(mapped, [r[:4] for r in rows], epoch=epoch)
+    )
+
+
+def _shape(db: sqlite3.Connection, embed_fp: str) -> tuple[int, int, int] | None:
+    """Return epoch, committed rows and dimension of a model's vector file."""
+    query = "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?"
+    found: tuple[int, int, int] | None = db.execute(query, (embed_fp,)).fetchone()
+    return found
 
 
 def _mapped(path: Path, rows: int, dimension: int) -> F32:

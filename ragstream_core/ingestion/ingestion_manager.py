@@ -3,10 +3,6 @@
 The order is fixed: lock, scan, read once, diff by content hash, embed what is new, verify, commit
 in one transaction; only then what is derived. Nothing is marked before it is stored and nothing
 old goes before the new is committed.
-
-One ingest between lock and release: scan, read once, diff, stage, verify, commit, derive.
-
-Nothing is marked before it is stored and nothing old goes before the new is committed.
 """
 
 from __future__ import annotations
@@ -28,11 +24,11 @@ from ragstream_core.index.rows import (
     ScanStamp,
 )
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
-from ragstream_core.ingestion.loader import DocumentLoader, Reading
+from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
 from ragstream_core.ingestion.parsers.isolated import kept_engines
 from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityGate
 from ragstream_core.ingestion.scan import Scan, require_folder, scan
-from ragstream_core.ingestion.staging import DocumentChunker, PhaseProgress, Stager
+from ragstream_core.ingestion.staging import PhaseProgress, Stager, chunked
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.ingestion.survey import Depth, ManifestDiff, Recorded, Survey, Surveyor, diff
 from ragstream_core.records.identity import digest_of
@@ -40,6 +36,7 @@ from ragstream_core.records.identity import digest_of
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog, OpenStore
     from ragstream_core.ports import Embedder
+    from ragstream_core.text.chunker import Chunker
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,8 @@ class Ingest:
         store: The project's storage.
         loader: Reads files.
         config: Settings.
-        stager: Embeds and stages chunks.
+        stager: Stages chunks and embeds their texts.
+        chunker: Cuts documents.
         fingerprints: What the rows are made with.
         progress: Called with (phase, done, total).
         gate: Judges a new generation before it is committed.
@@ -85,6 +83,7 @@ class Ingest:
     loader: DocumentLoader
     config: IngestionConfig
     stager: Stager
+    chunker: Chunker
     fingerprints: Fingerprints
     progress: PhaseProgress
     gate: QualityGate | None = None
@@ -111,7 +110,7 @@ class Ingest:
             self.loader,
             recorded,
             self._depth(newest, last, again),
-            take=self.stager.add,
+            take=self._take,
             progress=self.progress,
         ).survey(found)
         self.stager.finish()
@@ -130,6 +129,9 @@ class Ingest:
             warnings += self._repair_rest()
         changed = diff(recorded.files, seen.current)
         return IngestOutcome(found, seen, changed, made, committed, warnings, verdict)
+
+    def _take(self, document: Document, share: float) -> None:
+        self.stager.stage(*chunked(document, self.chunker), share)
 
     def _refuse_other_model(self, newest: Generation | None) -> None:
         wanted = self.fingerprints.embed_fp
@@ -292,7 +294,7 @@ class IngestionManager:
         open_store: OpenStore,
         *,
         embedder: Embedder,
-        chunkers: Callable[[str], DocumentChunker],
+        chunkers: Callable[[str], Chunker],
         progress: PhaseProgress | None = None,
         gate: QualityGate | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -336,13 +338,14 @@ class IngestionManager:
         )
         require_folder(loader.folder)  # an unknown project leaves no index folder behind
         with self._open_store(project_name, rebuild=config.rebuild) as store:
-            stager = Stager(store, self._embedder, chunker=chunker, progress=self._progress)
+            stager = Stager(store, self._embedder, progress=self._progress)
             task = Ingest(
                 project_name,
                 store,
                 loader,
                 config=config,
                 stager=stager,
+                chunker=chunker,
                 fingerprints=Fingerprints(
                     index_fingerprint(self._embedder.fingerprint, chunker.version, config.parsers),
                     self._embedder.fingerprint,

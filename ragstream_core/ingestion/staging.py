@@ -1,14 +1,14 @@
-"""`Stager`: documents into staged chunk rows; embeds only texts that have no vector yet.
+"""Chunks on their way into an index: staged, and embedded if their text has no vector yet.
 
-Texts are embedded in batches and each batch is durable before the next begins: a killed ingest
-resumes where it was, and memory does not grow with the corpus.
+Files and turns come the same way. Texts are embedded in batches and each batch is durable before
+the next begins: a killed run resumes where it was, and memory does not grow with the corpus.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import EmbeddingFailed, IntegrityError
 from ragstream_core.index.rows import ChunkRow, TextRow
@@ -18,43 +18,56 @@ if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.ingestion.loader import Document
     from ragstream_core.ports import Embedder
-    from ragstream_core.text.chunker import ChunkPiece
+    from ragstream_core.text.chunker import Chunker
 
 BATCH_TEXTS = 256
 
 PhaseProgress = Callable[[str, int, int], None]
-"""Called with (phase, done, total); total is 0 where it is not known, and may be an estimate."""
+"""Called with (phase, done, total); total is 0 if it is not known, and may be an estimate."""
 
 
-class DocumentChunker(Protocol):
-    """What cuts documents; `ragstream_core.text.chunker.Chunker` is the real one."""
-
-    @property
-    def version(self) -> str:
-        """What stands for the chunker in the index fingerprint."""
-        ...
-
-    def chunk(self, text: str, *, file_type: str) -> Sequence[ChunkPiece]:
-        """Return the chunks of a text, numbered 0…N-1."""
-        ...
+def chunked(document: Document, chunker: Chunker) -> tuple[list[ChunkRow], dict[str, str]]:
+    """Return the chunk rows of a document and their texts by hash; a chunk lies in one page."""
+    entry, text = document.entry, document.text or ""
+    rows: list[ChunkRow] = []
+    texts: dict[str, str] = {}
+    for page in document.pages:
+        whole = page.start == 0 and page.end == len(text)
+        part = text if whole else text[page.start : page.end]
+        for piece in chunker.chunk(part, file_type=document.syntax):
+            text_hash = sha256_hex(piece.chunk_text)
+            texts[text_hash] = piece.chunk_text
+            start, end = piece.start + page.start, piece.end + page.start
+            rows.append(
+                ChunkRow(
+                    chunk_id(entry.path, entry.sha256, len(rows)), entry.path, entry.sha256,
+                    len(rows), start, end, page=page.number, heading=piece.heading,
+                    text_hash=text_hash,
+                )
+            )  # fmt: skip
+    return rows, texts
 
 
 class Stager:
-    """Stages the chunks of one ingest.
+    """Stages the chunks of one ingest and embeds their texts.
 
     Attributes:
         embedded: Texts given to the model.
         reused: Chunks whose text had a vector already, or comes twice.
+        missing: Texts without a vector that were not to be embedded, by hash.
         staged: Chunk rows staged.
         long_inputs: Embedded texts over the model's window.
         seconds: Wall time inside the model.
 
     Args:
-        store: The project's storage.
+        store: The catalog.
         embedder: Makes the vectors.
-        chunker: Cuts the documents.
-        progress: Called with ("embed", texts done, texts in all); while files are still being
-            read the second is estimated from the bytes to come.
+        progress: Called with ("embed", texts done, texts in all); while documents are still being
+            read the second is estimated.
+        checked: A vector that is there counts if it and its text are sound; else `verify` finds
+            the damaged ones before the commit.
+        source: What stays pending if the model fails: ``files``, ``turns``.
+        clock: Seconds, for durations.
     """
 
     def __init__(
@@ -62,16 +75,23 @@ class Stager:
         store: Catalog,
         embedder: Embedder,
         *,
-        chunker: DocumentChunker,
         progress: PhaseProgress,
+        checked: bool = False,
+        source: str = "files",
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._store = store
         self._embedder = embedder
-        self._chunker = chunker
         self._progress = progress
+        self._checked = checked
+        self._source = source
+        self._clock = clock
+        self._asked: dict[str, str] = {}
+        self._others: set[str] = set()
         self._waiting: dict[str, str] = {}
         self._share = 1.0
         self.embedded = self.reused = self.staged = self.long_inputs = 0
+        self.missing: set[str] = set()
         self.seconds = 0.0
         self._cut_before = embedder.truncated_inputs
 
@@ -80,58 +100,56 @@ class Stager:
         """How many texts the encoder cut during this ingest, by its own count."""
         return self._embedder.truncated_inputs - self._cut_before
 
-    def add(self, document: Document, share: float = 1.0) -> None:
-        """Chunk a document and stage its rows; a chunk lies in one page.
-
-        Args:
-            document: An ingested file with its text.
-            share: Share of all bytes to read that are read with it; tells how much is to come.
+    def stage(self, rows: Sequence[ChunkRow], texts: Mapping[str, str], share: float) -> None:
+        """Stage the chunk rows of a document and take their texts; as `add`.
 
         Raises:
             EmbeddingFailed: The model returned something unusable; the batch is not stored.
             OperationFailed: Disk full; the batch is not stored.
         """
-        rows, texts = self._rows(document)
         self._store.stage(rows)
         self.staged += len(rows)
-        known = self._store.known(list(texts), self._embedder.fingerprint)
-        fresh = {h: t for h, t in texts.items() if h not in known and h not in self._waiting}
-        self.reused += len(rows) - len(fresh)
-        self._waiting.update(fresh)
-        self._share = share
-        while len(self._waiting) >= BATCH_TEXTS:
-            self._record(BATCH_TEXTS)
+        self.reused += len(rows) - len(texts)
+        self.add(texts, share=share)
 
-    def _rows(self, document: Document) -> tuple[list[ChunkRow], dict[str, str]]:
-        entry, text = document.entry, document.text or ""
-        rows: list[ChunkRow] = []
-        texts: dict[str, str] = {}
-        for page in document.pages:
-            whole = page.start == 0 and page.end == len(text)
-            part = text if whole else text[page.start : page.end]
-            for piece in self._chunker.chunk(part, file_type=document.syntax):
-                text_hash = sha256_hex(piece.chunk_text)
-                texts[text_hash] = piece.chunk_text
-                start, end = piece.start + page.start, piece.end + page.start
-                rows.append(
-                    ChunkRow(
-                        chunk_id(entry.path, entry.sha256, len(rows)), entry.path, entry.sha256,
-                        len(rows), start, end, page=page.number, heading=piece.heading,
-                        text_hash=text_hash,
-                    )
-                )  # fmt: skip
-        return rows, texts
+    def add(self, texts: Mapping[str, str], *, share: float = 0.0, embed: bool = True) -> None:
+        """Take texts; they are embedded as soon as there is a batch of them.
 
-    def finish(self) -> None:
-        """Embed what still waits.
+        Args:
+            texts: Hash → text.
+            share: Share of all bytes to read that are read with them; tells how much is to come.
+                0: not known.
+            embed: Embed those without a vector; else only count them.
 
         Raises:
             EmbeddingFailed: The model returned something unusable; the batch is not stored.
             OperationFailed: Disk full; the batch is not stored.
         """
-        self._share = 1.0
+        if embed:
+            self._asked.update(texts)
+        else:
+            self._others.update(texts)
+        self.reused += len(texts)
+        self._share = share
+        if len(self._asked) + len(self._others) + len(self._waiting) >= BATCH_TEXTS:
+            self._sort()
+        while len(self._waiting) >= BATCH_TEXTS:
+            self._record()
+
+    def finish(self, *, last: bool = False) -> None:
+        """Embed what still waits.
+
+        Args:
+            last: The commit comes next: the last batch becomes durable with it.
+
+        Raises:
+            EmbeddingFailed: The model returned something unusable; the batch is not stored.
+            OperationFailed: Disk full; the batch is not stored.
+        """
+        self._share = 1.0 if self._share else 0.0
+        self._sort()
         while self._waiting:
-            self._record(BATCH_TEXTS)
+            self._record(last=last and len(self._waiting) <= BATCH_TEXTS)
 
     def verify(self, *, everything: bool) -> int:
         """Check the vectors on disk, embed again what is damaged, and check that.
@@ -157,27 +175,41 @@ class Stager:
             raise IntegrityError("staged chunks were lost")
         return len(broken)
 
-    def _record(self, limit: int) -> None:
+    def _sort(self) -> None:
+        """Ask the store once for many texts; those that it does not know wait for the model."""
+        known = self._store.known(
+            [*self._asked, *self._others], self._embedder.fingerprint, checked=self._checked
+        )
+        have = known | self._waiting.keys()
+        fresh = {h: text for h, text in self._asked.items() if h not in have}
+        lacking = self._others - have - fresh.keys()
+        self.reused -= len(fresh) + len(lacking - self.missing)
+        self._waiting.update(fresh)
+        self.missing = (self.missing | lacking) - fresh.keys()
+        self._asked, self._others = {}, set()
+
+    def _record(self, *, last: bool = False) -> None:
         from ragstream_core.text.terms import term_blob
 
-        batch = {h: self._waiting[h] for h in list(self._waiting)[:limit]}
-        total = round((self.embedded + len(self._waiting)) / max(self._share, 1e-3))
-        began = time.perf_counter()
+        batch = {h: self._waiting[h] for h in list(self._waiting)[:BATCH_TEXTS]}
+        total = self.embedded + len(self._waiting)
+        total = round(total / max(self._share, 1e-3)) if self._share else 0
+        began = self._clock()
         vectors = self._embedder.embed_documents(
             list(batch.values()),
             progress=lambda done, _: self._progress("embed", self.embedded + done, total),
         )
-        self.seconds += time.perf_counter() - began
+        self.seconds += self._clock() - began
         wanted = (len(batch), self._embedder.dimension)
         if vectors.shape != wanted:
             raise EmbeddingFailed(
                 f"the embedder returned shape {vectors.shape} for {wanted}",
-                hint="run `ragstream doctor`; the files stay pending",
+                hint=f"run `ragstream doctor`; the {self._source} stay pending",
             )
         rows = [TextRow(h, t, self._embedder.count(t), term_blob(t)) for h, t in batch.items()]
-        self._store.record_texts(rows, vectors, embed_fp=self._embedder.fingerprint)
+        self._store.record_texts(rows, vectors, embed_fp=self._embedder.fingerprint, last=last)
         for text_hash in batch:
             del self._waiting[text_hash]
         self.embedded += len(batch)
         self.long_inputs += sum(row.tokens > self._embedder.window for row in rows)
-        self._progress("embed", self.embedded, max(total, self.embedded))
+        self._progress("embed", self.embedded, max(total, self.embedded) if total else 0)

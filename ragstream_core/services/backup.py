@@ -60,6 +60,7 @@ def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
         IntegrityError: The catalog is damaged.
         OSError: Disk full, permission denied.
     """
+    from ragstream_core.index import history_turns
     from ragstream_core.index.history_catalog import open_history_catalog
 
     home, log = history_dir(workspace), journal(workspace)
@@ -70,7 +71,7 @@ def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
     if (home / "index" / CATALOG_NAME).exists():
         with open_history_catalog(home / "index") as catalog:
             copy_store(catalog.db, catalog.index_dir, target / HOME / "index")
-            mark = catalog.mark()
+            mark = history_turns.mark(catalog.db)
             state = {"generation": mark.generation, "digest": mark.digest}
     with log.locked():
         for path in _journal_files(log.folder):

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.history_run import HistoryStats
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import GenerationGone, ModelMismatch
+from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.platform.locks import retry_while_locked
 from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
 
 if TYPE_CHECKING:
-    from ragstream_core.conversations.history_run import Progress
     from ragstream_core.conversations.journal.records import Position
-    from ragstream_core.index.history_counts import TurnCount
+    from ragstream_core.index.history_rows import TurnCount
     from ragstream_core.index.snapshot import SnapshotReport
+    from ragstream_core.ingestion.staging import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 SAMPLE = 5
@@ -93,7 +93,7 @@ def catch_up(
     *,
     upto: int = 0,
     follow_model: bool = False,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
     provenance: Mapping[str, str] | None = None,
 ) -> Upkeep:
     """Embed what lies behind the mark, then publish the selection that prompts read.
@@ -133,7 +133,7 @@ def backfill(
     workspace: Workspace,
     months: Collection[str],
     *,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
     provenance: Mapping[str, str] | None = None,
 ) -> Upkeep:
     """Look at all turns of some months again, then publish.
@@ -192,7 +192,7 @@ def summaries(workspace: Workspace) -> list[tuple[str, str]] | str:
 
 
 def _shown(workspace: Workspace, stats: HistoryStats, snapshot: SnapshotReport | None) -> Upkeep:
-    from ragstream_core.index.history_counts import first_texts, turn_counts
+    from ragstream_core.index.history_rows import first_texts, turn_counts
 
     index_dir = history_dir(workspace) / "index"
     last = sorted(stats.sessions.values(), reverse=True)[:SAMPLE]

@@ -29,7 +29,7 @@ from ragstream_core.conversations.journal.segments import closed_segments
 from ragstream_core.conversations.sessions import write_session_logs
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import RagstreamError
-from ragstream_core.index import erase, generations, history_rows
+from ragstream_core.index import erase, generations, history_rows, history_turns
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.locks import retry_while_locked
 from ragstream_core.text.fingerprints import TextFingerprints
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ragstream_core.conversations.clearing import Choice
+    from ragstream_core.index.catalog import Catalog
     from ragstream_core.index.erase import Tombstone
-    from ragstream_core.index.history_catalog import HistoryCatalog
     from ragstream_core.wiring.erasure import ErasureReport
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
@@ -276,7 +276,7 @@ class ClearedTurns:
         return went
 
     @contextlib.contextmanager
-    def _catalog(self) -> Iterator[HistoryCatalog | None]:
+    def _catalog(self) -> Iterator[Catalog | None]:
         """Open the history catalog as soon as no other writer has it; None if there is none."""
         from ragstream_core.index.history_catalog import open_history_catalog
 
@@ -288,14 +288,17 @@ class ClearedTurns:
                 lambda: stack.enter_context(open_history_catalog(self.folder)), wait_s=WAIT_S
             )
 
-    def _advance(self, catalog: HistoryCatalog) -> None:
+    def _advance(self, catalog: Catalog) -> None:
         """Put the mark behind the notices if nothing else is to be embedded."""
-        mark = catalog.mark()
+        from ragstream_core.index.history_catalog import commit_turns
+
+        mark = history_turns.mark(catalog.db)
         behind = self.log.entries(mark.position.seq + 1, hint=mark.position)
         kept = [entry for entry in behind if not self.folded.is_hidden(entry.seq)]
         if mark.generation and kept and all(isinstance(e.record, Cleared) for e in kept):
             moved = replace(mark, position=kept[-1].position)
-            catalog.commit([], [], mark=moved, retagged={}, provenance={"cleared": TOMBSTONE})
+            provenance = {"cleared": TOMBSTONE}
+            commit_turns(catalog, [], [], mark=moved, retagged={}, provenance=provenance)
 
 
 def _said(entries: Iterable[Entry]) -> Iterator[str]:

@@ -13,20 +13,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.conversations.history_run import HistoryStats
-from ragstream_core.conversations.history_store import Mark
 from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
 from ragstream_core.errors import IntegrityError, RagstreamError, UsageError
 from ragstream_core.index import history_rows
+from ragstream_core.index.history_turns import CUT, Mark
+from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.text.chunk_profiles import ChunkProfile, chunk_profile
 from ragstream_core.wiring import erase_turns, models
 from ragstream_core.wiring.journal import history_dir, history_index_dir, journal
 
 if TYPE_CHECKING:
-    from ragstream_core.conversations.history_run import Progress
-    from ragstream_core.conversations.history_worker import HistoryIngestionWorker
     from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.conversations.journal.records import Position
+    from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
+    from ragstream_core.ingestion.staging import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
@@ -38,7 +38,7 @@ def embed(
     months: Collection[str] = (),
     rebuild: bool = False,
     upto: int | None = None,
-    progress: Progress | None = None,
+    progress: PhaseProgress | None = None,
     provenance: Mapping[str, str] | None = None,
     publish: bool = True,
 ) -> HistoryStats:
@@ -103,10 +103,10 @@ def _resumed(workspace: Workspace, *, again: bool) -> list[str]:
     return []
 
 
-def _worker(workspace: Workspace, progress: Progress | None) -> HistoryIngestionWorker:
-    from ragstream_core.conversations.history_worker import HistoryIngestionWorker
+def _worker(workspace: Workspace, progress: PhaseProgress | None) -> HistoryIngestionWorker:
     from ragstream_core.conversations.units import TurnChunker
     from ragstream_core.index.history_catalog import open_history_catalog
+    from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
     from ragstream_core.text.tokenizer import word_offsets
 
     embedder = models.embedder(workspace.config)
@@ -133,8 +133,6 @@ def _profile(workspace: Workspace) -> ChunkProfile:
 
 def _unchanged(workspace: Workspace) -> HistoryStats | None:
     """Return the numbers of a run that would do nothing, None where there may be work."""
-    from ragstream_core.conversations.history_run import CHUNKS
-
     began = time.perf_counter()
     found = history_rows.newest(history_index_dir(workspace))
     mark = found[0] if found is not None else Mark()
@@ -144,7 +142,7 @@ def _unchanged(workspace: Workspace) -> HistoryStats | None:
     if mark.generation and mark.embed_fp != models.fingerprint(workspace.config):
         return None
     usual = chunk_profile("history_small").limits  # what those had that do not say it
-    if found and found[1].provenance.get(CHUNKS, usual) != _profile(workspace).limits:
+    if found and found[1].provenance.get(CUT, usual) != _profile(workspace).limits:
         return None
     seconds = time.perf_counter() - began
     return HistoryStats(mark.generation, mark.digest, mark.position.seq, seconds=seconds)

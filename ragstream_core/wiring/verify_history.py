@@ -16,8 +16,8 @@ from ragstream_core.wiring.journal import history_dir, journal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragstream_core.conversations.history_store import Mark
     from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.index.history_turns import Mark
     from ragstream_core.index.verify import Part
     from ragstream_core.wiring.workspace import Workspace
 

@@ -93,7 +93,6 @@ def test_documents_are_embedded_in_one_place():
         if ".embed_documents(" in path.read_text(encoding="utf-8") and "embedders" not in path.parts
     )
     assert users == [
-        "ragstream_core/conversations/history_run.py",
         "ragstream_core/evaluation/retrieval.py",
         "ragstream_core/ingestion/staging.py",
         "ragstream_core/models/rerankers/reembed.py",

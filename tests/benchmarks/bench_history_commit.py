@@ -24,11 +24,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ragstream_core.conversations.history_worker import HistoryIngestionWorker
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import TurnChunker
-from ragstream_core.index.history_catalog import HistoryCatalog, open_history_catalog
+from ragstream_core.index.catalog import Catalog
+from ragstream_core.index.history_catalog import commit_turns, open_history_catalog
+from ragstream_core.ingestion import history_worker
+from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.platform.files import pwrite_durable
 from tests.benchmarks.measure import table
 
@@ -73,11 +75,11 @@ def turns(first: int, count: int) -> list[Turn]:
 
 
 @contextlib.contextmanager
-def opened(index: Path, spent: list[float], *, rebuild: bool = False) -> Iterator[HistoryCatalog]:
+def opened(index: Path, spent: list[float], *, rebuild: bool = False) -> Iterator[Catalog]:
     """Open the catalog; what its writing calls cost is added to ``spent[0]``, in CPU seconds."""
     with open_history_catalog(index, rebuild=rebuild) as store:
-        for name in ("record_texts", "commit"):
-            setattr(store, name, partial(timed, getattr(store, name), spent))
+        store.record_texts = partial(timed, store.record_texts, spent)
+        history_worker.commit_turns = partial(timed, commit_turns, spent)
         yield store
 
 

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from ragstream_core.conversations.history_store import TurnRow
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import history_chunk_id
 from ragstream_core.errors import DuplicateId, UsageError
+from ragstream_core.index.history_turns import TurnRow
 from ragstream_core.records import Chunk
 from ragstream_core.vector_stores.chroma.history_store_chroma import (
     REQUIRED,

@@ -21,6 +21,7 @@ from ragstream_core.index import history_catalog, retention
 from ragstream_core.index.retention import leftovers
 from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
 from ragstream_core.index.view import forget_views
+from ragstream_core.ingestion import staging
 from ragstream_core.text.chunk_profiles import ChunkProfile
 from ragstream_core.wiring.verify_history import name_chunk
 from tests.faults.harness import (
@@ -36,7 +37,7 @@ from tests.faults.harness import (
     can_trace,
     orphans,
 )
-from tests.history_bench import HistoryBench, embedding, turn, words
+from tests.history_bench import HistoryBench, turn, words
 from tests.lengths import FULL, by_length, spread
 
 KILLS = by_length(5, 12, 200)
@@ -53,7 +54,7 @@ def findings(bench):
 @pytest.fixture(autouse=True, scope="module")
 def small_parts():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding, "BATCH_TEXTS", 4)
+        patch.setattr(staging, "BATCH_TEXTS", 4)
         patch.setattr(history_catalog, "KEPT_GENERATIONS", 2)
         patch.setattr(history_catalog, "_RETAIN_EVERY", 1)
         patch.setattr(retention, "COMPACT_MIN_ROWS", 4)

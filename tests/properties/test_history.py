@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.conversations import history_run
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit
+from ragstream_core.ingestion import staging
 from tests.conftest import CountingEmbedder
 from tests.history_bench import HistoryBench, turn, words
 
@@ -103,7 +103,7 @@ def test_a_run_embeds_its_new_texts_only_and_dies_without_loss(new_bench, record
 
     bench.embedder = Dies()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history_run, "BATCH_TEXTS", batch)
+        patch.setattr(staging, "BATCH_TEXTS", batch)
         for upto in [*cut(cuts, len(records)), None]:
             for _ in range(len(records) * 8):
                 bench.embedder.left = data.draw(st.integers(0, 2)) or 1

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.conversations.units import turn_path
 from ragstream_core.errors import GenerationGone, IntegrityError, UsageError
 from ragstream_core.index import catalog_read, history_turns
 from ragstream_core.index.generations import read
@@ -22,7 +21,7 @@ from ragstream_core.vector_stores.chroma.vector_store_chroma import STANDARD, Ve
 if TYPE_CHECKING:
     import sqlite3
 
-    from ragstream_core.conversations.history_store import TurnRow
+    from ragstream_core.index.history_turns import TurnRow
     from ragstream_core.ports import F32
     from ragstream_core.records import Chunk
 
@@ -118,7 +117,7 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], dict[str, A
 
     def look(db: sqlite3.Connection) -> tuple[int, dict[str, TurnRow]]:
         newest = catalog_read.latest(db)
-        rows = {turn_path(row.turn.session_id, row.seq): row for row in history_turns.read(db)}
+        rows = {row.path: row for row in history_turns.read(db)}
         return newest.n if newest else 0, rows
 
     newest, rows = read(index_dir, look)

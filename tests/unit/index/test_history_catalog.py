@@ -7,11 +7,13 @@ import sqlite3
 import numpy as np
 import pytest
 
-from ragstream_core.conversations.history_store import EmbeddedText, HistoryChunk, Mark, TurnRow
 from ragstream_core.conversations.journal.records import Position
 from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.index import history_catalog, history_turns, retention
+from ragstream_core.index.history_catalog import commit_turns, lacking
 from ragstream_core.index.history_rows import newest, selection_rows
+from ragstream_core.index.history_turns import Mark, TurnRow
+from ragstream_core.index.rows import ChunkRow, TextRow
 from ragstream_core.index.verify import WHOLE, verify_data, verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.records.identity import sha256_hex
@@ -37,24 +39,28 @@ def vector(seed):
     return row / np.linalg.norm(row)
 
 
+def chunk_of(row, text):
+    """The one chunk of a turn."""
+    seq, session = row.seq, row.turn.session_id
+    name = f"history::{session}::{seq}-{seq}::0"
+    return ChunkRow(name, row.path, row.sha256, 0, 0, len(text), 0, "", sha256_hex(text))
+
+
 def put(store, seqs, *, say="text", session="s1", upto=None, **given):
     """Record and commit a one-chunk turn for each number."""
     rows, chunks = [], []
     for seq in seqs:
         text = f"{say} {seq}"
         text_hash = sha256_hex(text)
-        if text_hash not in store.known([text_hash], MODEL):
-            made = EmbeddedText(text_hash, text, 2, term_blob(text))
+        if text_hash not in store.known([text_hash], MODEL, checked=True):
+            made = TextRow(text_hash, text, 2, term_blob(text))
             store.record_texts([made], vector(seq), embed_fp=MODEL)
         one = turn("", "", session=session, id=f"id-{seq}", timestamp="2026-10-05T14:07:00+02:00")
         rows.append(TurnRow(seq, one, sha256_hex(say), seq * 10, tags=("x",), segment="c.log"))
-        name = f"history::{session}::{seq}-{seq}::0"
-        chunks.append(HistoryChunk(name, seq, 0, 0, len(text), text_hash))
+        chunks.append(chunk_of(rows[-1], text))
     position = Position(upto or max(seqs), "c" * 32, "c.log", 99)
     mark = Mark(position=position, embed_fp=MODEL, index_fp="i")
-    return store.commit(
-        rows, chunks, mark=mark, retagged={}, provenance={}, **given
-    )  # fmt: skip
+    return commit_turns(store, rows, chunks, mark=mark, retagged={}, provenance={}, **given)
 
 
 def sql(bench, statement, *values):
@@ -66,12 +72,12 @@ def sql(bench, statement, *values):
 
 def test_a_commit_can_be_read_back(bench):
     with bench.store() as store:
-        assert store.mark() == Mark()
+        assert history_turns.mark(store.db) == Mark()
         mark = put(store, [3, 1, 2])
-        assert store.mark() == mark
-        assert [row.seq for row in store.turns()] == [1, 2, 3]
-        assert [row.seq for row in store.turns([3, 9, 1])] == [1, 3]
-        assert store.seqs_of(["id-2", "nobody"]) == {"id-2": 2}
+        assert history_turns.mark(store.db) == mark
+        assert [row.seq for row in history_turns.read(store.db)] == [1, 2, 3]
+        assert [row.seq for row in history_turns.read(store.db, [3, 9, 1])] == [1, 3]
+        assert history_turns.seqs_of(store.db, ["id-2", "nobody"]) == {"id-2": 2}
     assert (mark.generation, mark.position.seq, mark.position.offset) == (1, 3, 99)
     live = selection_rows(bench.index)
     assert live.mark == mark and list(live.turns) == [1, 2, 3]
@@ -104,10 +110,11 @@ def test_the_same_commit_again_is_none(bench):
 def test_where_a_line_lies_is_only_a_hint(bench):
     with bench.store() as store:
         first = put(store, [1])
-        (row,) = store.turns()
+        (row,) = history_turns.read(store.db)
         moved = row._replace(segment="conversation-1.log", offset=7)
-        chunk = HistoryChunk("history::s1::1-1::0", 1, 0, 0, 6, sha256_hex("text 1"))
-        assert store.commit([moved], [chunk], mark=first, retagged={}, provenance={}) == first
+        chunk = chunk_of(row, "text 1")
+        again = commit_turns(store, [moved], [chunk], mark=first, retagged={}, provenance={})
+        assert again == first
 
 
 def test_a_turn_is_replaced_with_its_chunks(bench):
@@ -142,11 +149,11 @@ def test_a_chunk_without_a_vector_is_refused(bench):
     with bench.store() as store:
         first = put(store, [1])
         row = TurnRow(2, turn("", "", id="id-2"), "s", 0, tags=())
-        chunk = HistoryChunk("history::s1::2-2::0", 2, 0, 0, 4, sha256_hex("lost"))
+        chunk = chunk_of(row, "lost")
         mark = Mark(position=Position(2), embed_fp=MODEL, index_fp="i")
         with pytest.raises(IntegrityError, match="no vector"):
-            store.commit([row], [chunk], mark=mark, retagged={}, provenance={})
-        assert store.mark() == first
+            commit_turns(store, [row], [chunk], mark=mark, retagged={}, provenance={})
+        assert history_turns.mark(store.db) == first
     assert [r.seq for r in selection_rows(bench.index).rows] == [1]
 
 
@@ -155,23 +162,25 @@ def test_no_two_models_in_one_generation(bench):
     with bench.store() as store:
         put(store, [1, 2])
         text_hash = sha256_hex("text 2")
-        made = EmbeddedText(text_hash, "text 2", 2, term_blob("text 2"))
+        made = TextRow(text_hash, "text 2", 2, term_blob("text 2"))
         store.record_texts([made], vector(7), embed_fp="other")
-        assert store.lacking("other", besides=()) == [(sha256_hex("text 1"), "text 1")]
-        assert store.lacking("other", besides={1}) == []
-        chunk = HistoryChunk("history::s1::2-2::0", 2, 0, 0, 6, text_hash)
+        assert lacking(store.db, "other", besides=()) == [(sha256_hex("text 1"), "text 1")]
+        assert lacking(store.db, "other", besides={1}) == []
+        rows = list(history_turns.read(store.db, [2]))
+        chunk = chunk_of(rows[0], "text 2")
         mark = Mark(position=Position(2), embed_fp="other", index_fp="i")
         with pytest.raises(IntegrityError, match="1-1::0 has no vector"):
-            store.commit(store.turns([2]), [chunk], mark=mark, retagged={}, provenance={})
-        assert store.mark().embed_fp == MODEL
+            commit_turns(store, rows, [chunk], mark=mark, retagged={}, provenance={})
+        assert history_turns.mark(store.db).embed_fp == MODEL
 
 
 def test_tags_change_in_the_same_transaction_and_not_the_digest(bench):
     with bench.store() as store:
         first = put(store, [1, 2])
-        mark = store.commit([], [], mark=first, retagged={2: ("GOLD",), 8: ("x",)}, provenance={})
+        retagged = {2: ("GOLD",), 8: ("x",)}
+        mark = commit_turns(store, [], [], mark=first, retagged=retagged, provenance={})
         assert (mark.generation, mark.digest) == (2, first.digest)
-        assert [row.tags for row in store.turns()] == [("x",), ("GOLD",)]
+        assert [row.tags for row in history_turns.read(store.db)] == [("x",), ("GOLD",)]
 
 
 def test_a_commit_that_dies_leaves_nothing_of_it(bench, monkeypatch):
@@ -181,7 +190,8 @@ def test_a_commit_that_dies_leaves_nothing_of_it(bench, monkeypatch):
             patch.setattr(history_turns, "write", lambda db, rows, retagged: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 put(store, [2])
-        assert store.mark() == first and [row.seq for row in store.turns()] == [1]
+        assert history_turns.mark(store.db) == first
+        assert [row.seq for row in history_turns.read(store.db)] == [1]
         put(store, [2])
     assert [row.seq for row in selection_rows(bench.index).rows] == [1, 2]
 
@@ -207,25 +217,25 @@ def test_known_texts_are_sound_ones(bench):
     sql(bench, "UPDATE texts SET terms = x'00' WHERE text = 'text 3'")
     hashes = [sha256_hex(f"text {n}") for n in (1, 2, 3, 4, 5)]
     with bench.store() as store:
-        assert store.known(hashes, MODEL) == {hashes[3]}
-        assert store.known(hashes, "other") == set()
+        assert store.known(hashes, MODEL, checked=True) == {hashes[3]}
+        assert store.known(hashes, "other", checked=True) == set()
     path.unlink()
     with bench.store() as store, pytest.raises(IntegrityError, match="missing") as caught:
-        store.known(hashes, MODEL)
+        store.known(hashes, MODEL, checked=True)
     assert caught.value.hint == "ragstream history backfill --rebuild"
 
 
 def test_the_last_texts_become_durable_with_the_commit_or_with_the_next_texts(bench):
-    made = [EmbeddedText(sha256_hex(t), t, 2, term_blob(t)) for t in ("one", "two", "three")]
+    made = [TextRow(sha256_hex(t), t, 2, term_blob(t)) for t in ("one", "two", "three")]
     hashes = [row.text_hash for row in made]
     with bench.store() as store:
         store.record_texts(made[:1], vector(1), embed_fp=MODEL, last=True)
-        assert store.known(hashes, MODEL) == set()
+        assert store.known(hashes, MODEL, checked=True) == set()
         store.record_texts(made[1:2], vector(2), embed_fp=MODEL)
-        assert store.known(hashes, MODEL) == {*hashes[:2]}
+        assert store.known(hashes, MODEL, checked=True) == {*hashes[:2]}
         store.record_texts(made[2:], vector(3), embed_fp=MODEL, last=True)
         put(store, [1])
-        assert store.known(hashes, MODEL) == {*hashes}
+        assert store.known(hashes, MODEL, checked=True) == {*hashes}
 
 
 def test_nothing_was_embedded_yet(bench):

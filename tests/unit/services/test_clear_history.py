@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from ragstream_core.conversations.clearing import Choice, choice_of
-from ragstream_core.conversations.history_store import EmbeddedText
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
 from ragstream_core.errors import InputUnavailable, IntegrityError, UsageError
 from ragstream_core.index import history_rows
 from ragstream_core.index.history_catalog import open_history_catalog
+from ragstream_core.index.rows import TextRow
 from ragstream_core.index.snapshot import open_snapshot
 from ragstream_core.index.verify import Part
 from ragstream_core.models.embedders.token_cache import TokenVectorCache
@@ -413,7 +413,7 @@ def test_texts_of_a_killed_embedding_go_too(space):
     talk(space)
     embedder = models.embedder(space.config)
     text = f"[2026-10-02 10:00] user: {SECRET[0]}"
-    row = EmbeddedText(sha256_hex(text), text, 20, b"")
+    row = TextRow(sha256_hex(text), text, 20, b"")
     with open_history_catalog(history_dir(space) / "index") as catalog:
         vectors = embedder.embed_documents([text])
         catalog.record_texts([row], vectors, embed_fp=embedder.fingerprint)

@@ -8,56 +8,95 @@ that is killed leaves the old mark, and the next one finds the texts that were e
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.edits import Folded
-from ragstream_core.conversations.history_run import (
-    CHUNKS,
-    HistoryStats,
-    Progress,
-    Run,
-    TextQueue,
-    look,
-    turn_chunks,
-    turn_row,
+from ragstream_core.conversations.edits import Folded, apply_edits
+from ragstream_core.conversations.journal.records import (
+    NO_VECTORS,
+    Cleared,
+    Entry,
+    Position,
+    TagEdit,
+    Turn,
 )
-from ragstream_core.conversations.history_store import HistoryChunk, HistoryStore, Mark, TurnRow
-from ragstream_core.conversations.journal.records import NO_VECTORS, Entry, Position, Turn
-from ragstream_core.conversations.units import TurnChunker, month_of
+from ragstream_core.conversations.units import (
+    Piece,
+    TurnChunker,
+    history_chunk_id,
+    month_of,
+    timestamp_ns,
+    turn_sha,
+)
 from ragstream_core.errors import ModelMismatch
+from ragstream_core.index import history_turns
+from ragstream_core.index.history_catalog import commit_turns, lacking
+from ragstream_core.index.history_turns import Mark, TurnRow
+from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow
+from ragstream_core.ingestion.staging import PhaseProgress, Stager
+from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.records.identity import sha256_hex
 
 if TYPE_CHECKING:
+    from ragstream_core.conversations.journal.journal import Journal
+    from ragstream_core.index.catalog import Catalog
     from ragstream_core.ports import Embedder
 
 
-class JournalReader(Protocol):
-    """What is needed of the journal; `conversations.journal.journal.Journal` is the real one."""
+@dataclass(slots=True)
+class Run:
+    """One run with its store open.
 
-    def newest(self) -> Position:
-        """Return the place behind the last record."""
-        ...
+    Attributes:
+        store: The history catalog.
+        stager: Texts on their way to the model.
+        provenance: What started it.
+        began: The clock when it began.
+        before: The mark when it began.
+        turns: Turns that were read and cut.
+        retagged: Earlier turns whose tags changed.
+        passed_over: Turns that are not embedded, by ``seq``.
+        months: Turns by month.
+        sessions: Last turn of each conversation.
+        warnings: What is worth knowing.
+    """
 
-    def entries(
-        self, start: int = 1, end: int | None = None, *, hint: Position | None = None
-    ) -> Iterator[Entry]:
-        """Yield the verified records with ``start`` ≤ ``seq`` < ``end``, ascending."""
-        ...
+    store: Catalog
+    stager: Stager
+    provenance: Mapping[str, str]
+    began: float
+    before: Mark
+    turns: int = 0
+    retagged: int = 0
+    passed_over: set[int] = field(default_factory=set)
+    months: Counter[str] = field(default_factory=Counter)
+    sessions: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
-
-class OpenHistory(Protocol):
-    """Opens the history catalog for writing and holds its lock meanwhile."""
-
-    def __call__(self, *, rebuild: bool = False) -> AbstractContextManager[HistoryStore]:
-        """Open; ``rebuild`` first puts a damaged catalog aside.
-
-        Raises:
-            ProjectLocked: Another process writes it.
-            IntegrityError: It is damaged or of a newer format.
-        """
-        ...
+    def stats(self, now: float) -> HistoryStats:
+        """Return the numbers; ``now`` is the clock's."""
+        mark = history_turns.mark(self.store.db)
+        return HistoryStats(
+            mark.generation,
+            mark.digest,
+            mark.position.seq,
+            committed=mark.generation != self.before.generation,
+            turns=self.turns,
+            retagged=self.retagged,
+            passed_over=len(self.passed_over),
+            embedded=self.stager.embedded,
+            reused=self.stager.reused,
+            missing=len(self.stager.missing),
+            months=dict(sorted(self.months.items())),
+            sessions=dict(sorted(self.sessions.items())),
+            seconds=now - self.began,
+            model_seconds=self.stager.seconds,
+            warnings=(*self.store.notes, *self.warnings),
+        )
 
 
 class HistoryIngestionWorker:
@@ -65,7 +104,7 @@ class HistoryIngestionWorker:
 
     Args:
         journal: The conversation log.
-        open_store: Opens the catalog.
+        open_store: Opens the catalog, called with ``rebuild``; as `open_history_catalog`.
         embedder: The model of the documents (R-070).
         chunker: Cuts turns for it.
         clock: Seconds, for durations.
@@ -74,13 +113,13 @@ class HistoryIngestionWorker:
 
     def __init__(
         self,
-        journal: JournalReader,
-        open_store: OpenHistory,
+        journal: Journal,
+        open_store: Callable[..., AbstractContextManager[Catalog]],
         *,
         embedder: Embedder,
         chunker: TurnChunker,
         clock: Callable[[], float] = time.perf_counter,
-        progress: Progress = lambda phase, done, total: None,
+        progress: PhaseProgress = lambda phase, done, total: None,
     ) -> None:
         self._journal = journal
         self._open_store = open_store
@@ -139,7 +178,7 @@ class HistoryIngestionWorker:
         with self._open_store() as store:
             run = self._begin(store, provenance)
             self._remake(run, frozenset(months))
-            if store.mark().embed_fp in ("", self._embed_fp):
+            if history_turns.mark(store.db).embed_fp in ("", self._embed_fp):
                 self._delta(run, None)
             return run.stats(self._clock())
 
@@ -161,17 +200,24 @@ class HistoryIngestionWorker:
             self._delta(run, None)
             return run.stats(self._clock())
 
-    def _begin(self, store: HistoryStore, provenance: Mapping[str, str] | None) -> Run:
-        queue = TextQueue(store, self._embedder, progress=self._progress, clock=self._clock)
-        told = {**(provenance or {}), CHUNKS: self._chunker.profile.limits}
-        return Run(store, queue, told, self._clock(), store.mark())
+    def _begin(self, store: Catalog, provenance: Mapping[str, str] | None) -> Run:
+        stager = Stager(
+            store,
+            self._embedder,
+            progress=self._progress,
+            checked=True,
+            source="turns",
+            clock=self._clock,
+        )
+        told = {**(provenance or {}), history_turns.CUT: self._chunker.profile.limits}
+        return Run(store, stager, told, self._clock(), history_turns.mark(store.db))
 
     def _delta(self, run: Run, upto: int | None) -> None:
         """Embed and commit what lies behind the mark."""
-        mark = run.store.mark()
+        mark = history_turns.mark(run.store.db)
         start = mark.position.seq + 1
         tail = self._journal.entries(start, hint=mark.position)
-        folded, last = look(tail, upto, run.store.holds)
+        folded, last = look(tail, upto, partial(history_turns.holds, run.store.db))
         if last is None:
             newest = self._journal.newest().seq
             if newest < mark.position.seq:
@@ -182,14 +228,14 @@ class HistoryIngestionWorker:
             return
         part = self._journal.entries(start, last.seq + 1, hint=mark.position)
         rows, chunks = self._read(run, part, folded)
-        run.queue.finish(last=True)  # fresh texts have a turn to be committed
+        run.stager.finish(last=True)  # fresh texts have a turn to be committed
         retagged = self._retagged(run.store, folded, {row.seq for row in rows})
         if rows or retagged:
             self._commit(run, rows, chunks, position=last, retagged=retagged)
 
     def _remake(self, run: Run, months: Collection[str] | None = None) -> None:
         """Look again at the turns up to the mark; None: those of all months."""
-        mark = run.store.mark()
+        mark = history_turns.mark(run.store.db)
         if not mark.generation:
             return
         end = mark.position.seq
@@ -200,10 +246,10 @@ class HistoryIngestionWorker:
         part = self._journal.entries(1, end + 1)
         rows, chunks = self._read(run, part, folded, months=months, whole=whole)
         if mark.embed_fp != self._embed_fp:  # of turns that the journal has lost
-            rest = run.store.lacking(self._embed_fp, besides={row.seq for row in rows})
-            run.queue.add(dict(rest))
-        run.queue.finish()
-        if not run.queue.missing:
+            seqs = {row.seq for row in rows}
+            run.stager.add(dict(lacking(run.store.db, self._embed_fp, besides=seqs)))
+        run.stager.finish()
+        if not run.stager.missing:
             self._commit(run, rows, chunks, position=mark.position, retagged={})
 
     def _read(
@@ -214,8 +260,8 @@ class HistoryIngestionWorker:
         *,
         months: Collection[str] | None = None,
         whole: bool = True,
-    ) -> tuple[list[TurnRow], list[HistoryChunk]]:
-        """Cut the turns and hand their texts to the queue.
+    ) -> tuple[list[TurnRow], list[ChunkRow]]:
+        """Cut the turns and hand their texts to the stager.
 
         Args:
             run: Counts them.
@@ -225,7 +271,7 @@ class HistoryIngestionWorker:
             whole: Return turns of other months as well.
         """
         rows: list[TurnRow] = []
-        chunks: list[HistoryChunk] = []
+        chunks: list[ChunkRow] = []
         for entry in entries:
             turn = entry.record
             if not isinstance(turn, Turn):
@@ -239,8 +285,8 @@ class HistoryIngestionWorker:
                 continue
             pieces = self._chunker.pieces(turn)
             rows.append(turn_row(entry, turn, folded))
-            chunks += turn_chunks(entry.seq, turn.session_id, pieces)
-            run.queue.add({sha256_hex(p.text): p.text for p in pieces}, embed=mine)
+            chunks += turn_chunks(rows[-1], pieces)
+            run.stager.add({sha256_hex(p.text): p.text for p in pieces}, embed=mine)
             if mine:
                 run.turns += 1
                 run.months[month_of(turn)] += 1
@@ -251,21 +297,91 @@ class HistoryIngestionWorker:
         self,
         run: Run,
         rows: Sequence[TurnRow],
-        chunks: Sequence[HistoryChunk],
+        chunks: Sequence[ChunkRow],
         *,
         position: Position,
         retagged: Mapping[int, tuple[str, ...]],
     ) -> None:
         self._progress("commit", 0, len(chunks))
         mark = Mark(position=position, embed_fp=self._embed_fp, index_fp=self._index_fp)
-        run.store.commit(rows, chunks, mark=mark, retagged=retagged, provenance=run.told())
+        provenance = {
+            **run.provenance,
+            EMBEDDED: str(run.stager.embedded),
+            EMBED_SECONDS: f"{run.stager.seconds:.3f}",
+        }
+        commit_turns(
+            run.store, rows, chunks, mark=mark, retagged=retagged, provenance=provenance
+        )
         run.retagged += len(retagged)
 
     def _retagged(
-        self, store: HistoryStore, folded: Folded, besides: Collection[int]
+        self, store: Catalog, folded: Folded, besides: Collection[int]
     ) -> dict[int, tuple[str, ...]]:
         """Return the new tags of turns that were embedded before."""
-        seqs = set(store.seqs_of(folded.edits).values()).difference(besides)
-        rows = store.turns(seqs)
+        seqs = set(history_turns.seqs_of(store.db, folded.edits).values()).difference(besides)
+        rows = list(history_turns.read(store.db, seqs))
         now = {row.seq: tuple(sorted(folded.tags(row.turn.id, row.tags))) for row in rows}
         return {row.seq: now[row.seq] for row in rows if now[row.seq] != row.tags}
+
+
+def look(
+    entries: Iterator[Entry],
+    upto: int | None,
+    holds: Callable[[int, int], bool] = lambda first, last: False,
+) -> tuple[Folded, Position | None]:
+    """Return what records say about turns, and the place behind the last one to take.
+
+    What was cleared later than that is hidden all the same, and what lost its vectors has none. The
+    last one to take is before a clearing whose turns are still in the catalog: behind the mark it
+    hides them from prompts.
+
+    Args:
+        entries: Records in order.
+        upto: Number of the last one to take; None: all.
+        holds: Says whether the catalog has a turn in a range of numbers.
+    """
+    last: Position | None = None
+
+    def taken() -> Iterator[Entry]:
+        nonlocal last, upto
+        for entry in entries:
+            cleared = entry.record.seqs if isinstance(entry.record, Cleared) else ()
+            if any(holds(*span) for span in cleared):
+                upto = min(upto or entry.seq, entry.seq - 1)
+            if upto is None or entry.seq <= upto:
+                last = entry.position
+            elif not (cleared or _is_of_vectors(entry)):
+                continue
+            yield entry
+
+    return apply_edits(taken()), last
+
+
+def _is_of_vectors(entry: Entry) -> bool:
+    edit = entry.record
+    return isinstance(edit, TagEdit) and NO_VECTORS in {*edit.add, *edit.remove}
+
+
+def turn_row(entry: Entry, turn: Turn, folded: Folded) -> TurnRow:
+    """Return what the catalog keeps of a turn; its texts are those of its chunks."""
+    return TurnRow(
+        entry.seq,
+        replace(turn, user_text="", assistant_text=""),
+        turn_sha(turn),
+        timestamp_ns(turn),
+        tags=tuple(sorted(folded.tags(turn.id, turn.tags))),
+        segment=entry.segment,
+        offset=entry.offset,
+    )
+
+
+def turn_chunks(row: TurnRow, pieces: Sequence[Piece]) -> list[ChunkRow]:
+    """Return the chunk rows of a turn's pieces."""
+    session, seq = row.turn.session_id, row.seq
+    return [
+        ChunkRow(
+            history_chunk_id(session, seq, seq, i), row.path, row.sha256, i, p.start, p.end,
+            page=0, heading="", text_hash=sha256_hex(p.text),
+        )
+        for i, p in enumerate(pieces)
+    ]  # fmt: skip

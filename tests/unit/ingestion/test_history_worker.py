@@ -6,11 +6,12 @@ import dataclasses
 
 import pytest
 
-from ragstream_core.conversations import history_run
 from ragstream_core.conversations.journal.records import Asked, Cleared, TagEdit
 from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.errors import EmbeddingFailed, ModelMismatch, ProjectLocked
+from ragstream_core.index import history_turns
 from ragstream_core.index.history_rows import newest
+from ragstream_core.ingestion import staging
 from ragstream_core.text.chunk_profiles import ChunkProfile
 from tests.conftest import CountingEmbedder
 from tests.history_bench import HistoryBench, turn
@@ -101,7 +102,7 @@ def test_the_mark_stays_before_a_clearing_that_is_not_finished(bench):
     stats = bench.run()
     assert (stats.seq, stats.embedded, stats.committed) == (2, 0, False)
     with bench.store() as store:
-        assert store.holds(1, 1) and not store.holds(3, 9)
+        assert history_turns.holds(store.db, 1, 1) and not history_turns.holds(store.db, 3, 9)
         for table in ("chunks", "files", "turns"):
             store.db.execute(f"DELETE FROM {table} WHERE path = 's1/1'")
     stats = bench.run()
@@ -263,7 +264,7 @@ def test_a_model_that_fails_leaves_the_old_state(bench):
 
 
 def test_batches_are_durable_one_by_one(bench, monkeypatch):
-    monkeypatch.setattr(history_run, "BATCH_TEXTS", 4)
+    monkeypatch.setattr(staging, "BATCH_TEXTS", 4)
     bench.say(*(turn(f"turn {n}") for n in range(10)))
 
     class Dies(CountingEmbedder):
