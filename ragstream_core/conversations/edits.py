@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ragstream_core.conversations.journal.records import Cleared, Entry, Record, TagEdit, Turn
+from ragstream_core.conversations.journal.records import (
+    NO_VECTORS,
+    Cleared,
+    Entry,
+    Position,
+    Record,
+    TagEdit,
+    Turn,
+)
 
 
 class Edit(NamedTuple):
@@ -58,6 +66,44 @@ def apply_edits(entries: Iterable[Entry]) -> Folded:
         elif isinstance(record, Cleared):
             ranges += [(int(first), int(last)) for first, last in record.seqs]
     return Folded(edits, merged(ranges))
+
+
+def fold_tail(
+    entries: Iterator[Entry],
+    upto: int | None,
+    holds: Callable[[int, int], bool] = lambda first, last: False,
+) -> tuple[Folded, Position | None]:
+    """Return what records say about turns, and the place behind the last one to take.
+
+    What was cleared later than that is hidden all the same, and what lost its vectors has none. The
+    last one to take is before a clearing whose turns are still in the catalog: behind the mark it
+    hides them from prompts.
+
+    Args:
+        entries: Records in order.
+        upto: Number of the last one to take; None: all.
+        holds: Says whether the catalog has a turn in a range of numbers.
+    """
+    last: Position | None = None
+
+    def taken() -> Iterator[Entry]:
+        nonlocal last, upto
+        for entry in entries:
+            cleared = entry.record.seqs if isinstance(entry.record, Cleared) else ()
+            if any(holds(*span) for span in cleared):
+                upto = min(upto or entry.seq, entry.seq - 1)
+            if upto is None or entry.seq <= upto:
+                last = entry.position
+            elif not (cleared or _is_of_vectors(entry)):
+                continue
+            yield entry
+
+    return apply_edits(taken()), last
+
+
+def _is_of_vectors(entry: Entry) -> bool:
+    edit = entry.record
+    return isinstance(edit, TagEdit) and NO_VECTORS in {*edit.add, *edit.remove}
 
 
 @dataclass(slots=True)

@@ -15,15 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ragstream_core.conversations.edits import Folded, apply_edits
-from ragstream_core.conversations.journal.records import (
-    NO_VECTORS,
-    Cleared,
-    Entry,
-    Position,
-    TagEdit,
-    Turn,
-)
+from ragstream_core.conversations.edits import Folded, fold_tail
+from ragstream_core.conversations.journal.records import NO_VECTORS, Entry, Position, Turn
 from ragstream_core.conversations.units import (
     Piece,
     TurnChunker,
@@ -36,7 +29,7 @@ from ragstream_core.errors import ModelMismatch
 from ragstream_core.index import history_turns
 from ragstream_core.index.history_catalog import commit_turns, lacking
 from ragstream_core.index.history_turns import Mark, TurnRow
-from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow
+from ragstream_core.index.rows import ChunkRow
 from ragstream_core.ingestion.staging import PhaseProgress, Stager
 from ragstream_core.ingestion.stats import HistoryStats
 from ragstream_core.records.identity import sha256_hex
@@ -217,7 +210,7 @@ class HistoryIngestionWorker:
         mark = history_turns.mark(run.store.db)
         start = mark.position.seq + 1
         tail = self._journal.entries(start, hint=mark.position)
-        folded, last = look(tail, upto, partial(history_turns.holds, run.store.db))
+        folded, last = fold_tail(tail, upto, partial(history_turns.holds, run.store.db))
         if last is None:
             newest = self._journal.newest().seq
             if newest < mark.position.seq:
@@ -239,7 +232,7 @@ class HistoryIngestionWorker:
         if not mark.generation:
             return
         end = mark.position.seq
-        folded, _ = look(self._journal.entries(1), end)
+        folded, _ = fold_tail(self._journal.entries(1), end)
         if mark.embed_fp == self._embed_fp and mark.index_fp != self._index_fp:
             months = None  # the rules changed, not the model: cheap, and done at once
         whole = months is None or mark.embed_fp != self._embed_fp
@@ -304,14 +297,8 @@ class HistoryIngestionWorker:
     ) -> None:
         self._progress("commit", 0, len(chunks))
         mark = Mark(position=position, embed_fp=self._embed_fp, index_fp=self._index_fp)
-        provenance = {
-            **run.provenance,
-            EMBEDDED: str(run.stager.embedded),
-            EMBED_SECONDS: f"{run.stager.seconds:.3f}",
-        }
-        commit_turns(
-            run.store, rows, chunks, mark=mark, retagged=retagged, provenance=provenance
-        )
+        provenance = {**run.provenance, **run.stager.provenance()}
+        commit_turns(run.store, rows, chunks, mark=mark, retagged=retagged, provenance=provenance)
         run.retagged += len(retagged)
 
     def _retagged(
@@ -322,44 +309,6 @@ class HistoryIngestionWorker:
         rows = list(history_turns.read(store.db, seqs))
         now = {row.seq: tuple(sorted(folded.tags(row.turn.id, row.tags))) for row in rows}
         return {row.seq: now[row.seq] for row in rows if now[row.seq] != row.tags}
-
-
-def look(
-    entries: Iterator[Entry],
-    upto: int | None,
-    holds: Callable[[int, int], bool] = lambda first, last: False,
-) -> tuple[Folded, Position | None]:
-    """Return what records say about turns, and the place behind the last one to take.
-
-    What was cleared later than that is hidden all the same, and what lost its vectors has none. The
-    last one to take is before a clearing whose turns are still in the catalog: behind the mark it
-    hides them from prompts.
-
-    Args:
-        entries: Records in order.
-        upto: Number of the last one to take; None: all.
-        holds: Says whether the catalog has a turn in a range of numbers.
-    """
-    last: Position | None = None
-
-    def taken() -> Iterator[Entry]:
-        nonlocal last, upto
-        for entry in entries:
-            cleared = entry.record.seqs if isinstance(entry.record, Cleared) else ()
-            if any(holds(*span) for span in cleared):
-                upto = min(upto or entry.seq, entry.seq - 1)
-            if upto is None or entry.seq <= upto:
-                last = entry.position
-            elif not (cleared or _is_of_vectors(entry)):
-                continue
-            yield entry
-
-    return apply_edits(taken()), last
-
-
-def _is_of_vectors(entry: Entry) -> bool:
-    edit = entry.record
-    return isinstance(edit, TagEdit) and NO_VECTORS in {*edit.add, *edit.remove}
 
 
 def turn_row(entry: Entry, turn: Turn, folded: Folded) -> TurnRow:

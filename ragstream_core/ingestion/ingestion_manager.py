@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import ModelMismatch, RagstreamError
 from ragstream_core.index import catalog_read, repair
-from ragstream_core.index.rows import (
-    EMBED_SECONDS,
-    EMBEDDED,
-    TRUNCATED,
-    Fingerprints,
-    Generation,
-    ScanStamp,
-)
+from ragstream_core.index.rows import TRUNCATED, Fingerprints, Generation, ScanStamp
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
 from ragstream_core.ingestion.parsers.isolated import kept_engines
@@ -30,36 +23,13 @@ from ragstream_core.ingestion.quality_gate import QUALITY, GateVerdict, QualityG
 from ragstream_core.ingestion.scan import Scan, require_folder, scan
 from ragstream_core.ingestion.staging import PhaseProgress, Stager, chunked
 from ragstream_core.ingestion.stats import IngestionStats
-from ragstream_core.ingestion.survey import Depth, ManifestDiff, Recorded, Survey, Surveyor, diff
+from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
 from ragstream_core.records.identity import digest_of
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog, OpenStore
     from ragstream_core.ports import Embedder
     from ragstream_core.text.chunker import Chunker
-
-
-@dataclass(frozen=True, slots=True)
-class IngestOutcome:
-    """What one ingest came to.
-
-    Attributes:
-        found: The scan.
-        survey: What was read.
-        diff: The manifest against the one before.
-        newest: The newest generation afterwards; None where there is none.
-        committed: Whether this ingest made it.
-        warnings: What went wrong after the commit.
-        verdict: What the quality gate said; None where it was not asked.
-    """
-
-    found: Scan
-    survey: Survey
-    diff: ManifestDiff
-    newest: Generation | None
-    committed: bool
-    warnings: list[str]
-    verdict: GateVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +58,7 @@ class Ingest:
     progress: PhaseProgress
     gate: QualityGate | None = None
 
-    def run(self, started_ns: int) -> IngestOutcome:
+    def run(self, started_ns: int) -> IngestionStats:
         """Do it, in the order that is law.
 
         Args:
@@ -127,8 +97,8 @@ class Ingest:
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
         if thorough and made is not None and made.embed_fp == self.fingerprints.embed_fp:
             warnings += self._repair_rest()
-        changed = diff(recorded.files, seen.current)
-        return IngestOutcome(found, seen, changed, made, committed, warnings, verdict)
+        stats = self._stats(found, seen, made, verdict)
+        return replace(stats, committed=committed, warnings=(*warnings, *stats.warnings))
 
     def _take(self, document: Document, share: float) -> None:
         self.stager.stage(*chunked(document, self.chunker), share)
@@ -165,8 +135,7 @@ class Ingest:
         provenance = {
             **self.config.provenance,
             TRUNCATED: str(self._cut_before(newest) + self.stager.truncated_inputs),
-            EMBEDDED: str(self.stager.embedded),
-            EMBED_SECONDS: f"{self.stager.seconds:.3f}",
+            **self.stager.provenance(),
         }
         made = self.store.prepare(seen.change, self.fingerprints, provenance=provenance)
         if newest is not None and made.digest == newest.digest:
@@ -202,51 +171,37 @@ class Ingest:
         except (RagstreamError, OSError) as error:
             return [f"not everything could be checked: {error}"]
 
-
-def stats_of(
-    project: str, outcome: IngestOutcome, *, stager: Stager, dimension: int, seconds: float
-) -> IngestionStats:
-    """Return the numbers of one ingest."""
-    found, seen, change = outcome.found, outcome.survey, outcome.diff
-    classes = {
-        "new": change.new,
-        "updated": change.updated,
-        "touched": change.touched,
-        "deleted": change.deleted,
-    }
-    held = [row for row in seen.held if row not in change.skipped]
-    unreadable = [(path or ".", reason) for path, reason in found.unreadable]
-    files = {name: len(paths) for name, paths in classes.items()}
-    files |= {"scanned": len(found.files), "unchanged": len(change.unchanged)}
-    newest, verdict = outcome.newest, outcome.verdict
-    counts = newest.counts if newest else {}
-    return IngestionStats(
-        project,
-        newest.n if newest else 0,
-        committed=outcome.committed,
-        files=files | {"skipped": len(change.skipped)},
-        changed=classes,
-        skipped_reasons=(*change.skipped, *held, *found.refused, *unreadable),
-        chunks={
-            "embedded": stager.embedded,
-            "reused": stager.reused,
-            "live": counts.get("chunks", 0),
-        },
-        documents=counts.get("files", 0),
-        dimension=dimension,
-        long_inputs=stager.long_inputs,
-        truncated_inputs=stager.truncated_inputs,
-        seconds=seconds,
-        model_seconds=stager.seconds,
-        warnings=(
-            *outcome.warnings,
-            *(f"{path}: {reason}" for path, reason in held),
-            *(verdict.worse if verdict else ()),
-        ),
-        digest=newest.digest if newest else "",
-        refused=verdict.refused if verdict else "",
-        quality=_quality(verdict),
-    )
+    def _stats(
+        self, found: Scan, seen: Survey, newest: Generation | None, verdict: GateVerdict | None
+    ) -> IngestionStats:
+        """Return what the source, the stager and the gate came to."""
+        stager, changed, skipped = self.stager, seen.diff.changed, seen.diff.skipped
+        held = [row for row in seen.held if row not in skipped]
+        unreadable = [(path or ".", reason) for path, reason in found.unreadable]
+        files = {name: len(paths) for name, paths in changed.items()}
+        files |= {"scanned": len(found.files), "unchanged": len(seen.diff.unchanged)}
+        counts = newest.counts if newest else {}
+        chunks = {"embedded": stager.embedded, "reused": stager.reused}
+        return IngestionStats(
+            self.project,
+            newest.n if newest else 0,
+            committed=False,
+            files=files | {"skipped": len(skipped)},
+            changed=changed,
+            skipped_reasons=(*skipped, *held, *found.refused, *unreadable),
+            chunks=chunks | {"live": counts.get("chunks", 0)},
+            documents=counts.get("files", 0),
+            long_inputs=stager.long_inputs,
+            truncated_inputs=stager.truncated_inputs,
+            model_seconds=stager.seconds,
+            warnings=(
+                *(f"{path}: {reason}" for path, reason in held),
+                *(verdict.worse if verdict else ()),
+            ),
+            digest=newest.digest if newest else "",
+            refused=verdict.refused if verdict else "",
+            quality=_quality(verdict),
+        )
 
 
 def _quality(verdict: GateVerdict | None) -> dict[str, Any]:
@@ -354,16 +309,14 @@ class IngestionManager:
                 gate=self._gate,
             )
             with kept_engines():
-                outcome = task.run(self._clock())
-        stats = stats_of(
-            project_name,
-            outcome,
-            stager=stager,
-            dimension=self._embedder.dimension,
+                stats = task.run(self._clock())
+        return replace(
+            stats,
             seconds=time.perf_counter() - began,
+            model=self._embedder.name,
+            dimension=self._embedder.dimension,
+            device=str(getattr(self._embedder, "device", "")),
         )
-        device = str(getattr(self._embedder, "device", ""))
-        return replace(stats, model=self._embedder.name, device=device)
 
 
 def _throttled(progress: PhaseProgress | None) -> PhaseProgress:

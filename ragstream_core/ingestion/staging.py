@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import EmbeddingFailed, IntegrityError
-from ragstream_core.index.rows import ChunkRow, TextRow
+from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow, TextRow
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
 if TYPE_CHECKING:
@@ -99,6 +99,10 @@ class Stager:
     def truncated_inputs(self) -> int:
         """How many texts the encoder cut during this ingest, by its own count."""
         return self._embedder.truncated_inputs - self._cut_before
+
+    def provenance(self) -> dict[str, str]:
+        """Return what a generation keeps of the embedding: how many texts, and how long."""
+        return {EMBEDDED: str(self.embedded), EMBED_SECONDS: f"{self.seconds:.3f}"}
 
     def stage(self, rows: Sequence[ChunkRow], texts: Mapping[str, str], share: float) -> None:
         """Stage the chunk rows of a document and take their texts; as `add`.

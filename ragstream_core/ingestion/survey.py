@@ -14,6 +14,57 @@ from ragstream_core.ingestion.scan import Scan, compare, under_unreadable
 
 
 @dataclass(frozen=True, slots=True)
+class ManifestDiff:
+    """Every path in exactly one class; each sorted. ``skipped`` has (path, reason)."""
+
+    new: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def changed(self) -> dict[str, tuple[str, ...]]:
+        """The paths of the classes new, updated, touched and deleted, by class."""
+        classes = (self.new, self.updated, self.touched, self.deleted)
+        return dict(zip(("new", "updated", "touched", "deleted"), classes, strict=True))
+
+
+def same_content(old: FileEntry, new: FileEntry) -> bool:
+    """Say whether two versions of a file put the same rows into the index."""
+    return (old.sha256, old.decision) == (new.sha256, new.decision)
+
+
+def diff(old: Mapping[str, FileEntry], current: Mapping[str, FileEntry]) -> ManifestDiff:
+    """Compare two manifests by content hash; pure.
+
+    Content decides: equal bytes with another mtime are ``touched``, whatever the clock says.
+
+    Args:
+        old: Rows of the last committed generation by path.
+        current: Rows of what is on disk now.
+    """
+    classes: dict[str, list[str]] = {"new": [], "updated": [], "touched": [], "unchanged": []}
+    skipped = []
+    for path in sorted(current):
+        was, now = old.get(path), current[path]
+        if now.decision == "skipped":
+            skipped.append((path, untagged(now.reason)))
+        elif was is None:
+            classes["new"].append(path)
+        elif not same_content(was, now):
+            classes["updated"].append(path)
+        else:
+            classes["unchanged" if was.mtime_ns == now.mtime_ns else "touched"].append(path)
+    return ManifestDiff(
+        deleted=tuple(sorted(set(old) - set(current))),
+        skipped=tuple(skipped),
+        **{name: tuple(paths) for name, paths in classes.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """What the last ingest left: manifest and signatures by path, and when its scan began."""
 
@@ -44,12 +95,14 @@ class Survey:
     Attributes:
         current: The manifest as it is now; a held file keeps its old row.
         change: What the store has to do.
+        diff: The manifest against the one before.
         held: (path, reason) of files that could not be read as one version.
         secrets: (path, KIND and line) of what seems to be a secret in the files that were read.
     """
 
     current: dict[str, FileEntry] = field(default_factory=dict)
     change: Change = field(default_factory=Change)
+    diff: ManifestDiff = field(default_factory=ManifestDiff)
     held: list[tuple[str, str]] = field(default_factory=list)
     secrets: list[tuple[str, str]] = field(default_factory=list)
 
@@ -90,6 +143,7 @@ class Surveyor:
             self._read(path, result, share=size / total)
             self.progress("read", done + 1, len(to_read))
         self._gone(found, result)
+        result.diff = diff(old, result.current)
         return result
 
     def _to_read(self, found: Scan) -> set[str]:
@@ -141,51 +195,6 @@ class Surveyor:
             result.change.forgotten.append(path)
             if path in self.recorded.files:
                 result.change.closed.append(path)
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestDiff:
-    """Every path in exactly one class; each sorted. ``skipped`` has (path, reason)."""
-
-    new: tuple[str, ...] = ()
-    updated: tuple[str, ...] = ()
-    touched: tuple[str, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-    skipped: tuple[tuple[str, str], ...] = ()
-
-
-def same_content(old: FileEntry, new: FileEntry) -> bool:
-    """Say whether two versions of a file put the same rows into the index."""
-    return (old.sha256, old.decision) == (new.sha256, new.decision)
-
-
-def diff(old: Mapping[str, FileEntry], current: Mapping[str, FileEntry]) -> ManifestDiff:
-    """Compare two manifests by content hash; pure.
-
-    Content decides: equal bytes with another mtime are ``touched``, whatever the clock says.
-
-    Args:
-        old: Rows of the last committed generation by path.
-        current: Rows of what is on disk now.
-    """
-    classes: dict[str, list[str]] = {"new": [], "updated": [], "touched": [], "unchanged": []}
-    skipped = []
-    for path in sorted(current):
-        was, now = old.get(path), current[path]
-        if now.decision == "skipped":
-            skipped.append((path, untagged(now.reason)))
-        elif was is None:
-            classes["new"].append(path)
-        elif not same_content(was, now):
-            classes["updated"].append(path)
-        else:
-            classes["unchanged" if was.mtime_ns == now.mtime_ns else "touched"].append(path)
-    return ManifestDiff(
-        deleted=tuple(sorted(set(old) - set(current))),
-        skipped=tuple(skipped),
-        **{name: tuple(paths) for name, paths in classes.items()},
-    )
 
 
 def _same_reading(old: FileEntry, entry: FileEntry) -> bool:
