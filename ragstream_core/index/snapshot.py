@@ -25,6 +25,7 @@ import numpy as np
 from ragstream_core.conversations.columns import Coded, SelectedRow, Strings, capped, lexical_of
 from ragstream_core.conversations.summaries import rolled_up
 from ragstream_core.errors import IntegrityError
+from ragstream_core.index.history_turns import Mark
 from ragstream_core.index.history_view import (
     ARRAYS,
     LABELS,

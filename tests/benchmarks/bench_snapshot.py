@@ -95,6 +95,7 @@ def _run(code: str, *args: str) -> list[float]:
 def report(count: int = 100_000, repeat: int = 9) -> str:
     """Measure; return the Markdown section."""
     from ragstream_core.conversations.journal.records import Position
+    from ragstream_core.index.history_turns import Mark
     from ragstream_core.index.snapshot import build, publish
 
     with tempfile.TemporaryDirectory() as folder:
