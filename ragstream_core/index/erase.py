@@ -20,7 +20,7 @@ from ragstream_core.index.schema import CATALOG_NAME, LIVE, guard, transaction
 from ragstream_core.records.identity import generation_digest
 
 if TYPE_CHECKING:
-    from ragstream_core.ingestion.index_store import Generation
+    from ragstream_core.index.rows import Generation
 
 _PREFIX = "erasing:"
 _BURIED = "path IN (SELECT path FROM temp.buried)"
