@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import IntegrityError, OperationFailed, Refused, WeightsMismatch
-from ragstream_core.models.hub import BytesProgress, Hub, HubFile, HubModel, sha256_of
+from ragstream_core.models.hub import BytesProgress, Hub, HubFile, HubModel
 from ragstream_core.models.token_counters import TokenFile, token_folder
 from ragstream_core.platform.files import (
     exchange_dirs,
+    file_sha256,
     make_private_dir,
     publish_dir,
     replace_bytes,
@@ -75,7 +76,7 @@ def verify_pulled(folder: Path) -> int:
     found = pulled(folder)
     for name, sha256 in found.files.items() if found else ():
         path = folder / name
-        if not path.is_file() or sha256_of(path) != sha256:
+        if not path.is_file() or file_sha256(path) != sha256:
             what = "differs from what was pulled" if path.is_file() else "is missing"
             raise WeightsMismatch(
                 f"{path} {what}", hint=f"ragstream models pull {found.repo if found else ''}"
@@ -114,7 +115,7 @@ def pull_model(
             hub.fetch(hub.url_of(model, file), file, path, told=_from(done, model.size, told))
             _require_weights(path)
             done += file.size
-        files = {file.name: sha256_of(staging / file.name) for file in model.files}
+        files = {file.name: file_sha256(staging / file.name) for file in model.files}
         stamp = {"repo": model.repo, "commit": model.commit, "host": hub.host, "files": files}
         replace_text(staging / STAMP, json.dumps(stamp, indent=1) + "\n")
         _publish(staging, place)

@@ -21,6 +21,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from ragstream_core.errors import OperationFailed, RagstreamError, Refused, UsageError
 from ragstream_core.platform.endpoint import host_of
+from ragstream_core.platform.files import file_sha256
 
 STORES = (".huggingface.co", ".hf.co")
 """Where the hub itself sends downloads to: its own hosts, over https."""
@@ -334,21 +335,11 @@ def _require_whole(repo: str, names: list[str], files: tuple[HubFile, ...]) -> N
         raise Refused(f"{repo} has no {' and no '.join(sorted(missing))}")
 
 
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file's bytes.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
 def _has_digest(path: Path, file: HubFile) -> bool:
     if path.stat().st_size != file.size:
         return False
     if file.sha256:
-        return sha256_of(path) == file.sha256
+        return file_sha256(path) == file.sha256
     data = path.read_bytes()
     head = f"blob {len(data)}\0".encode()
     return hashlib.sha1(head + data, usedforsecurity=False).hexdigest() == file.blob

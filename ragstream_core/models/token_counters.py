@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import hashlib
 import importlib.util
 import re
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import InputUnavailable, WeightsMismatch, WeightsMissing
+from ragstream_core.platform.files import known_sha256
 from ragstream_core.ports import TokenCounter
-from ragstream_core.records.identity import sha256_hex
 from ragstream_core.settings.prompts import PromptConfig
 from ragstream_core.text.tokenizer import ModelTokenizer
 from ragstream_core.text.tokens import (
@@ -124,8 +123,7 @@ def verified(file: TokenFile, models_dir: Path) -> Path:
     path = token_folder(models_dir) / file.file_name
     again = f"ragstream models pull {file.name}"
     try:
-        stat = path.stat()
-        found = _sha256(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+        found = known_sha256(path)
     except FileNotFoundError:
         raise WeightsMissing(
             f"the token file {path} is not on this machine",
@@ -138,12 +136,6 @@ def verified(file: TokenFile, models_dir: Path) -> Path:
             f"{path} is damaged: sha256 {found[:12]}…, expected {file.sha256[:12]}…", hint=again
         )
     return path
-
-
-@functools.lru_cache(maxsize=8)
-def _sha256(path: Path, size: int, mtime_ns: int, inode: int) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 class EncodingCounter:
@@ -248,7 +240,7 @@ def resolved_counter(prompt: PromptConfig, models_dir: Path) -> Resolved:
         return Resolved(estimate)
     own = _tokenizer_of(prompt.model_target, models_dir)
     if own is not None:
-        return Resolved(_tokenizer_name(prompt.model_target, _digest(own)))
+        return Resolved(_tokenizer_name(prompt.model_target, known_sha256(own)))
     if prompt.model_target and not family:
         return Resolved(estimate)
     file = TOKEN_FILES[family or DEFAULT_ENCODING]
@@ -284,7 +276,7 @@ def counter_named(name: str, models_dir: Path) -> TokenCounter:
         model, _, digest = name.removeprefix("tokenizer ").rpartition(" (sha256 ")
         path = _tokenizer_of(model, models_dir)
         if name.startswith("tokenizer ") and path is not None and digest:
-            return _require(_TokenizerCounter(model, path, _digest(path)), name)
+            return _require(_TokenizerCounter(model, path, known_sha256(path)), name)
     except (WeightsMissing, WeightsMismatch) as error:
         raise InputUnavailable(
             f"the prompt's tokens were counted with {name}: {error.message}", hint=error.hint
@@ -339,16 +331,6 @@ def _tokenizer_of(model: str, models_dir: Path) -> Path | None:
 
 def _tokenizer_name(model: str, digest: str) -> str:
     return f"tokenizer {model} (sha256 {digest[:12]})"
-
-
-def _digest(path: Path) -> str:
-    stat = path.stat()
-    return _file_digest(path, stat.st_size, stat.st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=8)
-def _file_digest(path: Path, size: int, mtime_ns: int) -> str:
-    return sha256_hex(path.read_bytes())
 
 
 class _TokenizerCounter:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import hashlib
 import os
 import shutil
 import stat
@@ -346,3 +348,28 @@ def copy_durable(source: Path, to: Path) -> None:
             os.unlink(name)
         raise
     sync_dir(to.parent)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file's bytes, 64 hex digits, read in blocks.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def known_sha256(path: Path) -> str:
+    """Return the sha256 of a file that this process reads again only if it has changed.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    now = path.stat()
+    return _sha256_of_state(path, now.st_size, now.st_mtime_ns, now.st_ino)
+
+
+@functools.lru_cache(maxsize=64)
+def _sha256_of_state(path: Path, size: int, mtime_ns: int, inode: int) -> str:
+    return file_sha256(path)

@@ -12,7 +12,6 @@ The snapshot, the session logs and the Chroma collection are derived and made ag
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import shutil
 import sqlite3
@@ -30,6 +29,7 @@ from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
     exchange_dirs,
+    file_sha256,
     make_private_dir,
     move_aside,
     publish_dir,
@@ -108,7 +108,7 @@ def require_free(workspace: Workspace, source: Path) -> None:
         Refused: The journal is there and says something else.
     """
     there, given = (
-        {path.name: sha256_file(path) for path in _journal_files(folder)}
+        {path.name: file_sha256(path) for path in _journal_files(folder)}
         for folder in (journal(workspace).folder, source / HOME / LOGS)
     )
     if given and there not in ({}, given):
@@ -217,7 +217,7 @@ def backup(
         _copy_texts(workspace, name, staging, documents=documents)
     prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
     history = {} if list(projects) else copy_history(workspace, staging)
-    digests = {_relative(p, staging): sha256_file(p) for p in files(staging)}
+    digests = {_relative(p, staging): file_sha256(p) for p in files(staging)}
     listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
               "projects": states, "history": history, "files": digests}  # fmt: skip
     replace_text(staging / LIST_NAME, json.dumps(listed, indent=1))
@@ -339,13 +339,3 @@ def files(folder: Path) -> Iterator[Path]:
 
 def _relative(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
-
-
-def sha256_file(path: Path) -> str:
-    """Return the sha256 of a file's bytes, 64 hex digits.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import IntegrityError, Refused, UsageError
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.platform.files import copy_durable
+from ragstream_core.platform.files import copy_durable, file_sha256
 from ragstream_core.services.backup import (
     BACKUP_VERSION,
     LIST_NAME,
@@ -23,7 +23,6 @@ from ragstream_core.services.backup import (
     replace_folder,
     require_free,
     restore_history,
-    sha256_file,
     verify_history,
     verify_indexes,
 )
@@ -96,7 +95,7 @@ def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str])
     for relative in files:
         target = workspace.data_dir / relative
         yours = relative.startswith(("projects/", "doc_raw/", "memory/")) and target.exists()
-        if yours and sha256_file(target) != sha256_file(source / relative):
+        if yours and file_sha256(target) != file_sha256(source / relative):
             raise Refused(f"{target} exists and is another file", hint="--force replaces it")
 
 
@@ -122,7 +121,7 @@ def _verified(source: Path) -> dict[str, Any]:
         pure = PurePosixPath(relative)
         path = source / relative
         inside = not pure.is_absolute() and ".." not in pure.parts and not path.is_symlink()
-        if not inside or not path.is_file() or sha256_file(path) != digest:
+        if not inside or not path.is_file() or file_sha256(path) != digest:
             raise IntegrityError(f"{path} is not what was backed up", hint="use another backup")
     verify_indexes(source, states)
     verify_history(source)

@@ -87,8 +87,8 @@ def is_intact(folder: Path) -> bool:
         stamp = json.loads((folder / STAMP_FILE).read_text(encoding="utf-8"))
         return (
             stamp["weights"] == weights.SHA256["model.safetensors"]
-            and weights.file_sha256(folder / TOKENIZER_FILE) == weights.SHA256[TOKENIZER_FILE]
-            and weights.file_sha256(folder / MODEL_FILE) == stamp["sha256"]
+            and files.file_sha256(folder / TOKENIZER_FILE) == weights.SHA256[TOKENIZER_FILE]
+            and files.file_sha256(folder / MODEL_FILE) == stamp["sha256"]
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -8,12 +8,12 @@ it. Nothing here goes to the network and nothing heavy is imported.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
 from ragstream_core.errors import WeightsMismatch, WeightsMissing
+from ragstream_core.platform.files import file_sha256
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_ALIASES = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
@@ -40,16 +40,6 @@ SHA256 = {
 def is_default(model: str) -> bool:
     """Return whether a name means all-MiniLM-L6-v2, whose files are in `SHA256`."""
     return model in DEFAULT_ALIASES
-
-
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file's bytes, read in blocks.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def verify_files(folder: Path, names: Iterable[str]) -> None:
@@ -129,6 +119,10 @@ def hub_cache_folder(model: str, cache: Path | None = None) -> Path | None:
     """
     if importlib.util.find_spec("huggingface_hub") is None:
         return None
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    if not (Path(cache or HF_HUB_CACHE) / f"models--{model.replace('/', '--')}").is_dir():
+        return None  # what looks closer takes a quarter of a second to import
     from huggingface_hub import snapshot_download
 
     try:

@@ -8,14 +8,13 @@ of an NLI model's verdicts differs from model to model, so it is read from its o
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
+from ragstream_core.models.embedders.weights import hub_cache_folder
+from ragstream_core.platform.files import known_sha256
 from ragstream_core.records.identity import digest_of
 from ragstream_core.text.tokenizer import ModelTokenizer, text_windows
 
@@ -34,19 +33,8 @@ def find_cross_encoder(model: str, models_dir: Path) -> Path | None:
     for folder in (Path(model), models_dir / model, models_dir / model.rsplit("/", 1)[-1]):
         if _is_complete(folder):
             return folder
-    if importlib.util.find_spec("huggingface_hub") is None:
-        return None
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    if not Path(HF_HUB_CACHE, f"models--{model.replace('/', '--')}").is_dir():
-        return None  # what looks closer takes a quarter of a second to import
-    from huggingface_hub import snapshot_download
-
-    try:
-        cached = Path(snapshot_download(model, local_files_only=True))
-    except (OSError, ValueError):
-        return None
-    return cached if _is_complete(cached) else None
+    cached = hub_cache_folder(model)
+    return cached if cached is not None and _is_complete(cached) else None
 
 
 def weights_digest(folder: Path) -> str:
@@ -60,19 +48,8 @@ def weights_digest(folder: Path) -> str:
     Raises:
         OSError: A file cannot be read.
     """
-    found = {path.name: path.stat() for path in sorted(folder.iterdir()) if _counts(path)}
-    return digest_of(
-        {
-            name: _sha256(folder / name, stat.st_size, stat.st_mtime_ns, stat.st_ino)
-            for name, stat in found.items()
-        }
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _sha256(path: Path, size: int, mtime_ns: int, inode: int) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+    files = (path for path in sorted(folder.iterdir()) if _counts(path))
+    return digest_of({path.name: known_sha256(path) for path in files})
 
 
 def _counts(path: Path) -> bool:

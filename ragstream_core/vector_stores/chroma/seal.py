@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.platform.files import make_private_dir, replace_text
+from ragstream_core.platform.files import file_sha256, make_private_dir, replace_text
 from ragstream_core.records.identity import sha256_hex
 
 CURRENT = "CURRENT"
@@ -178,17 +178,12 @@ def _receipted(folder: Path, name: str) -> str:
     header = (folder / name).parent / HEADER
     if header.is_file() and (folder / name) != header and not _elements(header):
         return ""
-    return _sha256(folder / name)
+    return file_sha256(folder / name)
 
 
 def _elements(header: Path) -> int:
     data = header.read_bytes()
     return int(struct.unpack_from("<Q", data, _ELEMENTS_AT)[0]) if len(data) >= _HEADER_BYTES else 0
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 COPY, STAGING = "open-", "staging-"

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from ragstream_core.errors import WeightsMissing
-from ragstream_core.models.rerankers import cross_encoder
 from ragstream_core.models.rerankers.cross_encoder import weights_digest
+from ragstream_core.platform import files
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.settings.prompts import MS_MARCO
 from ragstream_core.wiring import models
@@ -85,7 +85,7 @@ def test_a_file_is_read_once_until_it_changes(tmp_path, monkeypatch):
     build(tmp_path)
     first = weights_digest(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(cross_encoder.hashlib, "file_digest", None)  # whoever reads fails
+        patch.setattr(files.hashlib, "file_digest", None)  # whoever reads fails
         assert weights_digest(tmp_path) == first
     (tmp_path / "README.md").write_text("no weight")
     assert weights_digest(tmp_path) == first

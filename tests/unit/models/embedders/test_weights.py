@@ -9,6 +9,7 @@ import pytest
 
 from ragstream_core.errors import WeightsMismatch, WeightsMissing
 from ragstream_core.models.embedders import fingerprints, weights
+from ragstream_core.platform.files import file_sha256
 
 
 def test_every_file_of_the_wheel_is_the_expected_one():
@@ -26,7 +27,7 @@ def test_one_changed_byte_is_refused_with_both_digests(tmp_path):
         weights.verify_files(tmp_path, ["tokenizer.json"])
     assert "tokenizer.json" in str(caught.value)
     assert weights.SHA256["tokenizer.json"] in str(caught.value)
-    assert weights.file_sha256(tmp_path / "tokenizer.json") in str(caught.value)
+    assert file_sha256(tmp_path / "tokenizer.json") in str(caught.value)
 
 
 def test_missing_weights_say_what_to_install(tmp_path, monkeypatch):
