@@ -1,6 +1,6 @@
 """`ChunkMap`: chunks as points of a plane, and the same as CSV. Near means: similar texts.
 
-A sample that keeps the shares of the files.
+Of too many chunks a sample is shown that keeps the shares of the files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def stratified(groups: Sequence[Hashable], limit: int, *, seed: int) -> NDArray[
 COLUMNS = ("x", "y", "project", "file", "chunk", "chunk_id", "text")
 FILES, PROJECTS = "file", "project"
 CONVERSATION = "conversation"
-"""What people read where a place is no project but the history."""
+"""What people read if a place is no project but the history."""
 NAMES = {"tsne": "t-SNE", "pca": "PCA"}
 
 
@@ -108,7 +108,7 @@ class ChunkMap:
 
     Attributes:
         places: One a chunk that is shown, by project and chunk id.
-        total: How many chunks there are; more than places where only a sample is shown.
+        total: How many chunks there are; more than places if only a sample is shown.
         method: ``tsne`` or ``pca``.
         seed: Of sample and projection.
         perplexity: t-SNE's, as used; 0 with PCA.
@@ -126,7 +126,7 @@ class ChunkMap:
 
     @property
     def by(self) -> str:
-        """What colours tell apart where nobody asks otherwise: files of one, else projects."""
+        """What colours tell apart if nothing else is asked for: files of one, else projects."""
         return FILES if len(self.generations) == 1 else PROJECTS
 
     @property

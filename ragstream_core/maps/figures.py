@@ -19,7 +19,7 @@ def norms(vectors: F32) -> dict[str, Any]:
         vectors: Shape (n, d).
 
     Returns:
-        ``min, mean, max`` of the finite ones (0 where there is none), ``not_finite``, ``not_unit``
+        ``min, mean, max`` of the finite ones (0 if there is none), ``not_finite``, ``not_unit``
         (finite ones whose length is off by more than 1e-3).
     """
     import numpy as np

@@ -1,11 +1,7 @@
-"""Test cases without a model: steps from what a requirement states, results verbatim.
+"""Test cases without a model: steps from what a requirement states, every expected result verbatim.
 
-The deterministic form: steps from what a requirement states, every expected result verbatim.
-
-What a sentence states that somebody could check: given, when, then, in its own words.
-
-Nothing is made up: every part is a slice of the sentence. A sentence counts where it says what must
-be or happen (must, shall, refuses, returns, …), what happens under a condition (When X, Y), or what
+Nothing is made up: every part is a slice of a sentence. A sentence counts if it says what must be
+or happen (must, shall, refuses, returns, …), what happens under a condition (When X, Y), or what
 stays as it was.
 """
 
@@ -52,7 +48,7 @@ class Statement:
     Attributes:
         given: Under which circumstances; may be empty.
         when: What is done or happens; may be empty.
-        subject: What it speaks of, up to its verb; empty where that is not its beginning.
+        subject: What it speaks of, up to its verb; empty if that is not its beginning.
         then: What must be true.
         after: Whether it says what is so afterwards.
     """
@@ -70,7 +66,7 @@ class Statement:
 
 
 def statement(sentence: str) -> Statement | None:
-    """Read one sentence; None where it states nothing that could be checked.
+    """Read one sentence; None if it states nothing that could be checked.
 
     Args:
         sentence: Without white space around it.
@@ -133,7 +129,7 @@ class Sentence:
 
     @property
     def claim(self) -> Statement | None:
-        """What it states that somebody could check."""
+        """What it states that can be checked."""
         if self.lead is None:
             return statement(self.source.quote)
         return listed(self.lead.quote, self.source.quote)
@@ -159,7 +155,7 @@ def is_testable(
 def drafted(
     ids: tuple[str, ...], title: str, sentences: Sequence[Sentence], *, form_notes: Sequence[str]
 ) -> TestCase | None:
-    """Write a test case without an id; None where nothing that could be checked is stated.
+    """Write a test case without an id; None if nothing that could be checked is stated.
 
     Args:
         ids: The requirements.

@@ -35,7 +35,7 @@ class IdFormat:
         return f"{self.before}{number:0{self.width}d}{self.after}"
 
     def number(self, identifier: str) -> int:
-        """Return the number of an identifier; 0 where it is none of this format."""
+        """Return the number of an identifier; 0 if it is none of this format."""
         inner = identifier.removeprefix(self.before).removesuffix(self.after)
         if not (inner.isascii() and inner.isdigit() and len(inner) <= 9):
             return 0

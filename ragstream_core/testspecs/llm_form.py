@@ -55,7 +55,7 @@ def messages(ids: Sequence[str], passages: Sequence[Passage]) -> list[ChatMessag
 
 
 def checker(passages: Sequence[Passage]) -> Callable[[Written], str]:
-    """Return what says why an answer cannot be taken; an empty text where it can."""
+    """Return what says why an answer cannot be taken; an empty text if it can."""
 
     def check(written: Written) -> str:
         if len(written.actions) != len(written.expected):

@@ -1,9 +1,8 @@
 """A specification as Markdown, and what is read back from one to go on with it.
 
 Layout: title, a line about the sources, the coverage table, then a section a case. A section that
-already exists stays byte for byte, whatever a person has written into it.
-
-Foreign text in Markdown: in code nothing is an image, a link or a heading.
+already exists stays byte for byte, whatever a person has written into it. Foreign text stands in
+code, where nothing is an image, a link or a heading.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Section:
 
 
 def sections_of(text: str) -> list[Section]:
-    """Return the cases of a specification, in order; none where there are none."""
+    """Return the cases of a specification, in order; none if there are none."""
     rows = _rows(text)
     starts = [n for n, (row, kind) in enumerate(rows) if not kind and _SECTION.match(row)]
     found = []

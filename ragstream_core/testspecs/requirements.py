@@ -1,12 +1,8 @@
-"""Where a project's documents define requirements, and where they only mention them.
-
-Where requirements are defined, and where they are only mentioned.
+"""Where the documents of a generation define requirements, and where they only mention them.
 
 A requirement is defined where a table row, a heading, a list item or a paragraph begins with its
 id. A heading defines the section below it; an item or paragraph that ends in a colon, the list
 below it. Code defines nothing, and neither does a specification that was made from it all.
-
-The documents of a generation, as their chunks give them back.
 """
 
 from __future__ import annotations
@@ -138,7 +134,7 @@ class Requirements:
         definitions: In order of path and place.
         by_id: Id → its definitions.
         mentions: Id → its places; only ids that are defined, or that share the letters of one that
-            is: nobody numbers requirements like ``UTF-8``.
+            is: requirements are not numbered like ``UTF-8``.
     """
 
     definitions: tuple[Definition, ...]

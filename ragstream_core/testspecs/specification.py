@@ -1,9 +1,4 @@
-"""A test specification: its cases, and which requirement has which of them.
-
-A whole specification: its cases, and which requirement has which of them.
-
-`TestCase`: one test case of a specification, and the strict schema that it is held to.
-"""
+"""A test specification: its cases, each of a strict schema, and which requirement has which."""
 
 from __future__ import annotations
 
@@ -35,10 +30,10 @@ class Source:
     Attributes:
         marker: ``[source: FILE, chunk: SHORT ID]``, as `ragstream trace` takes it.
         chunk_id: ``path::sha256::index``.
-        prompt_key: The prompt that found it; empty where nothing may be kept.
+        prompt_key: The prompt that found it; empty if nothing may be kept.
         path: Relative to the project.
-        lines: First and last line in the file, 1-based; (0, 0) where they are not known.
-        page: Of a PDF, 1-based; 0 where there are none.
+        lines: First and last line in the file, 1-based; (0, 0) if they are not known.
+        page: Of a PDF, 1-based; 0 if there are none.
         quote: Its words, verbatim.
     """
 
@@ -151,10 +146,10 @@ class Coverage:
 
     Attributes:
         requirement: Its id.
-        defined: ``path:line`` of the definition that was read; empty where there is none.
+        defined: ``path:line`` of the definition that was read; empty if there is none.
         cases: Ids of its test cases.
         state: ``covered``, or why there is no case.
-        words: What the source says instead, shortened; empty where it is covered.
+        words: What the source says instead, shortened; empty if it is covered.
     """
 
     requirement: str

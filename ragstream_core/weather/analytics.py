@@ -23,7 +23,7 @@ _ROUNDING_C = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour of a forecast; None where nothing is said.
+    """One hour of a forecast; None if nothing is said.
 
     Attributes:
         time: By the clock of the place.
@@ -79,7 +79,7 @@ def rolling(days: Sequence[dt.date], values: Sequence[float]) -> list[float | No
         values: One a day.
 
     Returns:
-        Aligned; None where one of the three days is not there.
+        Aligned; None if one of the three days is not there.
     """
     back = ROLLING_DAYS - 1
     found: list[float | None] = []

@@ -1,4 +1,4 @@
-"""What a look-up of the weather gives: a `WeatherAnalysis`, checked before anybody sees it.
+"""What a look-up of the weather gives: a `WeatherAnalysis`, checked before it is shown.
 
 Foreign words (names of places) are one line without control characters. Figures are °C, mm and
 km/h, finite and possible on Earth; JSON shows them to a hundredth.
@@ -23,7 +23,7 @@ MIN_DAYS, MAX_DAYS = 1, 16
 MAX_NAME = 100
 MAX_ALTERNATIVES = 5
 TEXT = "text"
-"""What wrote an explanation, where it was no language model."""
+"""What wrote an explanation, if it was no language model."""
 
 ATTRIBUTION = "weather data by Open-Meteo.com (CC BY 4.0)"
 
@@ -99,8 +99,8 @@ class DaySummary(Record):
         avg_c: Mean of its hours, °C.
         min_c: Coldest hour, °C.
         max_c: Warmest hour, °C.
-        rolling_avg_c: Mean of this day and the two before it; None where they are not all there.
-        precipitation_mm: Sum of its hours; None where nothing is said about it.
+        rolling_avg_c: Mean of this day and the two before it; None if they are not all there.
+        precipitation_mm: Sum of its hours; None if nothing is said about it.
         avg_wind_kmh: Mean of its hours; None likewise.
         anomaly: Whether its mean is more than 1.5 standard deviations from that of all days.
     """
@@ -123,7 +123,7 @@ class OverallStats(Record):
         min_c: Coldest hour, °C.
         max_c: Warmest hour, °C.
         volatility_c: Population standard deviation of the days' means, °C.
-        precipitation_mm: Sum; None where nothing is said about it.
+        precipitation_mm: Sum; None if nothing is said about it.
         avg_wind_kmh: Mean of the days' means; None likewise.
         anomalies: The unusual days, in order.
     """
@@ -143,13 +143,13 @@ class WeatherAnalysis(Record):
     Attributes:
         city: As asked, made one line.
         days: As asked.
-        place: Which place was taken; None where none was found.
+        place: Which place was taken; None if none was found.
         alternatives: Other places of that name.
-        daily: In order, one a day; empty where there is a problem.
-        overall: All days together; None where there is a problem.
+        daily: In order, one a day; empty if there is a problem.
+        overall: All days together; None if there is a problem.
         explanation: For people, plain text in paragraphs.
         explained_by: ``text``, or the language model that wrote the explanation.
-        problem: Why there are no figures; empty where there are.
+        problem: Why there are no figures; empty if there are.
         warnings: What else went otherwise than asked.
         source: Whose data it is; their licence wants it to be said.
     """

@@ -1,6 +1,6 @@
 """`WeatherTool`: a city and a number of days in, a `WeatherAnalysis` out, whatever happens (R-264).
 
-No stage of a prompt calls it. Nothing is written, and nobody is asked before `run`.
+No stage of a prompt calls it. Nothing is written, and no service is asked before `run`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class WeatherTool:
             raise RequestError(f"{_name(self._api.geocoding)}: {error}", kind=error.kind) from None
 
     def _explained(self, found: WeatherAnalysis) -> WeatherAnalysis:
-        """Have the model explain the figures; where it cannot, the text of the rules stays."""
+        """Have the model explain the figures; if it cannot, the text of the rules stays."""
         if self._model is None or found.place is None or found.overall is None:
             return found
         try:
@@ -125,7 +125,7 @@ def _name(endpoint: Endpoint) -> str:
 
 
 def _wrong(city: str, days: int) -> str:
-    """Return what is wrong with a question, empty where nothing is."""
+    """Return what is wrong with a question, empty if nothing is."""
     if not city.strip() or len(city) > MAX_NAME or not city.strip().isprintable():
         return f"the name of a city has 1 to {MAX_NAME} characters, all of them printable"
     if not MIN_DAYS <= days <= MAX_DAYS:

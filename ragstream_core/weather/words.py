@@ -1,11 +1,7 @@
-"""The explanation of a forecast: by rules, or by a language model (R-272).
-
-The explanation of a forecast by a language model (R-272), asked only where a person wants it.
+"""The explanation of a forecast in plain text: by rules, or by a language model on demand (R-272).
 
 The model sees the figures and the place's name as JSON, and nothing else of this machine. What it
 says is shown as plain text.
-
-A forecast explained without a language model: three or four paragraphs of plain text.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class CollectionReader:
         try:
             return opened.store.nearest(queries, n * TIMES)
         except StoreFailed as error:
-            self._healed(f"its process ended: {error.message}")
+            self._tell_repaired(f"its process ended: {error.message}")
             opened = self._reopened()
             return opened.store.nearest(queries, n * TIMES)
 
@@ -123,7 +123,7 @@ class CollectionReader:
         self._close()
         report = self.collection.keep_up()
         if report.made != "unchanged":
-            self._healed(f"{report.made}: {report.reason or 'the index is newer'}")
+            self._tell_repaired(f"{report.made}: {report.reason or 'the index is newer'}")
         leave = contextlib.ExitStack()
         try:
             copy = leave.enter_context(copy_of(report.folder))
@@ -141,8 +141,8 @@ class CollectionReader:
         self._open = _Open(report.folder, report.receipt, marks, store, leave)
         return self._open
 
-    def _healed(self, what: str) -> None:
-        LOG.warning("healed the Chroma collection of %s: %s", self.collection.project, what)
+    def _tell_repaired(self, what: str) -> None:
+        LOG.warning("repaired the Chroma collection of %s: %s", self.collection.project, what)
 
     def _close(self) -> None:
         if self._open is not None:
@@ -151,7 +151,7 @@ class CollectionReader:
 
 
 def _marks(folder: Path, receipt: Receipt) -> Marks:
-    """Return size and time of every sealed file: they tell whether somebody wrote one."""
+    """Return size and time of every sealed file: they tell whether one was written."""
     found = []
     for name in sorted(receipt.files):
         try:
