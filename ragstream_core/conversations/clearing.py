@@ -1,8 +1,8 @@
-"""Which records a clearing takes (R-236), and turns made anonymous (R-196).
+"""Which records a clearing takes (R-236), and turns without what names a person (R-196).
 
-What has a form of its own is masked: e-mail addresses, telephone and account numbers, addresses of
-machines, names of home folders, and what the caller finds (secrets). A person's name in a sentence
-has none; the words to mask are given.
+What can be told by its form is masked: e-mail addresses, telephone and account numbers, addresses
+of machines, names of home folders, and what the caller finds (secrets). A person's name in a
+sentence cannot; the words to mask are given.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def masked(text: str, words: Sequence[str] = (), redact: Redact = str) -> tuple[
 
     Args:
         text: Any text.
-        words: Masked as ``[name]`` where they stand alone, in upper and lower case.
+        words: Masked as ``[name]`` if they stand alone, in upper and lower case.
         redact: Asked first.
     """
     found: Counter[str] = Counter()
@@ -157,7 +157,7 @@ class Choice:
 def choice_of(
     *, session: str = "", since: str = "", until: str = "", everything: bool = False
 ) -> Choice:
-    """Read what somebody asks to be cleared.
+    """Read what is asked to be cleared.
 
     Args:
         session: Name of a conversation.

@@ -140,7 +140,7 @@ class HistoryColumns:
         return len(self.seq)
 
     def edited(self, folded: Folded) -> HistoryColumns:
-        """Return the columns with the tags of now.
+        """Return the columns with current tags.
 
         Args:
             folded: What the records behind the snapshot say.

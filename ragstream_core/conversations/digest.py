@@ -39,7 +39,7 @@ class DigestLine:
         return f"- turn {self.seq}, {self.date}: {self.text}"
 
     def worded(self, text: str) -> DigestLine:
-        """Return the line in other words, or as it is where there are none."""
+        """Return the line in other words, or as it is if there are none."""
         return replace(self, text=text) if text else self
 
 
@@ -69,7 +69,7 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the beginning of a text, cut at a word where it is longer than ``most``."""
+    """Return the beginning of a text, cut at a word if it is longer than ``most``."""
     if len(text) <= most:
         return text
     cut = text[: most - 2]

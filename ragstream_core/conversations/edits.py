@@ -1,4 +1,4 @@
-"""What records say about earlier ones: tags of now, and turns that are hidden (R-146, R-221)."""
+"""What records say about earlier ones: current tags, and turns that are hidden (R-146, R-221)."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Backwards:
 def visible_turns(
     entries: Iterable[Entry], folded: Folded
 ) -> Iterator[tuple[Entry, Turn, tuple[str, ...]]]:
-    """Yield (entry, turn, tags of now) of the turns that were not cleared, in the given order."""
+    """Yield (entry, turn, current tags) of the turns that were not cleared, in the given order."""
     for entry in entries:
         if isinstance(entry.record, Turn) and not folded.is_hidden(entry.seq):
             yield entry, entry.record, folded.tags(entry.record.id, entry.record.tags)

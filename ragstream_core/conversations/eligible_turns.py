@@ -141,11 +141,11 @@ def eligible(
     """Return which rows a prompt may find, and why not the others.
 
     Args:
-        columns: The rows, with the tags of now (`HistoryColumns.edited`).
+        columns: The rows, with current tags (`HistoryColumns.edited`).
         filters: The prompt's rules.
         hidden: Ranges ``(first, last)`` of ``seq`` that were cleared after the snapshot.
         shown: ``seq`` of the turns that the prompt shows verbatim, with the parts of their units
-            that stand there; a chunk is out only where all of it does.
+            that stand there; a chunk is out only if all of it does.
     """
     cleared = np.zeros(len(columns), dtype=bool)
     for first, last in hidden:
@@ -251,7 +251,7 @@ def bias(columns: HistoryColumns, settings: HistoryConfig, now_ns: int) -> Bias:
     worth its importance, 1 for GOLD and 0.5 for SILVER: what is important does not fade.
 
     Args:
-        columns: The rows, with the tags of now.
+        columns: The rows, with current tags.
         settings: Section ``history``.
         now_ns: The prompt's time, ns since the epoch.
     """

@@ -98,7 +98,7 @@ class QuestionIndex:
             seq: Last record that is in it now.
             chain: Hash of its line.
             added: New questions, ascending, with their vectors.
-            blue: Turn id → whether it is tagged BLUE now, of those where that changed.
+            blue: Turn id → whether it is tagged BLUE now, of those for which that changed.
             hidden: Numbers of turns that were cleared.
         """
         gone, changed = set(hidden), blue or {}

@@ -1,9 +1,7 @@
 """Layer G: the newest pairs of a conversation, verbatim, from the journal's tail (R-216…218, C-40).
 
-Read anew for every prompt and never summarised. Where not all of it fits, long sides are cut at a
+Read anew for every prompt and never summarised. If not all of it fits, long sides are cut at a
 sentence with a mark, and what is not shown stays in the search.
-
-What somebody said, or its beginning: cut at a sentence, with a mark, and placed in its unit.
 """
 
 from __future__ import annotations
@@ -50,8 +48,8 @@ class Side:
     def end(self, chars: int) -> int:
         """Return where the words end if only so many characters may be shown.
 
-        That is behind a sentence; where it would be less than half of what is allowed, a word.
-        Nothing is cut where the mark would be longer than what it stands for.
+        That is behind a sentence; if it would be less than half of what is allowed, a word.
+        Nothing is cut if the mark would be longer than what it stands for.
         """
         if len(self.words) <= chars + len(self._mark(len(self.words))):
             return len(self.words)
@@ -95,7 +93,7 @@ class Scope:
     Attributes:
         session: The prompt's own conversation; "": nothing is recent.
         k: How many pairs, ≥ 0.
-        fill: Whose turns fill up a conversation that has fewer: nobody's, those of `projects`, or
+        fill: Whose turns fill up a conversation that has fewer: none, those of `projects`, or
             anybody's.
         projects: The prompt's own projects.
         exclude_tags: Turns with one of these tags are left out.
@@ -156,7 +154,7 @@ def layer_g(journal: Journal, scope: Scope, *, upto: int | None = None) -> Recen
     needle = _needle(scope.session)
 
     def wanted(raw: bytes) -> bool:
-        """Whether lines are worth verifying: where nothing fills up, only the session's own are."""
+        """Whether lines are worth verifying: if nothing fills up, only the session's own are."""
         filling = scope.fill != "none" and len(others) < scope.k
         return filling or needle in raw or any(kind in raw for kind in _ABOUT_OTHERS)
 
@@ -198,14 +196,14 @@ class Shown:
 
 
 def render_recent(pairs: Sequence[Entry], *, fits: Callable[[str], bool]) -> tuple[Shown, ...]:
-    """Return what is shown of pairs: all of each where that fits, else long sides are cut.
+    """Return what is shown of pairs: all of each if that fits, else long sides are cut.
 
     Every side is cut to the same number of characters, those of the newest pair to `NEWEST_SHARE`
     times as many; what is shorter stays whole and leaves its room to the others.
 
     Args:
         pairs: Of `layer_g`, oldest first.
-        fits: Says whether a text is within the budget; where it takes one, it takes its beginnings.
+        fits: Says whether a text is within the budget; if it takes one, it takes its beginnings.
 
     Returns:
         The newest pairs, oldest first; a pair that is missing has no room at all.
@@ -290,7 +288,7 @@ def _shown(entry: Entry, sides: Sequence[Side], *, chars: int) -> Shown:
 
 
 def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the largest number for which a rule holds, ``low`` where it holds for none.
+    """Return the largest number for which a rule holds, ``low`` if it holds for none.
 
     Args:
         holds: A rule that holds up to some number, and for none above.

@@ -1,9 +1,8 @@
-"""One log a conversation, ``session-<id>.log``: projections of the journal, never a source (R-028).
+"""Conversations and their turns as rows for people, and one log a conversation (R-028).
 
-Each holds the journal's own lines of its questions and answers, so every line can be verified by
-itself. They are derived: a file that is lost or damaged is written again from the journal.
-
-Turns and conversations as rows for people: the journal with its tags of now.
+A log, ``session-<id>.log``, holds the journal's own lines of its questions and answers, so every
+line can be verified by itself. It is derived: one that is lost or damaged is written again from the
+journal.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ragstream_core.platform.files import make_private_dir, replace_bytes, repla
 def turn_rows(
     log: Journal, session: str = "", *, tags: Sequence[str] = (), last: int = 0
 ) -> list[dict[str, Any]]:
-    """Return turns in the order of the journal, with their tags of now; cleared ones never.
+    """Return turns in the order of the journal, with their current tags; cleared ones never.
 
     Args:
         log: The journal.
@@ -151,7 +150,7 @@ def write_session_logs(journal: Journal, folder: Path, since: int = 0) -> list[P
     Args:
         journal: The source.
         folder: Where they lie.
-        since: Number up to which they are written; what their mark says counts where it is lower.
+        since: Number up to which they are written; what their mark says counts if it is lower.
             0: write all of them anew and remove those of conversations that are gone.
 
     Raises:
@@ -248,7 +247,7 @@ def _on_disk(folder: Path) -> tuple[int, int]:
 
 
 def _mark(folder: Path) -> int:
-    """Return up to which number the files hold everything; 0 where they are not as they were."""
+    """Return up to which number the files hold everything; 0 if they are not as they were."""
     try:
         mark = json.loads((folder / MARK_NAME).read_text(encoding="utf-8"))
         sound = (mark["files"], mark["bytes"]) == _on_disk(folder)

@@ -3,7 +3,7 @@
 Words are chosen, never written: a summary quotes the sentences of those turns that lie nearest to
 the middle of their span, and names them. It takes the place of the span's turns in the published
 selection only: the catalog keeps them all, RECENT HISTORY never holds a summary, and turns that
-somebody tagged or flagged stay beside it as they are.
+a person tagged or flagged stay beside it as they are.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def promoted(
 ) -> list[str]:
     """Return the summaries that proved useful and are not promoted yet, in order (R-240).
 
-    Useful is what the answers of at least `PROMOTED_FROM` turns cite. One whose tags somebody
+    Useful is what the answers of at least `PROMOTED_FROM` turns cite. One whose tags a person
     edited, the promotion itself or a person, is passed by for good.
 
     Args:

@@ -1,7 +1,7 @@
 """How a turn is read by the search: dated speaker lines, and the pieces of a long one (R-229).
 
 The unit of a turn is one line a speaker, ``[5 October 2026, 14:07] user: …``, the month in words as
-questions have it. A unit that fits is one chunk; else each speaker's line is one where it fits, and
+questions have it. A unit that fits is one chunk; else each speaker's line is one if it fits, and
 a longer one is cut at sentences, with the date and the speaker before every piece.
 """
 
@@ -138,7 +138,7 @@ class Piece(NamedTuple):
     """One chunk of a turn.
 
     Attributes:
-        text: ``unit_text(turn)[start:end]``, after the date and speaker where it continues a line.
+        text: ``unit_text(turn)[start:end]``, after the date and speaker if it continues a line.
         start: Character offset in the unit's text.
         end: Character offset, exclusive.
     """
@@ -175,7 +175,7 @@ class TurnChunker:
         return digest_of({"embed_fp": embed_fp, "units": rules})
 
     def pieces(self, turn: Turn) -> list[Piece]:
-        """Return the chunks of a turn in order; none where nothing was said."""
+        """Return the chunks of a turn in order; none if nothing was said."""
         text, lines = unit(turn)
         if lines and self._size(text) <= self.limit:
             return [Piece(text, 0, len(text))]

@@ -410,8 +410,8 @@ def test_a_dropped_collection_under_a_live_reader_heals(collection, bench, caplo
                 shutil.rmtree(folder)
             with caplog.at_level(logging.WARNING):
                 assert view.chunk_ids[0] in reader.near(view.digest, query, 3)[0]
-            if harm != "kill":  # a new child on the same collection is no heal
-                assert "healed" in caplog.text
+            if harm != "kill":  # a new child on the same collection is no repair
+                assert "repaired" in caplog.text
     finally:
         reader.close()
     assert not list(collection.chroma_dir.glob("open-*"))

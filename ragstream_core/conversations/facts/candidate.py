@@ -1,15 +1,12 @@
 """What may be remembered, and why it is not: the checks that hold for every form (R-255, R-257).
 
-Whether a fact says something new: the overlap of its keywords with what is there (R-256).
-
-``overlap(new, old) = |K(new) ∩ K(old)| / |K(new)|``, where ``K`` are the stems of a text's words
-without stop words and without the two that stand in every fact. It is 1 where all of the new words
-are there already, however many others are.
-
-What must never be remembered, whatever it says: keys, passwords, numbers that open something.
-
 The patterns for documents look for a secret's shape. Here the mere talk of one is enough: a fact
 that is not remembered costs little, and a secret in a memory file goes into every prompt.
+
+Whether a fact says something new is the overlap of its keywords with what is there (R-256):
+``overlap(new, old) = |K(new) ∩ K(old)| / |K(new)|``, where ``K`` are the stems of a text's words
+without stop words and without the two that stand in every fact. It is 1 if all of the new words
+are there already, however many others are.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ def keywords(text: str) -> frozenset[str]:
 
 
 def overlap(new: Collection[str], old: Collection[str]) -> float:
-    """Return the share of new keywords that are among old ones, in [0, 1]; 1 where none is new."""
+    """Return the share of new keywords that are among old ones, in [0, 1]; 1 if none is new."""
     fresh = set(new)
     return len(fresh & set(old)) / len(fresh) if fresh else 1.0
 
@@ -125,7 +122,7 @@ class Candidate:
         quote: The user's own words.
         confidence: In [0, 1].
         form: ``rules`` or ``llm``.
-        kind: ``role``, ``preference``, ``company`` or ``workflow``; empty where nobody said.
+        kind: ``role``, ``preference``, ``company`` or ``workflow``; empty if not said.
     """
 
     target: str

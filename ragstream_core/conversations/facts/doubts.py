@@ -2,7 +2,7 @@
 
 A fact that is missed can be said again; a wrong one stands in every prompt. So every doubt counts:
 questions, suppositions, hearsay, irony, plans, moods, what is meant for this answer only, and
-whatever stands in a turn that brings somebody else's text along.
+everything in a turn that brings another person's text along.
 """
 
 from __future__ import annotations

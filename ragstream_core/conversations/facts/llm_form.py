@@ -47,7 +47,7 @@ class MemoryDecision(BaseModel):
 
 
 def decisions(text: str) -> list[MemoryDecision] | None:
-    """Return the decisions in an answer, at most `MOST`; None where it holds no JSON at all.
+    """Return the decisions in an answer, at most `MOST`; None if it holds no JSON at all.
 
     Args:
         text: What a model said; fences, talk and broken objects around them are passed over.
@@ -65,7 +65,7 @@ def decisions(text: str) -> list[MemoryDecision] | None:
 
 
 def candidate_of(decision: MemoryDecision) -> Candidate | None:
-    """Return what a decision proposes; None where it says that nothing is to be written."""
+    """Return what a decision proposes; None if it says that nothing is to be written."""
     summary = " ".join(decision.summary.removeprefix("- ").split())
     if not decision.should_write or decision.target == "none" or not summary:
         return None

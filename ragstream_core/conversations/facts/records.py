@@ -1,11 +1,11 @@
-"""What the journal says of remembered facts: their steps, folded to how each stands now (R-252).
+"""What the journal says of remembered facts, and the two files that hold them (R-252, R-258).
 
 A fact is ``proposed`` and waits; ``accepted`` and ``rejected`` decide it, ``edited`` changes its
-words wherever it stands, and ``undone`` takes the newest of these steps back. Nothing is rewritten.
+words in every place, and ``undone`` takes the newest of these steps back. Nothing is rewritten: the
+steps are folded to how each fact stands now.
 
-`USER_MEMORY.md` and `COMPANY_MEMORY.md`: one bullet ``- <fact>`` a line (R-258).
-
-They belong to the person: a line that nobody asks about keeps its bytes, whatever stands in it.
+`USER_MEMORY.md` and `COMPANY_MEMORY.md` hold one bullet ``- <fact>`` a line. They belong to the
+person: a line that no step is about keeps its bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def bullets(text: str) -> list[str]:
 
 
 def with_lines(text: str, *, add: Iterable[str] = (), drop: Iterable[str] = ()) -> str:
-    """Return a file with facts added at its end, where they are not there, and others dropped.
+    """Return a file with facts added at its end, if they are not there, and others dropped.
 
     Args:
         text: The file.

@@ -1,9 +1,7 @@
 """The deterministic form: what the user's own sentences say that is worth remembering (R-254).
 
-English only. A fact is made of the user's words alone, put into the third person; whatever is not
-plainly a statement is passed over.
-
-The user's own words in the third person: ``We use Jira`` → ``The company uses Jira``.
+English only. A fact is made of the user's words alone, put into the third person (``We use Jira`` →
+``The company uses Jira``); what is not plainly a statement is passed over.
 """
 
 from __future__ import annotations
@@ -144,7 +142,7 @@ _NOT_A_HABIT = frozenset(_NOT_A_HABIT_TEXT.split())
 
 
 def candidates(user_text: str) -> list[Candidate]:
-    """Return the facts in what a user sent, in order; none where it holds another text.
+    """Return the facts in what a user sent, in order; none if it holds another text.
 
     Args:
         user_text: The user's side of a turn, verbatim.

@@ -46,7 +46,7 @@ class Journal:
         wait_s: How long an append waits for another writer.
 
     Attributes:
-        warnings: What the last append found and healed, for people.
+        warnings: What the last append found and repaired, for people.
     """
 
     def __init__(

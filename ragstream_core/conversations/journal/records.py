@@ -1,11 +1,8 @@
-"""The records of the journal, their ids and their JSON form (R-219, C-50).
-
-The records of the journal, their JSON form, and a verified line of it (R-219, C-50).
+"""The records of the journal, their ids (UUIDv7) and their JSON form (R-219, C-50).
 
 A record is immutable and never rewritten: an edit of tags is a record of its own, and so is the
-notice that turns were cleared. Order is ``seq``, never a clock.
-
-Ids of records (UUIDv7) and names of new conversations; time and chance come in as arguments.
+notice that turns were cleared. Order is ``seq``, never a clock; time and chance come in as
+arguments.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ INACTIVE, NO_VECTORS = "INACTIVE", "NO-VECTORS"
 RESERVED = (*LEVELS, INACTIVE, NO_VECTORS)
 """Tags that mean something."""
 HIDDEN = frozenset({BLUE, INACTIVE})
-"""A turn with one of these is told of nowhere unless somebody looks at it."""
+"""A turn with one of these is told of nowhere unless a person looks at it."""
 HISTORY = "~history"
 """What stands for the project where rows of the history are listed; no project can be named so."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -112,12 +109,12 @@ class Turn:
         versions: Files the turn speaks of: ``{"path", "sha256", "mtime"}``.
         prompt_key: The prompt that it answers; may be empty.
         asked: Id of the `Asked` record that it completes; may be empty.
-        status: ``complete``, or ``partial`` where the answer broke off.
+        status: ``complete``, or ``partial`` if the answer broke off.
         speakers: Names of the two sides.
         citations: Checked markers of the answer: ``{"id", "source", "known"}``.
         scope: Under what its answer may serve a later question; empty: it never does.
-        origin: Empty for a model's or a person's words; ``cached`` where an earlier answer was
-            given again, ``extract`` where no model could be reached.
+        origin: Empty for a model's or a person's words; ``cached`` if an earlier answer was
+            given again, ``extract`` if no model could be reached.
         origin_turn: Id of the turn whose answer was given again.
     """
 
@@ -196,7 +193,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Notice that turns were cleared on somebody's command; holds no text.
+    """Notice that turns were cleared on command; holds no text.
 
     Written first, it hides the turns at once; it stays as the audit record when they are gone.
 

@@ -1,12 +1,8 @@
-r"""The files of the journal, one framed and chained line a record.
+r"""The files of the journal, one framed and chained line a record, read from the front or the end.
 
-The journal's files and how they are read: from the front, and from the end.
-
-``conversation.log`` is written, ``conversation-<first seq>.log`` are closed. Nobody needs the lock
-for reading: a line counts when it verifies, and a number that was given twice (its first line was
-never acknowledged) counts where it stands last.
-
-One line of the journal: framed, checksummed, chained; and finding lines again behind damage.
+``conversation.log`` is written, ``conversation-<first seq>.log`` are closed. Reading needs no lock:
+a line counts if it verifies, and a number that was given twice (its first line was never
+acknowledged) counts where it stands last.
 
 ``{"v":1,"seq":n,"len":…,"crc":"…","prev":"…","rec":{…}}\n``: ``len`` counts the bytes of ``rec``,
 ``crc`` is the first 16 hex digits of the sha256 of the raw line without these digits, ``prev`` the
@@ -61,7 +57,7 @@ class Piece(NamedTuple):
     Attributes:
         offset: First byte.
         size: Bytes, ≥ 1.
-        parsed: The line, or None where nothing verifies.
+        parsed: The line, or None if nothing verifies.
         raw: The bytes.
     """
 
@@ -191,7 +187,7 @@ def closed_name(first: int) -> str:
 
 
 def closed_segments(folder: Path) -> list[Segment]:
-    """Return the closed segments, oldest first; none where there is no folder."""
+    """Return the closed segments, oldest first; none if there is no folder."""
     try:
         names = os.listdir(folder)  # noqa: PTH208  # Path objects for foreign files cost time
     except FileNotFoundError:
@@ -298,7 +294,7 @@ def _newest_first(folder: Path) -> Iterator[Path]:
 
 
 def entry_of(piece: Piece, parsed: Parsed, segment: str) -> Entry | None:
-    """Return the entry of a verified line, or None where it is no record that we know."""
+    """Return the entry of a verified line, or None if it is no record that we know."""
     try:
         record = record_from(json.loads(parsed.rec))
     except (ValueError, IntegrityError, AttributeError):

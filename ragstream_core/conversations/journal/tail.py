@@ -1,4 +1,4 @@
-"""The journal's tail: what the next line follows, checked and healed under the lock.
+"""The journal's tail: what the next line follows, verified and repaired under the lock.
 
 A torn line (cut short by a crash, never acknowledged) is put aside and cut off. Damage that may
 hold acknowledged lines is never touched: the segment is closed as it is, and a new one begun.
@@ -55,7 +55,7 @@ def file_state(path: Path) -> tuple[int, int, int]:
 
 
 def sound_tail(folder: Path, known: Tail | None, warnings: list[str]) -> Tail:
-    """Return the tail after healing whatever is wrong with it; the lock is held.
+    """Return the tail after repairing what is wrong with it; the lock is held.
 
     Args:
         folder: The journal's.
