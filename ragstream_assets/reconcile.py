@@ -5,7 +5,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ragstream_core.index.lock import process_start
+from ragstream_core.platform.locks import process_start
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -1,19 +1,13 @@
-"""The writer lock of a store, its name and commands in messages, and the model that built it.
-
-A store is a project's index or that of the conversations.
-"""
+"""The writer lock of a project's index or of the history's, and what messages call each of them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from ragstream_core.errors import ModelMismatch
 from ragstream_core.platform.disk import disk_failure
-from ragstream_core.platform.locks import HOLDER_NAME, LOCK_NAME, FolderLock, process_start
+from ragstream_core.platform.locks import LOCK_NAME, FolderLock
 
 
 def is_history(index_dir: Path) -> bool:
@@ -45,9 +39,6 @@ def check_hint(index_dir: Path) -> str:
     return "ragstream index check" + ("" if is_history(index_dir) else f" {index_dir.name}")
 
 
-__all__ = ["HOLDER_NAME", "LOCK_NAME", "process_start", "project_lock"]
-
-
 @contextlib.contextmanager
 def project_lock(index_dir: Path) -> Iterator[None]:
     """Hold the writer lock of one project; never waits.
@@ -64,53 +55,3 @@ def project_lock(index_dir: Path) -> Iterator[None]:
         except OSError as error:
             raise disk_failure(index_dir / LOCK_NAME, error) from error
         yield
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """A vector space.
-
-    Attributes:
-        embed_fp: Fingerprint of the model; empty if unknown.
-        model: Its name, for people.
-        dimension: Length of a vector; 0 if unknown.
-    """
-
-    embed_fp: str = ""
-    model: str = ""
-    dimension: int = 0
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Stamp:
-        """Return the stamp inside a JSON object."""
-        return cls(
-            str(data.get("embed_fp", "")),
-            str(data.get("model", "")),
-            int(data.get("dimension", 0)),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what is written into a store: nothing empty, which Chroma would not take."""
-        return {key: value for key, value in asdict(self).items() if value}
-
-    def require(self, stored: Stamp, *, what: str, project: str = "") -> None:
-        """Refuse a store that another model built.
-
-        Args:
-            stored: What the store says.
-            what: The store, for people.
-            project: Whose documents it holds, for the command that rebuilds it.
-
-        Raises:
-            ModelMismatch: Another fingerprint or another dimension.
-        """
-        if stored.embed_fp == self.embed_fp and stored.dimension in (0, self.dimension):
-            return
-        raise ModelMismatch(
-            f"{what} was built by {stored._described()}, this session uses {self._described()}",
-            hint=f"ragstream ingest {project or 'PROJECT'} --rebuild",
-        )
-
-    def _described(self) -> str:
-        size = f", {self.dimension} dimensions" if self.dimension else ""
-        return f"{self.model or 'an unnamed model'} ({self.embed_fp[:12] or 'unknown'}{size})"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import DuplicateId, IntegrityError, UsageError
-from ragstream_core.index.lock import Stamp
 from ragstream_core.platform.files import replace_bytes, replace_text
 from ragstream_core.records.identity import digest_of, sha256_hex
+from ragstream_core.vector_stores.model_stamp import ModelStamp
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -52,7 +52,7 @@ class FaissStore:
         self._engine = _engine()
         self._index_path = folder / f"{name}.faiss"
         self._meta_path = folder / f"{name}_meta.json"
-        self._stamp = Stamp(embed_fp, model, dimension)
+        self._stamp = ModelStamp(embed_fp, model, dimension)
         self._ids: list[str] = []
         self._index: Any = self._engine.IndexFlatIP(dimension)
         if self._meta_path.exists():
@@ -134,7 +134,7 @@ class FaissStore:
             raise self._damaged(str(error)) from error
         if not whole:
             raise self._damaged(f"{self._meta_path.name} is not what was written")
-        self._stamp.require(Stamp.of(meta), what=str(self._index_path))
+        self._stamp.require(ModelStamp.of(meta), what=str(self._index_path))
         if written != FORMAT or sha256_hex(data) != digest:
             raise self._damaged("it is not the file that the JSON beside it describes")
         self._index = self._engine.deserialize_index(np.frombuffer(data, dtype=np.uint8))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import DuplicateId
-from ragstream_core.index.lock import Stamp
 from ragstream_core.vector_stores.chroma.process import ChromaProcess
+from ragstream_core.vector_stores.model_stamp import ModelStamp
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -114,10 +114,10 @@ class ChromaStore:
     ) -> None:
         self._dimension = dimension
         self._process = ChromaProcess()
-        mine = Stamp(embed_fp, model, dimension)
+        mine = ModelStamp(embed_fp, model, dimension)
         try:
             stored = self._process.ask("open", str(folder), name, mine.to_json())
-            mine.require(Stamp.of(stored), what=f"the collection in {folder}")
+            mine.require(ModelStamp.of(stored), what=f"the collection in {folder}")
         except BaseException:
             self._process.close()
             raise

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.errors import ProjectLocked
-from ragstream_core.index.lock import HOLDER_NAME, process_start, project_lock
+from ragstream_core.index.lock import project_lock
+from ragstream_core.platform.locks import HOLDER_NAME, process_start
 
 ROOT = Path(__file__).parents[3]
 HOLD = """

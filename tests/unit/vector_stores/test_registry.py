@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ragstream_core.errors import ModelMismatch, UnknownSetting, UsageError
-from ragstream_core.index.lock import Stamp
 from ragstream_core.vector_stores.exact import ExactStore
+from ragstream_core.vector_stores.model_stamp import ModelStamp
 from ragstream_core.vector_stores.registry import VECTOR_STORES, StoreOptions, create_vector_store
 
 
@@ -45,11 +45,15 @@ def test_what_is_no_store_is_refused(options):
 
 
 def test_stamps():
-    mine = Stamp("a" * 64, "mine", 4)
+    mine = ModelStamp("a" * 64, "mine", 4)
     mine.require(mine, what="store")
-    mine.require(Stamp("a" * 64), what="store")
-    for other in (Stamp("b" * 64, "theirs", 4), Stamp("a" * 64, "theirs", 5), Stamp()):
+    mine.require(ModelStamp("a" * 64), what="store")
+    for other in (
+        ModelStamp("b" * 64, "theirs", 4),
+        ModelStamp("a" * 64, "theirs", 5),
+        ModelStamp(),
+    ):
         with pytest.raises(ModelMismatch, match="mine") as caught:
             mine.require(other, what="the store", project="demo")
         assert caught.value.hint == "ragstream ingest demo --rebuild"
-    assert Stamp.of(mine.to_json()) == mine
+    assert ModelStamp.of(mine.to_json()) == mine
