@@ -15,10 +15,10 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -60,12 +60,10 @@ _held: OrderedDict[str, HistoryView] = OrderedDict()
 _lock = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotReport:
-    """What one publication did.
+class SnapshotReport(NamedTuple):
+    """What is published, and whether it was just now.
 
     Attributes:
-        path: The file.
         digest: Digest of the rows, 64 hex digits.
         rows: Chunks in it.
         turns: Turns with a chunk in it.
@@ -74,7 +72,6 @@ class SnapshotReport:
         written: Whether it was not there already.
     """
 
-    path: Path
     digest: str
     rows: int
     turns: int
@@ -205,16 +202,8 @@ def report(view: HistoryView, path: Path, *, written: bool) -> SnapshotReport:
         path: Its file.
         written: Whether it was published just now.
     """
-    meta = view.meta
-    return SnapshotReport(
-        path,
-        view.digest,
-        meta["rows"],
-        meta["turns"],
-        meta["evicted"],
-        path.stat().st_size,
-        written,
-    )
+    rows, turns, evicted = (view.meta[name] for name in ("rows", "turns", "evicted"))
+    return SnapshotReport(view.digest, rows, turns, evicted, path.stat().st_size, written)
 
 
 def sweep(path: Path) -> None:
