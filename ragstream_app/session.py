@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.exceptions import TyperException
 
-from ragstream_core.errors import RagstreamError
+from ragstream_core.errors import AddOption, Advice, RagstreamError, RunCommand, worded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,25 +95,40 @@ def is_recorded(workspace: Workspace, *, wanted: bool) -> bool:
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
-_REPORT = "run it again with --traceback and report what it prints"
+_REPORT = ("run it again with ", AddOption("--traceback"), " and report what it prints")
 
 
-def describe(error: BaseException) -> dict[str, str]:
-    """Return ``type``, ``message`` and ``hint`` of an error, for people and for `--json`."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, for people.
+
+    Attributes:
+        type: Name of the error's class.
+        message: What happened, and to which thing.
+        advice: What to do next; may be empty.
+    """
+
+    type: str
+    message: str
+    advice: Advice = ()
+
+    def to_json(self) -> dict[str, str]:
+        """Return what `--json` prints of it."""
+        return {"type": self.type, "message": self.message, "hint": worded(self.advice)}
+
+
+def describe(error: BaseException) -> Problem:
+    """Return what an error says to people."""
+    kind = type(error).__name__
     if isinstance(error, RagstreamError):
-        return {"type": type(error).__name__, "message": error.message, "hint": error.hint}
+        return Problem(kind, error.message, error.advice)
     if isinstance(error, TyperException):
-        return {"type": "UsageError", "message": error.format_message(), "hint": _usage_hint(error)}
+        return Problem("UsageError", error.format_message(), (_usage_hint(error),))
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
-        message = f"{error.strerror or error}{where}"
-        return {"type": type(error).__name__, "message": message, "hint": "ragstream doctor"}
+        return Problem(kind, f"{error.strerror or error}{where}", (RunCommand("doctor"),))
     first = str(error).strip().split("\n", maxsplit=1)[0]
-    return {
-        "type": type(error).__name__,
-        "message": f"unexpected {type(error).__name__}: {first}" if first else repr(error),
-        "hint": _REPORT,
-    }
+    return Problem(kind, f"unexpected {kind}: {first}" if first else repr(error), _REPORT)
 
 
 def exit_code(error: BaseException) -> int:
@@ -152,11 +167,11 @@ def show(error: BaseException, *, as_json: bool = False) -> None:
     """Print an error: JSON on stdout, or the message and the next step on stderr."""
     found = describe(error)
     if as_json:
-        emit_json({"error": found})
+        emit_json({"error": found.to_json()})
         return
-    note(f"error: {found['message']}")
-    if found["hint"]:
-        note(f"  next: {found['hint']}")
+    note(f"error: {found.message}")
+    if found.advice:
+        note(f"  next: {worded(found.advice)}")
 
 
 def _interrupted() -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
 from ragstream_core.settings import CHAIN_SECTIONS, SECTIONS, ChainSettings, Settings, known_keys
 from ragstream_core.settings.layers import (
     Layer,
@@ -201,7 +201,9 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
     for word in assignments:
         key, sign, value = word.partition("=")
         if not sign:
-            raise UnknownSetting(f"not a setting: {word!r}", hint="--set retrieval.top_k=20")
+            raise UnknownSetting(
+                f"not a setting: {word!r}", hint=SetSetting("retrieval.top_k", "20")
+            )
         pairs[key.strip()] = value.strip()
     return pairs
 
@@ -257,7 +259,7 @@ def _bad_value(error: ValidationError, origin: Mapping[str, str]) -> UnknownSett
     takes = f"it takes: {values_of(field)}; " if field else ""
     return UnknownSetting(
         f"setting {dotted}{value} ({where}): {first['msg']}",
-        hint=f"{takes}`ragstream config show`",
+        hint=(takes, RunCommand("config show")),
     )
 
 

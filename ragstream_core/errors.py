@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree; every message says what, where, and what to run next.
+"""What can go wrong, as a tree, and what a person can do about it, as actions.
 
 RagstreamError                 exit code 1: the operation failed
 ├── UsageError                 2: the call is wrong
@@ -33,7 +33,150 @@ RagstreamError                 exit code 1: the operation failed
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, assert_never
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommand:
+    """Run a command of RAGstream.
+
+    Attributes:
+        verb: Its name, e.g. ``index check``.
+        arguments: As on a command line; a placeholder such as ``PROJECT`` is in capitals.
+    """
+
+    verb: str
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """Run another program in a terminal, e.g. ``pip install …``."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddOption:
+    """Give the command that failed an option, e.g. ``--force``."""
+
+    option: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetSetting:
+    """Set a setting, for this prompt or, if it is `lasting`, in the configuration."""
+
+    name: str
+    value: str
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetVariable:
+    """Set a variable of the environment."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchOff:
+    """Leave files out of the prompt: ``the file`` that the message names, or ``files``."""
+
+    files: str = "the file"
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseProject:
+    """Choose a project."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowSecrets:
+    """Send what looks like a secret nevertheless."""
+
+
+@dataclass(frozen=True, slots=True)
+class InjectFile:
+    """Put the whole file into the prompt instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """Free space on the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Do the same once more."""
+
+
+Action = (
+    RunCommand | RunProgram | AddOption | SetSetting | SetVariable | SwitchOff | ChooseProject
+    | AllowSecrets | InjectFile | FreeSpace | TryAgain
+)  # fmt: skip
+"""What a person can do; each face has its own words for it."""
+Advice = tuple[str | Action, ...]
+"""Words with actions among them; plain words read the same in each face."""
+Hint = str | Action | Advice
+
+
+def advice_of(hint: Hint) -> Advice:
+    """Return a hint as advice, empty for an empty text."""
+    if isinstance(hint, tuple):
+        return hint
+    return (hint,) if hint else ()
+
+
+def on_the_command_line(action: Action, *, alone: bool) -> str:
+    """Return the words of the command line; a command in a sentence stands between backticks.
+
+    Args:
+        action: What to do.
+        alone: Whether it is the whole advice.
+    """
+    match action:
+        case RunCommand(verb, arguments):
+            line = f"ragstream {verb} {arguments}".rstrip()
+            return line if alone else f"`{line}`"
+        case RunProgram(line):
+            return line if alone else f"`{line}`"
+        case AddOption(option):
+            return option
+        case SetSetting(name, value, lasting):
+            return f"set {name} to {value}" if lasting else f"--set {name}={value}"
+        case SetVariable(name):
+            return f"export {name}"
+        case SwitchOff(files):
+            return f"leave {files} out with --off PATH"
+        case ChooseProject():
+            return "-p PROJECT; `ragstream status` lists them"
+        case AllowSecrets():
+            return "send it with --allow-secrets"
+        case InjectFile():
+            return "--file instead"
+        case FreeSpace():
+            return "free disk space"
+        case TryAgain():
+            return "run the command again"
+        case _:
+            assert_never(action)
+
+
+class _Words(Protocol):
+    def __call__(self, action: Action, *, alone: bool) -> str: ...
+
+
+def worded(advice: Advice, words: _Words = on_the_command_line) -> str:
+    """Return advice as a text.
+
+    Args:
+        advice: What to do.
+        words: A face's words for an action, given whether it is the whole advice.
+    """
+    alone = len(advice) == 1
+    return "".join(part if isinstance(part, str) else words(part, alone=alone) for part in advice)
 
 
 class RagstreamError(Exception):
@@ -41,15 +184,20 @@ class RagstreamError(Exception):
 
     Args:
         message: What happened, and to which thing (path, project, setting).
-        hint: The next command or step for the person who reads it; may be empty.
+        hint: What to do next: plain words, an action, or words with actions among them.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: Hint = ()) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.advice = advice_of(hint)
+
+    @property
+    def hint(self) -> str:
+        """What to do next, in the words of the command line; may be empty."""
+        return worded(self.advice)
 
     def __str__(self) -> str:
         """Return the message and, on a second line, what to do next."""

@@ -137,7 +137,7 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
         yield Check("ONNX export", "ok", str(made))
     elif importlib.util.find_spec("onnx") is None:
         yield Check(
-            "ONNX export", "fail", "not made yet, and onnx is missing", weights.MISSING_HINT
+            "ONNX export", "fail", "not made yet, and onnx is missing", weights.MISSING_HINT.line
         )
     else:
         yield Check("ONNX export", "warn", "not made yet; the first ingest makes it (about 13 s)")

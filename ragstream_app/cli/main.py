@@ -33,7 +33,8 @@ from ragstream_app.cli.commands import (
     up,
     weather,
 )
-from ragstream_app.cli.commands import inspect as commands_inspect
+from ragstream_app.cli.commands.inspect import NEIGHBORS_EPILOG, TSNE_EPILOG, neighbors, tsne
+from ragstream_app.cli.commands.inspect import inspect as inspect_index
 from ragstream_app.session import Session, guarded
 
 EPILOG = """**First steps**
@@ -111,9 +112,9 @@ _add(index_app, "check", index.check, index.CHECK_EPILOG)
 _add(index_app, "diff", index.diff)
 _add(index_app, "gc", index.gc)
 _add(index_app, "export", index.export)
-_add(index_app, "inspect", commands_inspect.inspect)
-_add(index_app, "neighbors", commands_inspect.neighbors, commands_inspect.NEIGHBORS_EPILOG)
-_add(index_app, "tsne", commands_inspect.tsne, commands_inspect.TSNE_EPILOG)
+_add(index_app, "inspect", inspect_index)
+_add(index_app, "neighbors", neighbors, NEIGHBORS_EPILOG)
+_add(index_app, "tsne", tsne, TSNE_EPILOG)
 _add(index_app, "import-pkl", index.import_pkl, index.IMPORT_EPILOG)
 _add(prompts_app, "gc", care.prompts_gc)
 _add(runs_app, "gc", care.runs_gc)

@@ -27,7 +27,6 @@ from ragstream_app.page.panels.chat import view
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_app.page.panels.conversation import turns
 from ragstream_app.server.page import is_guarded
-from ragstream_app.session import describe
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SIDEBAR_WIDTH = 290
@@ -86,7 +85,7 @@ def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> No
             try:
                 show()
             except Exception as error:
-                shared.show_message(describe(error))
+                shared.show_error(error)
 
 
 def main() -> None:
@@ -98,11 +97,11 @@ def main() -> None:
     try:
         sidebar.show()
     except Exception as error:  # a wrong setting, an unreadable data root
-        shared.show_message(describe(error))
+        shared.show_error(error)
         st.stop()
     prompt.take_in_press()
     prompt.welcome()
-    shared.show_problem()
+    shared.show_reported()
     in_tabs(VIEWS, VIEW_KEY)
 
 

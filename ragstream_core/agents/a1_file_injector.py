@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.ports import FileSource, TokenCounter
 from ragstream_core.prompts.classification import path_tokens
 from ragstream_core.prompts.render import number_lines, pack
@@ -75,11 +75,12 @@ def forced_paths(token: str, names: Sequence[str]) -> list[str]:
         near = get_close_matches(token, names, MAX_SHOWN, 0.5)
         raise UsageError(
             f"no file of the project is called {token!r}",
-            hint=f"one of: {_listed(near)}"
-            if near
-            else "ragstream status --skipped says what is left out and why",
+            hint=f"one of: {_listed(near)}" if near else _SKIPPED,
         )
     return fits
+
+
+_SKIPPED = (RunCommand("status", "--skipped"), " says what is left out and why")
 
 
 def _listed(paths: Sequence[str]) -> str:

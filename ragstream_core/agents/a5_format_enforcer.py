@@ -14,7 +14,7 @@ from typing import Any
 
 from ragstream_core.agents.a4_condenser import citations_of, empty_s_ctx
 from ragstream_core.agents.context.quotable import readable
-from ragstream_core.errors import BudgetExceeded
+from ragstream_core.errors import BudgetExceeded, SetSetting
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import Composed, Layout, compose
 from ragstream_core.prompts.citations import answer_marker, parse_markers
@@ -155,7 +155,10 @@ class FormatEnforcer:
         return BudgetExceeded(
             f"the fixed parts of the prompt need {total} tokens, the budget is "
             f"{self.budget_tokens} ({sizes})",
-            hint=f"name fewer files, or raise it: --set prompt.budget_tokens={total + 1000}",
+            hint=(
+                "name fewer files, or raise it: ",
+                SetSetting("prompt.budget_tokens", str(total + 1000)),
+            ),
         )
 
 

@@ -27,7 +27,7 @@ from ragstream_core.conversations.journal.records import (
 )
 from ragstream_core.conversations.journal.segments import torn_files
 from ragstream_core.conversations.units import parse_history_chunk_id
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.platform.disk import disk_failure
 from ragstream_core.records.identity import sha256_hex
 
@@ -172,7 +172,7 @@ def choice_of(
     if given == everything:
         raise UsageError(
             "say what to clear: everything, or a session, or a time, or both of these",
-            hint="--session NAME, --since DATE, --until DATE, or --all alone",
+            hint=AddOption("--session NAME, --since DATE, --until DATE, or --all alone"),
         )
     return Choice(
         checked_session(session) if session else "",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RunProgram, UsageError
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import chunk_id, digest_of, parse_chunk_id, sha256_hex
@@ -272,7 +272,9 @@ def measure(
     try:
         import ir_measures
     except ImportError:
-        raise UsageError("metrics need ir-measures", hint="pip install 'ragstream[eval]'") from None
+        raise UsageError(
+            "metrics need ir-measures", hint=RunProgram("pip install 'ragstream[eval]'")
+        ) from None
     wanted = set(queries)
     scored = {q: {d: -float(rank) for rank, d in enumerate(run[q])} for q in wanted}
     judged = {q: qrels[q] for q in wanted}

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import GenerationGone, IntegrityError
+from ragstream_core.errors import GenerationGone, IntegrityError, RunCommand
 from ragstream_core.index import catalog_read, generations
 from ragstream_core.index.generation_rows import load_rows
 from ragstream_core.index.rows import Change, ChunkRow, FileEntry, Fingerprints, ScanStamp, TextRow
@@ -90,7 +90,7 @@ def take_out(index_dir: Path, n: int, digest: str) -> Portable:
         if found is None or found.digest != digest:
             raise GenerationGone(
                 f"generation {n} of {index_dir.name}, which the prompt was made from, is gone",
-                hint="ragstream keep KEY keeps those of a prompt",
+                hint=(RunCommand("keep", "KEY"), " keeps those of a prompt"),
             )
         return _read(db, index_dir, found)
 
@@ -105,7 +105,7 @@ def _read(db: sqlite3.Connection, index_dir: Path, found: Generation) -> Portabl
     if any(sha256_hex(text) != text_hash for text_hash, _, text in texts):
         raise IntegrityError(
             f"{index_dir}: a text of generation {found.n} does not have its hash",
-            hint=f"ragstream index check {index_dir.name}",
+            hint=RunCommand("index check", index_dir.name),
         )
     return Portable(
         found.index_fp,
@@ -230,7 +230,7 @@ def content_digest(table: pa.Table) -> str:
     return hashed.hexdigest()
 
 
-_AGAIN = "ragstream index export PROJECT --force"
+_AGAIN = RunCommand("index export", "PROJECT --force")
 
 
 def _table(view: IndexView) -> pa.Table:

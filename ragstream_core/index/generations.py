@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragstream_core.errors import GenerationGone
+from ragstream_core.errors import GenerationGone, RunCommand
 from ragstream_core.index import catalog_read
 from ragstream_core.index.lock import label, update_hint
 from ragstream_core.index.rows import FileEntry, Generation
@@ -89,7 +89,7 @@ def _compare(db: sqlite3.Connection, index_dir: Path, before: int, after: int) -
         if n not in known:
             raise GenerationGone(
                 f"project {index_dir.name} no longer keeps generation {n}",
-                hint=f"ragstream index generations {index_dir.name}",
+                hint=RunCommand("index generations", index_dir.name),
             )
     old, new = (_ingested(db, n) for n in (before, after))
     old_ids, new_ids = (_column(db, "chunk_id", n) for n in (before, after))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragstream_core.conversations.columns import Coded, HistoryColumns, Strings
 from ragstream_core.conversations.journal.records import HISTORY, Position
-from ragstream_core.errors import IntegrityError
+from ragstream_core.errors import IntegrityError, RunCommand
 from ragstream_core.index.history_turns import Mark
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import canonical_json, sha256_hex
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragstream_core.platform.array_file import Arrays
     from ragstream_core.ports import F32
 
-REPAIR = "ragstream history backfill"
+REPAIR = RunCommand("history backfill")
 VERSION = 1
 """Raised with every change of the format, and of what the words or the cap of a row are."""
 NUMBERS = {
@@ -189,7 +189,7 @@ class HistoryView:
 
 def damaged(where: str, detail: str) -> IntegrityError:
     """Return the error for a snapshot that is not what was published."""
-    return IntegrityError(f"{where}: {detail}", hint=f"{REPAIR} publishes it again")
+    return IntegrityError(f"{where}: {detail}", hint=(REPAIR, " publishes it again"))
 
 
 def rows_digest(arrays: Arrays, meta: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from ragstream_core.errors import RunCommand
 from ragstream_core.platform.disk import disk_failure
 from ragstream_core.platform.locks import LOCK_NAME, FolderLock
 
@@ -20,23 +21,23 @@ def label(index_dir: Path) -> str:
     return "the history" if is_history(index_dir) else f"project {index_dir.name}"
 
 
-def update_hint(index_dir: Path) -> str:
+def update_hint(index_dir: Path) -> RunCommand:
     """Return the command that brings a store up to date."""
     if is_history(index_dir):
-        return "ragstream history embed"
-    return f"ragstream ingest {index_dir.name}"
+        return RunCommand("history embed")
+    return RunCommand("ingest", index_dir.name)
 
 
-def rebuild_hint(index_dir: Path) -> str:
+def rebuild_hint(index_dir: Path) -> RunCommand:
     """Return the command that makes a store anew."""
     if is_history(index_dir):
-        return "ragstream history backfill --rebuild"
-    return f"{update_hint(index_dir)} --rebuild"
+        return RunCommand("history backfill", "--rebuild")
+    return RunCommand("ingest", f"{index_dir.name} --rebuild")
 
 
-def check_hint(index_dir: Path) -> str:
+def check_hint(index_dir: Path) -> RunCommand:
     """Return the command that checks a store and makes again what is derived from it."""
-    return "ragstream index check" + ("" if is_history(index_dir) else f" {index_dir.name}")
+    return RunCommand("index check", "" if is_history(index_dir) else index_dir.name)
 
 
 @contextlib.contextmanager

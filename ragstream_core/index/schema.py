@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from ragstream_core.errors import GenerationGone, IntegrityError, OperationFailed, ProjectLocked
+from ragstream_core.errors import (
+    FreeSpace,
+    GenerationGone,
+    IntegrityError,
+    OperationFailed,
+    ProjectLocked,
+)
 from ragstream_core.index.lock import label, project_lock, rebuild_hint, update_hint
 from ragstream_core.platform.disk import on_disk
 from ragstream_core.platform.files import make_private_dir
@@ -102,7 +108,7 @@ def guard(path: Path) -> Iterator[None]:
         if any(sign in text.lower() for sign in _SIGNS_OF_DAMAGE):
             raise _damaged(path, text) from error
         raise OperationFailed(
-            f"{path}: {text}", hint="free disk space or end the other process, then try again"
+            f"{path}: {text}", hint=(FreeSpace(), " or end the other process, then try again")
         ) from error
     except sqlite3.DatabaseError as error:
         raise _damaged(path, str(error)) from error
@@ -218,7 +224,7 @@ def _check_version(db: sqlite3.Connection, path: Path) -> None:
         what = "newer" if version > SCHEMA_VERSION else "not a catalog or"
         raise IntegrityError(
             f"{path} is {what} of format {version}, this program reads {SCHEMA_VERSION}",
-            hint=f"use the newer program, or {rebuild_hint(path.parent)}",
+            hint=("use the newer program, or ", rebuild_hint(path.parent)),
         )
 
 

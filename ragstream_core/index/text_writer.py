@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import IntegrityError
-from ragstream_core.index import vectors as index_vectors
 from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.rows import TextRow
 from ragstream_core.index.schema import CATALOG_NAME, transaction
+from ragstream_core.index.vectors import append_rows, check_vectors, free_epoch, vector_path
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -86,11 +86,11 @@ def write_vectors(
         OperationFailed: The vector file could not be written.
     """
     dimension = int(vectors.shape[-1])
-    checked = index_vectors.check_vectors(vectors, count=len(rows), dimension=dimension)
+    checked = check_vectors(vectors, count=len(rows), dimension=dimension)
     epoch, first = _place(db, index_dir, embed_fp, dimension)
     hashes = [row.text_hash for row in rows]
-    path = index_vectors.vector_path(index_dir, embed_fp, epoch)
-    crcs = index_vectors.append_rows(path, checked, hashes, first_row=first)
+    path = vector_path(index_dir, embed_fp, epoch)
+    crcs = append_rows(path, checked, hashes, first_row=first)
 
     def name(db: sqlite3.Connection) -> None:
         db.executemany(
@@ -120,11 +120,11 @@ def _place(
         "SELECT epoch, rows, dimension FROM vector_files WHERE embed_fp = ?", (embed_fp,)
     ).fetchone()
     if row is None:
-        return index_vectors.free_epoch(index_dir, embed_fp), 0
+        return free_epoch(index_dir, embed_fp), 0
     if row[2] == dimension:
         return int(row[0]), int(row[1])
     if not db.execute("SELECT 1 FROM vectors WHERE embed_fp = ?", (embed_fp,)).fetchone():
-        return index_vectors.free_epoch(index_dir, embed_fp), 0  # all of them failed their checks
+        return free_epoch(index_dir, embed_fp), 0  # all of them failed their checks
     raise IntegrityError(
         f"{index_dir / CATALOG_NAME}: model {embed_fp} has {dimension} dimensions, its stored "
         f"vectors {row[2]}",

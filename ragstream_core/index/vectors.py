@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ragstream_core.errors import EmbeddingFailed, IntegrityError
+from ragstream_core.errors import EmbeddingFailed, IntegrityError, RunCommand
 from ragstream_core.index.lock import rebuild_hint
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.disk import disk_failure, require_space
@@ -71,13 +71,13 @@ def check_vectors(vectors: F32, *, count: int, dimension: int) -> F32:
     if rows.shape != (count, dimension):
         raise EmbeddingFailed(
             f"embedder returned shape {rows.shape}, expected {(count, dimension)}",
-            hint="run `ragstream doctor`; the files stay pending",
+            hint=("run ", RunCommand("doctor"), "; the files stay pending"),
         )
     bad = np.flatnonzero(~unit_rows(rows))
     if len(bad):
         raise EmbeddingFailed(
             f"embedder returned {len(bad)} of {count} vectors that are not finite unit vectors",
-            hint="run `ragstream doctor`; the files stay pending",
+            hint=("run ", RunCommand("doctor"), "; the files stay pending"),
         )
     return rows
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError
+from ragstream_core.errors import GenerationGone, OperationFailed, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, derived, generation_rows
 from ragstream_core.index.generation_rows import GenerationRows, load_chunks, load_rows
 from ragstream_core.index.schema import CATALOG_NAME, reading, recover
@@ -136,11 +136,11 @@ class CatalogView:
 def _gone(project: str, n: int | None) -> GenerationGone:
     if n is None:
         return GenerationGone(
-            f"project {project} has no generation yet", hint=f"ragstream ingest {project}"
+            f"project {project} has no generation yet", hint=RunCommand("ingest", project)
         )
     return GenerationGone(
         f"project {project} no longer keeps generation {n}",
-        hint=f"ragstream index generations {project}",
+        hint=RunCommand("index generations", project),
     )
 
 

@@ -25,7 +25,7 @@ from ragstream_core.conversations.units import (
     timestamp_ns,
     turn_sha,
 )
-from ragstream_core.errors import ModelMismatch
+from ragstream_core.errors import ModelMismatch, RunCommand
 from ragstream_core.index import history_turns
 from ragstream_core.index.history_catalog import commit_turns, lacking
 from ragstream_core.index.history_turns import Mark, TurnRow
@@ -144,7 +144,7 @@ class HistoryIngestionWorker:
                 raise ModelMismatch(
                     f"the history was embedded by model {run.before.embed_fp[:12]}, "
                     f"the settings name {self._embed_fp[:12]}",
-                    hint="ragstream history backfill --rebuild",
+                    hint=RunCommand("history backfill", "--rebuild"),
                 )
             if run.before.generation and run.before.index_fp != self._index_fp:
                 self._remake(run)

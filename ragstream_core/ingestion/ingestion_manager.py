@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import ModelMismatch, RagstreamError
+from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, repair
 from ragstream_core.index.rows import TRUNCATED, Fingerprints, Generation, ScanStamp
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
@@ -110,7 +110,7 @@ class Ingest:
             raise ModelMismatch(
                 f"the index of {project} was built by model {newest.embed_fp[:12]}, "
                 f"the settings name {wanted[:12]}",
-                hint=f"ragstream ingest {project} --rebuild",
+                hint=RunCommand("ingest", f"{project} --rebuild"),
             )
 
     def _depth(self, newest: Generation | None, last: ScanStamp, again: Collection[str]) -> Depth:

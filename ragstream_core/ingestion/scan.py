@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragstream_core.errors import UnknownProject
+from ragstream_core.errors import RunProgram, UnknownProject
 from ragstream_core.index.rows import Signature
 from ragstream_core.ingestion.file_types import TYPES, denied, encode_name, file_type
 
@@ -86,7 +86,9 @@ def require_folder(root: Path) -> None:
         UnknownProject: ``root`` is no folder.
     """
     if not os.path.isdir(root):
-        raise UnknownProject(f"no folder {root}", hint=f"mkdir -p {root} and put documents in it")
+        raise UnknownProject(
+            f"no folder {root}", hint=(RunProgram(f"mkdir -p {root}"), " and put documents in it")
+        )
 
 
 def scan(root: Path, rules: ScanRules = DEFAULT_RULES) -> Scan:

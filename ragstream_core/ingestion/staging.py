@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import EmbeddingFailed, IntegrityError
+from ragstream_core.errors import EmbeddingFailed, IntegrityError, RunCommand
 from ragstream_core.index.rows import EMBED_SECONDS, EMBEDDED, ChunkRow, TextRow
 from ragstream_core.records.identity import chunk_id, sha256_hex
 
@@ -208,7 +208,7 @@ class Stager:
         if vectors.shape != wanted:
             raise EmbeddingFailed(
                 f"the embedder returned shape {vectors.shape} for {wanted}",
-                hint=f"run `ragstream doctor`; the {self._source} stay pending",
+                hint=("run ", RunCommand("doctor"), f"; the {self._source} stay pending"),
             )
         rows = [TextRow(h, t, self._embedder.count(t), term_blob(t)) for h, t in batch.items()]
         self._store.record_texts(rows, vectors, embed_fp=self._embedder.fingerprint, last=last)

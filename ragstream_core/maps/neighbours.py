@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.ports import IndexView
 from ragstream_core.retrieval.rows import rows_of
 from ragstream_core.retrieval.scoring import exact_cosines, propose, top
@@ -100,6 +100,6 @@ def named_anchors(views: Sequence[IndexView], name: str, count: int) -> list[str
         where = ", ".join(view.project for view in views)
         raise UsageError(
             f"no chunk or file {name!r} in {where}",
-            hint="a chunk id, a file, or file#number as `ragstream search` prints it",
+            hint=("a chunk id, a file, or file#number as ", RunCommand("search"), " prints it"),
         )
     return [chunk_id for _, chunk_id in sorted(files)[:count]]

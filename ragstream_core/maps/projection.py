@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import OperationFailed
+from ragstream_core.errors import AddOption, OperationFailed
 from ragstream_core.platform.sandbox import answer_stdin, run_child
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _tsne(vectors: F32, seed: int, perplexity: float, told: StepsProgress | None
         if code:
             raise OperationFailed(
                 f"t-SNE ended with {'signal' if code < 0 else 'exit code'} {abs(code)}: {last}",
-                hint="--method pca, or a smaller --limit",
+                hint=AddOption("--method pca, or a smaller --limit"),
             )
         made.seek(0)
         return np.asarray(np.load(made), dtype=np.float64)

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import IntegrityError, OperationFailed, Refused, WeightsMismatch
+from ragstream_core.errors import (
+    FreeSpace,
+    IntegrityError,
+    OperationFailed,
+    Refused,
+    RunCommand,
+    WeightsMismatch,
+)
 from ragstream_core.models.hub import BytesProgress, Hub, HubFile, HubModel
 from ragstream_core.models.token_counters import TokenFile, token_folder
 from ragstream_core.platform.files import (
@@ -79,7 +86,8 @@ def verify_pulled(folder: Path) -> int:
         if not path.is_file() or file_sha256(path) != sha256:
             what = "differs from what was pulled" if path.is_file() else "is missing"
             raise WeightsMismatch(
-                f"{path} {what}", hint=f"ragstream models pull {found.repo if found else ''}"
+                f"{path} {what}",
+                hint=RunCommand("models pull", found.repo if found else ""),
             )
     return len(found.files) if found else 0
 
@@ -169,7 +177,7 @@ def _require_room(models_dir: Path, size: int) -> None:
     if free < size + SPARE_BYTES:
         raise OperationFailed(
             f"{models_dir} has {free / 1e9:.1f} GB free, {size / 1e9:.1f} GB are needed",
-            hint="free some space, or set paths.data_dir to another disk",
+            hint=(FreeSpace(), ", or set paths.data_dir to another disk"),
         )
 
 

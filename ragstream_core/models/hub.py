@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from ragstream_core.errors import OperationFailed, RagstreamError, Refused, UsageError
+from ragstream_core.errors import OperationFailed, RagstreamError, Refused, TryAgain, UsageError
 from ragstream_core.platform.endpoint import host_of
 from ragstream_core.platform.files import file_sha256
 
@@ -167,7 +167,7 @@ class Hub:
                 if not left:
                     raise OperationFailed(
                         f"{file.name} was only partly received ({error})",
-                        hint="run the same command again to continue from there",
+                        hint=(TryAgain(), " to continue from there"),
                     ) from None
                 if error.message == "HTTP 416":  # what is here is no beginning of it
                     to.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ class Hub:
             to.unlink(missing_ok=True)
             raise Refused(
                 f"{file.name} from {self.host} does not have the digest that was promised",
-                hint="run the command again; if that fails, the hub or a proxy changes files",
+                hint=(TryAgain(), "; if that fails, the hub or a proxy changes files"),
             )
 
     def _into(self, url: str, file: HubFile, to: Path, told: Callable[[int], None]) -> None:

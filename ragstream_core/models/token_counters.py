@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import InputUnavailable, WeightsMismatch, WeightsMissing
+from ragstream_core.errors import (
+    InputUnavailable,
+    RunCommand,
+    RunProgram,
+    WeightsMismatch,
+    WeightsMissing,
+)
 from ragstream_core.platform.files import known_sha256
 from ragstream_core.ports import TokenCounter
 from ragstream_core.settings.prompts import PromptConfig
@@ -31,7 +37,7 @@ from ragstream_core.text.tokens import (
     ScriptTokenCounter,
 )
 
-EXTRA = "pip install 'ragstream[tiktoken]'"
+EXTRA = RunProgram("pip install 'ragstream[tiktoken]'")
 _HOME = "https://openaipublic.blob.core.windows.net/encodings"
 
 
@@ -121,13 +127,13 @@ def verified(file: TokenFile, models_dir: Path) -> Path:
         WeightsMismatch: It is damaged, or another file.
     """
     path = token_folder(models_dir) / file.file_name
-    again = f"ragstream models pull {file.name}"
+    again = RunCommand("models pull", file.name)
     try:
         found = known_sha256(path)
     except FileNotFoundError:
         raise WeightsMissing(
             f"the token file {path} is not on this machine",
-            hint=f"{again}; or copy it there from {file.url}",
+            hint=(again, f"; or copy it there from {file.url}"),
         ) from None
     except OSError as error:
         raise WeightsMismatch(f"{path} cannot be read: {error.strerror}", hint=again) from None
@@ -185,7 +191,7 @@ def _opened(file: TokenFile, path: Path) -> Any:
         )
     except (OSError, ValueError) as error:
         raise WeightsMismatch(
-            f"{path} is not a token file: {error}", hint=f"ragstream models pull {file.name}"
+            f"{path} is not a token file: {error}", hint=RunCommand("models pull", file.name)
         ) from None
 
 
@@ -279,7 +285,7 @@ def counter_named(name: str, models_dir: Path) -> TokenCounter:
             return _require(_TokenizerCounter(model, path, known_sha256(path)), name)
     except (WeightsMissing, WeightsMismatch) as error:
         raise InputUnavailable(
-            f"the prompt's tokens were counted with {name}: {error.message}", hint=error.hint
+            f"the prompt's tokens were counted with {name}: {error.message}", hint=error.advice
         ) from None
     raise InputUnavailable(
         f"the prompt's tokens were counted with {name}, which is not on this machine",

@@ -9,17 +9,18 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from ragstream_core.errors import OperationFailed
+from ragstream_core.errors import FreeSpace, Hint, OperationFailed, TryAgain
 
 _FAILING = (
-    "check the disk (its log, its cables), then run the command again; what was committed is "
-    "kept, and a file that the disk failed to keep is not written again"
+    "check the disk (its log, its cables), then ",
+    TryAgain(),
+    "; what was committed is kept, and a file that the disk failed to keep is not written again",
 )
-_HINT = "free disk space and run the command again; what was embedded so far is kept"
+_HINT = (FreeSpace(), " and ", TryAgain(), "; what was embedded so far is kept")
 
 
 def disk_failure(
-    path: Path, error: OSError, *, needed: int = 0, hint: str = _HINT
+    path: Path, error: OSError, *, needed: int = 0, hint: Hint = _HINT
 ) -> OperationFailed:
     """Return the error for a system call on a file or folder that failed.
 

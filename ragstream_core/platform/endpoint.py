@@ -15,14 +15,17 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from ragstream_core.errors import Refused, UnknownSetting, UsageError
+from ragstream_core.errors import Refused, RunProgram, SetVariable, UnknownSetting, UsageError
 
 _URL = re.compile(r"[!-~]+")  # printable ASCII: an international name is written as xn--…
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_KEY_BYTES = 8_192
 _KEY = re.compile(r"[!-~]+")  # printable ASCII: anything else could end a header
-_KEY_HINT = "export RAGSTREAM_PROVIDER__API_KEY, or name a file by provider.api_key_file"
+_KEY_HINT = (
+    SetVariable("RAGSTREAM_PROVIDER__API_KEY"),
+    ", or name a file by provider.api_key_file",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ def _key_in(path: Path) -> str:
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise Refused(
                     f"{path} holds a key and is open to others (mode {stat.S_IMODE(mode):04o})",
-                    hint=f"chmod 600 {path}",
+                    hint=RunProgram(f"chmod 600 {path}"),
                 )
             return handle.read(MAX_KEY_BYTES).decode("utf-8", "replace").strip()
     except OSError as error:

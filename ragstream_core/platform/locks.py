@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ragstream_core.errors import ProjectLocked
+from ragstream_core.errors import ProjectLocked, TryAgain
 from ragstream_core.platform.files import PRIVATE_FILE, make_durable_dir
 
 LOCK_NAME = ".lock"
@@ -133,7 +133,7 @@ class FolderLock:
     def _locked(self) -> ProjectLocked:
         return ProjectLocked(
             f"{self._what} is being written by {holder_name(self._folder)}",
-            hint="wait for it to finish, then run the command again",
+            hint=("wait for it to finish, then ", TryAgain()),
         )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ragstream_core.errors import IntegrityError, Refused
+from ragstream_core.errors import IntegrityError, Refused, RunCommand
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
 MAGIC = b"RSBUNDLE1\n"
@@ -70,7 +70,7 @@ def pack(prompt_key: str, parts: Mapping[str, bytes]) -> bytes:
         raise Refused(
             f"the bundle would have {size / 1e9:,.1f} GB in {len(names):,} parts; a reader takes "
             f"{MAX_BYTES / 1e9:,.1f} GB in {MAX_PARTS:,}",
-            hint="ragstream backup copies the whole data root",
+            hint=(RunCommand("backup"), " copies the whole data root"),
         )
     body = b"".join([MAGIC, head, *(parts[name] for name in names)])
     return body + sha256_hex(body).encode() + b"\n"

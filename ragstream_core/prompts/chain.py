@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import digest_of
 
@@ -124,7 +124,9 @@ def last_op(stage: str) -> str:
         if spec.stage == stage:
             return spec.op
     stages = ", ".join(dict.fromkeys(spec.stage for spec in CHAIN))
-    raise UsageError(f"unknown stage {stage!r}", hint=f"--through one of: {stages}")
+    raise UsageError(
+        f"unknown stage {stage!r}", hint=(AddOption("--through"), f" one of: {stages}")
+    )
 
 
 def rescoped(prompt: SuperPrompt) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ragstream_core.errors import ChatFailed, InputUnavailable, IntegrityError
+from ragstream_core.errors import ChatFailed, InputUnavailable, IntegrityError, RunCommand
 from ragstream_core.models.chat.responses import validated
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.records import SuperPrompt
@@ -179,7 +179,7 @@ class Exchanges:
         if then is None or then.request != request_digest(then.model, messages, schema):
             raise InputUnavailable(
                 f"the answer of the language model to {op} is not kept, and a replay asks no model",
-                hint="ragstream replay KEY --live",
+                hint=RunCommand("replay", "KEY --live"),
             )
         self.made.append(then)
         if not then.validated:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragstream_core.config import overlay, typed
 from ragstream_core.conversations.journal.records import checked_session
-from ragstream_core.errors import EmptyPrompt, UsageError
+from ragstream_core.errors import ChooseProject, EmptyPrompt, RunCommand, RunProgram, UsageError
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import digest_of
@@ -62,11 +62,13 @@ class PromptRequest:
         for text in given:
             _require_text(text)
         if not any(c.isalnum() for c in self.text):
-            raise EmptyPrompt("the prompt is empty", hint='ragstream prompt "…" -p PROJECT')
+            raise EmptyPrompt("the prompt is empty", hint=RunCommand("prompt", '"…" -p PROJECT'))
         if not self.projects:
-            raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
+            raise UsageError("no project given", hint=ChooseProject())
         if self.as_of and len(self.projects) > 1:
-            raise UsageError("--as-of names a generation of one project; give one -p")
+            raise UsageError(
+                "an older generation is of one project, and several are given", hint=ChooseProject()
+            )
         if self.session:
             checked_session(self.session)
 
@@ -83,7 +85,11 @@ def _require_text(text: str) -> None:
         shown = text[max(0, error.start - 20) : error.start]
         raise UsageError(
             f"the prompt or a name in it is not UTF-8 at character {error.start}, after {shown!r}",
-            hint="save or type it as UTF-8; `iconv -t utf-8` converts a file",
+            hint=(
+                "save or type it as UTF-8; ",
+                RunProgram("iconv -t utf-8"),
+                " converts a file",
+            ),
         ) from None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragstream_core.errors import FenceBroken
+from ragstream_core.errors import FenceBroken, SwitchOff
 
 QUOTING_SECTIONS = ("❖ FILES", "S_CTX", "ATTACHMENTS", "RECENT HISTORY (non-authoritative)")
 """Sections that hold foreign text: there a line that begins with ``|`` is a quotation."""
@@ -108,10 +108,10 @@ def verify(prompt_text: str, nonce: str, expected: Sequence[str]) -> None:
         if was != want:
             raise FenceBroken(
                 f"line {number} of the prompt belongs to {was!r}, it was given to {want!r}",
-                hint="a source text broke its fence; leave that file out with --off and report it",
+                hint=("a source text broke its fence; ", SwitchOff("that file"), " and report it"),
             )
     if len(found) != len(expected):
         raise FenceBroken(
             f"the prompt has {len(found)} lines, {len(expected)} were given",
-            hint="a source text broke its fence; leave files out with --off to find it",
+            hint=("a source text broke its fence; ", SwitchOff("files"), " to find it"),
         )

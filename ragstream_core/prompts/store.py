@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import IntegrityError, UnknownPrompt
+from ragstream_core.errors import IntegrityError, RunCommand, UnknownPrompt
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
 from ragstream_core.prompts.edits import Edit, by_reader, edits_from, edits_key, edits_of
 from ragstream_core.prompts.exchanges import EXCHANGES
@@ -41,10 +41,12 @@ LEDGER = {
 }  # fmt: skip
 """Columns of the kept ledger and their types; the parts of a score are JSON."""
 MIN_PREFIX = 6
-_LAST = "`ragstream status` lists the last prompts"
+_LAST = (RunCommand("status"), " lists the last prompts")
 _GONE = (
     "a prompt goes when words in it are forgotten or cleared, and after retention.prompt_days days "
-    "unless `ragstream keep` holds it"
+    "unless ",
+    RunCommand("keep"),
+    " holds it",
 )
 
 
@@ -171,7 +173,7 @@ class PromptStore:
         digest = reference.removeprefix("sha256:")
         path = self.root / "inbox" / f"{Path(digest).name}.json"
         if not path.is_file():
-            raise UnknownPrompt(f"no prompt request {reference}", hint="ragstream prompt TEXT")
+            raise UnknownPrompt(f"no prompt request {reference}", hint=RunCommand("prompt", "TEXT"))
         text = path.read_text(encoding="utf-8")
         if sha256_hex(text) != digest:
             raise IntegrityError(f"{path} does not have the digest in its name")
@@ -237,7 +239,7 @@ class PromptStore:
             record = PromptRecord(**{**data, "edits": edits_from(data.get("edits", ()))})
         except (ValueError, TypeError, KeyError, AttributeError):
             raise IntegrityError(
-                f"{path} is damaged", hint="ragstream prompt … makes it again"
+                f"{path} is damaged", hint=(RunCommand("prompt", "…"), " makes it again")
             ) from None
         expected = _key(record, record.edits, record.output_sha256)
         altered = len({record.prompt_key, path.parent.name, expected}) > 1
@@ -245,7 +247,11 @@ class PromptStore:
         if version != RECORD_VERSION or altered:
             raise IntegrityError(
                 f"{path} does not belong to its key {path.parent.name[:12]}: it was altered",
-                hint="take it from a backup (ragstream restore), or make the prompt again",
+                hint=(
+                    "take it from a backup (",
+                    RunCommand("restore"),
+                    "), or make the prompt again",
+                ),
             )
         return record
 
@@ -266,7 +272,7 @@ class PromptStore:
                 hint=f"one of: {', '.join(sorted(found)[:3])}",
             )
         if not found:
-            raise UnknownPrompt(f"no prompt has the key {key!r}", hint=f"{_LAST}; {_GONE}")
+            raise UnknownPrompt(f"no prompt has the key {key!r}", hint=(*_LAST, "; ", *_GONE))
         return found[0]
 
     def _put_once(self, path: Path, data: bytes) -> None:

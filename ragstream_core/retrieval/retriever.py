@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragstream_core.errors import ModelMismatch
+from ragstream_core.errors import ModelMismatch, RunCommand
 from ragstream_core.ports import Embedder, IndexView
 from ragstream_core.records import Hit
 from ragstream_core.retrieval.lists import (
@@ -119,7 +119,7 @@ class Retriever:
                 raise ModelMismatch(
                     f"project {view.project!r} was embedded by model {view.embed_fp[:12]}, "
                     f"this session uses {self.embedder.fingerprint[:12]} ({self.embedder.name})",
-                    hint=f"ragstream ingest {view.project} --rebuild",
+                    hint=RunCommand("ingest", f"{view.project} --rebuild"),
                 )
         rows = rows_of(views)
         pool = rows.eligible(off)

@@ -28,7 +28,15 @@ from ragstream_core.answers.extract import EXTRACT, extract_of
 from ragstream_core.answers.extractive_fallback import ExtractiveFallback
 from ragstream_core.answers.stream_buffer import CitationBuffer
 from ragstream_core.conversations.journal.records import Asked, Cleared, Turn
-from ragstream_core.errors import ChatBroken, ChatFailed, RagstreamError, Refused
+from ragstream_core.errors import (
+    AllowSecrets,
+    ChatBroken,
+    ChatFailed,
+    RagstreamError,
+    Refused,
+    RunCommand,
+    SwitchOff,
+)
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.prompts.chain import OPS
@@ -254,7 +262,7 @@ def _secrets(prepared: Prepared, *, allowed: bool) -> tuple[str, ...]:
     if not allowed:
         raise Refused(
             f"the prompt seems to contain secrets and would go to {prepared.model.host}: {found}",
-            hint="leave the file out with --off PATH, or send it with --allow-secrets",
+            hint=(SwitchOff(), ", or ", AllowSecrets()),
         )
     return (f"sent even though it seems to contain secrets: {found}",)
 
@@ -329,7 +337,7 @@ def _broken_off(pieces: list[str], model: ChatModel, reason: str) -> ChatReply:
     """
     text = "".join(pieces)
     if not text.strip():
-        raise ChatBroken(f"{model.name} gave an empty answer", hint="ragstream models list")
+        raise ChatBroken(f"{model.name} gave an empty answer", hint=RunCommand("models list"))
     return ChatReply(text, "partial", model.name, ChatUsage(0, 0, reported=False), reason)
 
 

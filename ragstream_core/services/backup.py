@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.segments import CURRENT, closed_segments, torn_files
-from ragstream_core.errors import IntegrityError, RagstreamError, Refused, UnknownProject
+from ragstream_core.errors import (
+    IntegrityError,
+    RagstreamError,
+    Refused,
+    RunCommand,
+    UnknownProject,
+)
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
@@ -36,8 +42,8 @@ from ragstream_core.platform.files import (
     replace_text,
 )
 from ragstream_core.wiring import projects
-from ragstream_core.wiring import projects as wiring_projects
 from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
+from ragstream_core.wiring.projects import indexed
 from ragstream_core.wiring.remembered_facts_files import copy_memory
 
 if TYPE_CHECKING:
@@ -97,7 +103,7 @@ def verify_history(root: Path) -> None:
     if findings:
         raise IntegrityError(
             f"the copy of the history is not sound: {findings[0].message}",
-            hint="ragstream history check",
+            hint=RunCommand("history check"),
         )
 
 
@@ -114,7 +120,12 @@ def require_free(workspace: Workspace, source: Path) -> None:
     if given and there not in ({}, given):
         raise Refused(
             f"{journal(workspace).folder} holds other conversations",
-            hint="ragstream history export keeps them; restore … --force replaces them",
+            hint=(
+                RunCommand("history export"),
+                " keeps them; ",
+                RunCommand("restore", "… --force"),
+                " replaces them",
+            ),
         )
 
 
@@ -202,10 +213,10 @@ def backup(
         IntegrityError: A copy is not what was committed.
         OSError: Disk full, permission denied.
     """
-    wanted = sorted(set(projects)) or wiring_projects.indexed(workspace.config.index_dir)
+    wanted = sorted(set(projects)) or indexed(workspace.config.index_dir)
     for name in wanted:
         if not (workspace.index_dir(name) / CATALOG_NAME).exists():
-            raise UnknownProject(f"project {name} has no index", hint=f"ragstream ingest {name}")
+            raise UnknownProject(f"project {name} has no index", hint=RunCommand("ingest", name))
     _require_free(destination, force=force)
     staging = destination.with_name(f".{destination.name}.part")
     shutil.rmtree(staging, ignore_errors=True)
@@ -239,7 +250,9 @@ def _require_free(path: Path, *, force: bool) -> None:
         move_aside(aside_of(path), path)
     there = path.exists() and (not path.is_dir() or any(path.iterdir()))
     if there and not force:
-        raise Refused(f"{path} already exists", hint="ragstream backup … --force replaces it")
+        raise Refused(
+            f"{path} already exists", hint=(RunCommand("backup", "… --force"), " replaces it")
+        )
     if there and not (path / LIST_NAME).is_file():
         raise Refused(f"{path} is not a backup and is not replaced", hint="name another folder")
 
@@ -312,7 +325,7 @@ def verify_indexes(root: Path, states: dict[str, Any]) -> None:
         if findings:
             raise IntegrityError(
                 f"the copy of {name} is not sound: {findings[0].message}",
-                hint=f"ragstream index check {name} --read-data 1/1",
+                hint=RunCommand("index check", f"{name} --read-data 1/1"),
             )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import InputUnavailable, UnknownPrompt, UsageError
+from ragstream_core.errors import AddOption, InputUnavailable, UnknownPrompt, UsageError
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.prompts import bundle
@@ -52,7 +52,7 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
         OSError: Disk full, permission denied.
     """
     if target.is_dir():
-        raise UsageError(f"{target} is a folder", hint="--out FILE")
+        raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
     record = workspace.store.record(key)
     inputs = inputs_from(record.inputs)
     require_exact(inputs)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from ragstream_core.answers.answer import Answer
 from ragstream_core.answers.citations import Citation, Issued, citations_of
 from ragstream_core.answers.stream_buffer import clean_citation_tags
-from ragstream_core.errors import IntegrityError, RagstreamError
+from ragstream_core.errors import IntegrityError, RagstreamError, RunCommand
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.trace import injected_ids
@@ -75,7 +75,7 @@ def issued_then(workspace: Workspace, key: str) -> dict[str, Issued]:
     path = workspace.store.root / record.prompt_key / "super_prompt.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     if sha256_hex(text) != record.output_sha256:
-        raise IntegrityError(f"{path} is not what it was", hint=f"ragstream replay {key[:12]}")
+        raise IntegrityError(f"{path} is not what it was", hint=RunCommand("replay", key[:12]))
     files = {sha256_hex(i): i for i in injected_ids(record)}
     views = [workspace.view(pin["project"], pin["generation"]) for pin in record.inputs["pins"]]
     return {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import GenerationGone, ModelMismatch, UsageError
+from ragstream_core.errors import GenerationGone, ModelMismatch, RunCommand, UsageError
 from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk, stratified
 from ragstream_core.maps.projection import LEAST, METHODS, project_vectors, usable_perplexity
 from ragstream_core.records.identity import digest_of
@@ -37,7 +37,7 @@ def opened(workspace: Workspace, projects: Sequence[str], *, history: bool) -> l
         IntegrityError: An index is damaged.
     """
     if not projects and not history:
-        raise UsageError("no project given", hint="`ragstream status` lists them")
+        raise UsageError("no project given", hint=(RunCommand("status"), " lists them"))
     views: list[IndexView] = []
     for project in dict.fromkeys(projects):
         workspace.doc_dir(project)
@@ -77,7 +77,7 @@ def _turns(workspace: Workspace) -> HistoryView:
 
     view = open_snapshot(snapshot_path(workspace))
     if view is None or not len(view.chunk_ids):
-        raise GenerationGone("no turn is embedded yet", hint="ragstream history embed")
+        raise GenerationGone("no turn is embedded yet", hint=RunCommand("history embed"))
     view.verify()
     return view
 
@@ -157,7 +157,7 @@ def draw(workspace: Workspace, request: MapRequest, progress: Progress | None = 
     rows = _rows(workspace, views)
     if not rows:
         names = ", ".join(view.project for view in views)
-        hint = "put documents into its folder, then: ragstream ingest"
+        hint = ("put documents into its folder, then ", RunCommand("ingest"))
         raise GenerationGone(f"{names}: there is no chunk to show", hint=hint)
     files = [(number, views[number].paths[row]) for number, row in rows]
     chosen = [rows[i] for i in stratified(files, request.limit, seed=request.seed).tolist()]

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.answers.citations import Issued, issued_by
 from ragstream_core.answers.extract import EXTRACT, extract_of
-from ragstream_core.errors import ChatFailed, RagstreamError, Refused, UsageError
+from ragstream_core.errors import (
+    AddOption,
+    ChatFailed,
+    RagstreamError,
+    Refused,
+    RunCommand,
+    UsageError,
+)
 from ragstream_core.evaluation.faithfulness import Answered
 from ragstream_core.evaluation.gold_answers import Line, read_answers
 from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge
@@ -154,7 +161,7 @@ def from_session(workspace: Workspace, session: str) -> Iterator[AnsweredOrSkipp
 
     rows = [row for row in show(workspace, session) if row["assistant_text"].strip()]
     if not rows:
-        raise UsageError(f"no answer in session {session!r}", hint="ragstream history sessions")
+        raise UsageError(f"no answer in session {session!r}", hint=RunCommand("history sessions"))
     for row in rows:
         yield _turn(workspace, row)
 
@@ -203,7 +210,7 @@ def _of_line(workspace: Workspace, line: Line, number: int, project: str) -> Ans
     elif not issued and not project:
         raise UsageError(
             f"line {number} names neither prompt_key nor passages",
-            hint="add -p PROJECT: it is asked the question",
+            hint=("add ", AddOption("-p PROJECT"), ": it is asked the question"),
         )
     elif not issued:
         issued = _issued(workspace, _prompt(workspace, project, line.question))

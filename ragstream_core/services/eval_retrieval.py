@@ -22,11 +22,11 @@ from ragstream_core.platform.files import make_private_dir
 from ragstream_core.prompts.inputs import HistoryPin, PromptInputs
 from ragstream_core.records.identity import digest_of
 from ragstream_core.wiring import models, stages
-from ragstream_core.wiring import search as wiring_search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import publish
 from ragstream_core.wiring.journal import journal
+from ragstream_core.wiring.search import reranker_stage, retrieval_stage
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -92,8 +92,8 @@ def _evaluate_documents(
         cache=workspace.data_dir / "evaluation",
         progress=progress,
     )
-    search = wiring_search.retrieval_stage(workspace, settings, lambda: [view])
-    rerank = wiring_search.reranker_stage(workspace, settings, workspace.data_dir / "evaluation")
+    search = retrieval_stage(workspace, settings, lambda: [view])
+    rerank = reranker_stage(workspace, settings, workspace.data_dir / "evaluation")
 
     def rank(query: dict[str, Any]) -> list[str]:
         prompt = stages.preprocessed(workspace, settings, query["text"])
@@ -150,11 +150,11 @@ def evaluate_conversations(
     space = _recorded(workspace, documents, progress)
     view = _selection(space)
     settings = space.config.chain()
-    rerank = wiring_search.reranker_stage(space, settings, space.data_dir)
+    rerank = reranker_stage(space, settings, space.data_dir)
 
     def rank(query: dict[str, Any]) -> list[str]:
         memory = ConversationMemory(space, _inputs(space, view, query), "retrieval")
-        search = wiring_search.retrieval_stage(space, settings, lambda: [], memory=memory)
+        search = retrieval_stage(space, settings, lambda: [], memory=memory)
         prompt = rerank(search(stages.preprocessed(space, settings, query["text"])))
         found = {chunk.id: chunk.meta["turn_id"] for chunk in prompt.base_context_chunks}
         return list(dict.fromkeys(found[i] for i in prompt.views_by_stage["reranked"]))

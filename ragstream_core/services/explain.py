@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.agents.history_conflicts import is_past
-from ragstream_core.errors import UnknownPrompt, UsageError
+from ragstream_core.errors import RunCommand, UnknownPrompt, UsageError
 from ragstream_core.prompts.explain import headers_of, named, ways
 from ragstream_core.prompts.recorded import Asking, times_asked
 from ragstream_core.prompts.reparse import SUPER_PROMPT
@@ -234,7 +234,7 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
     if chunk and not found:
         raise UsageError(
             f"no candidate {chunk!r} in prompt {record.prompt_key[:12]}",
-            hint=f"ragstream explain {record.prompt_key[:12]} lists them",
+            hint=(RunCommand("explain", record.prompt_key[:12]), " lists them"),
         )
     usage = recorded_usage(workspace, record.exchanges)
     return Explanation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.prompts.citations import check_markers, parse_markers
 from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.wiring.journal import append_turn, require_persist
@@ -58,13 +58,21 @@ def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tup
         IntegrityError: The prompt's record is damaged.
     """
     if not turn.assistant_text.strip():
-        raise UsageError("an external reply without its text", hint="--assistant-file FILE")
+        raise UsageError(
+            "an external reply without its text", hint=AddOption("--assistant-file FILE")
+        )
     key = workspace.store.find(answers) if answers else ""
     question = turn.user_text or (prompt_text(workspace, key) if key else "")
     if not question:
         raise UsageError(
             "an external reply without its question",
-            hint="give --user TEXT, or --answers KEY of the prompt that it answers",
+            hint=(
+                "give ",
+                AddOption("--user TEXT"),
+                ", or ",
+                AddOption("--answers KEY"),
+                " of the prompt that it answers",
+            ),
         )
     citations = checked_citations(workspace, key, turn.assistant_text)
     versions = turn.versions or (prompt_versions(workspace, key) if key else ())

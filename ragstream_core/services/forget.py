@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import Refused, UsageError
+from ragstream_core.errors import Refused, RunCommand, UsageError
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.manifest import MANIFEST_NAME, refused_rows
@@ -52,13 +52,13 @@ def forget(
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():
         raise UsageError(
-            f"project {project} has no index", hint="ragstream index generations lists them"
+            f"project {project} has no index", hint=(RunCommand("index generations"), " lists them")
         )
     with open_catalog(index_dir) as catalog:
         if not erase.is_known(catalog.db, path):
             raise UsageError(
                 f"no generation of {project} holds {path!r}",
-                hint=f"give the path as `ragstream status {project}` writes it",
+                hint=("give the path as ", RunCommand("status", project), " writes it"),
             )
         _require_gone(workspace, project, path, delete=delete)
         done = erasure.erase(FileSubject(workspace, project, path, catalog))
@@ -85,7 +85,7 @@ def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool
     if not delete:
         raise Refused(
             f"{file} still lies there; the next ingest would take it in again",
-            hint=f"move it away, or ragstream forget {path} -p {project} --delete",
+            hint=("move it away, or ", RunCommand("forget", f"{path} -p {project} --delete")),
         )
     if not file.parent.resolve().is_relative_to(folder.resolve()):
         raise Refused(f"{file} leads outside the project", hint="remove it yourself")

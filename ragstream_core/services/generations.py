@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import GenerationGone, RagstreamError
-from ragstream_core.index import generations as index_generations
+from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand
 from ragstream_core.index import retention
+from ragstream_core.index.generations import compare, kept_generations
 from ragstream_core.index.schema import CATALOG_NAME, transaction
 from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts.store import pinned
@@ -31,7 +31,7 @@ def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
         IntegrityError: The catalog is damaged.
         OperationFailed: It cannot be read.
     """
-    found = index_generations.kept_generations(workspace.index_dir(project))[::-1]
+    found = kept_generations(workspace.index_dir(project))[::-1]
     needed = pinned(workspace.store.root, project)
     last = kept_count(workspace)
     return [
@@ -72,7 +72,7 @@ def generations_since(
         Nothing as well if nothing is ingested or the catalog cannot be read.
     """
     try:
-        found = index_generations.kept_generations(workspace.index_dir(project))
+        found = kept_generations(workspace.index_dir(project))
     except RagstreamError:
         return []
     behind = bool(found) and found[-1].n < number  # an ingest that was ended may leave none at all
@@ -88,7 +88,7 @@ def diff(workspace: Workspace, project: str, *, before: int, after: int) -> Gene
         IntegrityError: The catalog is damaged.
         OperationFailed: It cannot be read.
     """
-    return index_generations.compare(workspace.index_dir(project), before, after)
+    return compare(workspace.index_dir(project), before, after)
 
 
 def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists():
         raise GenerationGone(
-            f"project {project} has no generation yet", hint=f"ragstream ingest {project}"
+            f"project {project} has no generation yet", hint=RunCommand("ingest", project)
         )
     with open_catalog(index_dir) as catalog:
         needed = pinned(workspace.store.root, project)

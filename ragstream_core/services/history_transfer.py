@@ -23,7 +23,7 @@ from ragstream_core.conversations.transfer import (
     jsonl_lines,
     markdown,
 )
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.wiring.journal import (
     append_records,
     completed,
@@ -72,7 +72,7 @@ def adopt(
     workspace.doc_dir(project)
     if not (tags or days or session):
         raise UsageError(
-            "no turns are selected", hint=f"ragstream history adopt {project} --tag GOLD"
+            "no turns are selected", hint=RunCommand("history adopt", f"{project} --tag GOLD")
         )
     if not dry_run:
         require_persist(workspace)

@@ -11,7 +11,7 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragstream_core.errors import GenerationGone, Refused
+from ragstream_core.errors import AddOption, GenerationGone, Refused, RunCommand
 from ragstream_core.index.schema import LIVE
 from ragstream_core.maps import figures
 from ragstream_core.maps.chunk_map import largest
@@ -52,7 +52,7 @@ def export(
     if not view.chunk_ids:
         raise GenerationGone(
             f"generation {view.generation} of {project} holds no chunk",
-            hint=f"ragstream index generations {project}",
+            hint=RunCommand("index generations", project),
         )
     data, meta = encode(view)
     decode(data)
@@ -78,7 +78,7 @@ def require_new(out: Path, *, force: bool) -> None:
 
 
 def _there(out: Path) -> Refused:
-    return Refused(f"{out} already exists", hint="--force, or another name")
+    return Refused(f"{out} already exists", hint=(AddOption("--force"), ", or another name"))
 
 
 FILES = 10
@@ -164,7 +164,7 @@ def _rows(db: sqlite3.Connection) -> _Rows:
 
     newest = catalog_read.latest(db)
     if newest is None:
-        raise GenerationGone("the index has no generation yet", hint="ragstream ingest")
+        raise GenerationGone("the index has no generation yet", hint=RunCommand("ingest"))
     at = {"n": newest.n, "fp": newest.embed_fp}
     types = dict(
         db.execute(

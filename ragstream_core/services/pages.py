@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import InputUnavailable
+from ragstream_core.errors import InputUnavailable, RunCommand
 from ragstream_core.ingestion.file_types import decode_name, file_type
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.records.identity import sha256_hex
@@ -50,7 +50,7 @@ def page_picture(workspace: Workspace, project: str, path: str, *, sha256: str, 
     if sha256_hex(data) != sha256:
         raise InputUnavailable(
             f"{where} was changed since it was indexed; page {page} may be another one now",
-            hint=f"ragstream ingest {project}",
+            hint=RunCommand("ingest", project),
         )
     picture, problem = page_png(data, page)
     if problem:

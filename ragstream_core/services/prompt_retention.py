@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError
+from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, RunCommand
 from ragstream_core.index.generations import kept_generations
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import move_aside, remove_path, replace_text
@@ -291,9 +291,13 @@ def _require(workspace: Workspace, pin: dict[str, Any]) -> None:
     except GenerationGone:
         digests = {}
     except RagstreamError as error:
-        raise IntegrityError(error.message, hint=error.hint) from error
+        raise IntegrityError(error.message, hint=error.advice) from error
     if digests.get(n) != pin["digest"]:
         raise GenerationGone(
             f"generation {n} of {project}, which the prompt was made from, is no longer there",
-            hint="keep a prompt soon after it is made; `ragstream index generations` lists them",
+            hint=(
+                "keep a prompt soon after it is made; ",
+                RunCommand("index generations"),
+                " lists them",
+            ),
         )

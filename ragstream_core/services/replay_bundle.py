@@ -16,10 +16,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.segments import CURRENT
-from ragstream_core.errors import EmbeddingFailed, IntegrityError, RagstreamError, UsageError
+from ragstream_core.errors import (
+    EmbeddingFailed,
+    IntegrityError,
+    RagstreamError,
+    RunCommand,
+    UsageError,
+)
 from ragstream_core.index.rows import ChunkRow, FileEntry
 from ragstream_core.platform.files import make_private_dir, replace_bytes
-from ragstream_core.prompts import bundle as prompts_bundle
+from ragstream_core.prompts.bundle import (
+    BLOB,
+    INDEX_PARTS,
+    JOURNAL,
+    MAX_BYTES,
+    RECORD,
+    SNAPSHOT,
+    Bundle,
+    broken,
+    index_part,
+    strict_json,
+    unpack,
+)
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import sha256_hex
@@ -62,18 +80,18 @@ def replay_bundle(
         IntegrityError: It is not what was written, or of another prompt.
         OSError: The disk cannot take it.
     """
-    bundle = prompts_bundle.unpack(_read(path))
+    bundle = unpack(_read(path))
     if not bundle.prompt_key.startswith(key):
         raise IntegrityError(
             f"{path} is of the prompt {bundle.prompt_key[:12]}, not of {key[:12]}",
-            hint="ragstream replay --bundle FILE, without a key, takes any",
+            hint=(RunCommand("replay", "--bundle FILE"), ", without a key, takes any"),
         )
     with tempfile.TemporaryDirectory(prefix="ragstream-bundle-") as folder:
         try:
             space = put_down(workspace, Path(folder), bundle)
             return bundle.prompt_key, space.replay(bundle.prompt_key, live=live)
         except _NO_VALUE as error:
-            prompts_bundle.broken(f"a value is not what it must be ({type(error).__name__})")
+            broken(f"a value is not what it must be ({type(error).__name__})")
 
 
 def _read(path: Path) -> bytes:
@@ -86,18 +104,18 @@ def _read(path: Path) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="ragstream bundle KEY") from None
+        raise UsageError(f"{path}: {error.strerror}", hint=RunCommand("bundle", "KEY")) from None
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         os.close(fd)
-        raise UsageError(f"{path} is not a file", hint="ragstream bundle KEY writes one")
+        raise UsageError(f"{path} is not a file", hint=(RunCommand("bundle", "KEY"), " writes one"))
     with os.fdopen(fd, "rb") as handle:
-        if found.st_size > prompts_bundle.MAX_BYTES:
-            prompts_bundle.broken(f"it is larger than {prompts_bundle.MAX_BYTES:,} bytes")
-        return handle.read(prompts_bundle.MAX_BYTES + 1)
+        if found.st_size > MAX_BYTES:
+            broken(f"it is larger than {MAX_BYTES:,} bytes")
+        return handle.read(MAX_BYTES + 1)
 
 
-def put_down(workspace: Workspace, root: Path, bundle: prompts_bundle.Bundle) -> Workspace:
+def put_down(workspace: Workspace, root: Path, bundle: Bundle) -> Workspace:
     """Make a data root of a bundle.
 
     Args:
@@ -120,73 +138,66 @@ def put_down(workspace: Workspace, root: Path, bundle: prompts_bundle.Bundle) ->
     inputs = _recorded(space, bundle)
     _require_parts(bundle, inputs)
     for name, data in bundle.parts.items():
-        digest = name.removeprefix(prompts_bundle.BLOB)
-        if name.startswith(prompts_bundle.BLOB) and space.store.put_blob(bytes(data)) != digest:
-            prompts_bundle.broken(f"the bytes {digest[:12]} differ")
+        digest = name.removeprefix(BLOB)
+        if name.startswith(BLOB) and space.store.put_blob(bytes(data)) != digest:
+            broken(f"the bytes {digest[:12]} differ")
     for pin in inputs.pins:
         _put_generation(space, bundle, pin)
     _put_history(space, bundle, inputs)
     return space
 
 
-def _recorded(space: Workspace, bundle: prompts_bundle.Bundle) -> PromptInputs:
+def _recorded(space: Workspace, bundle: Bundle) -> PromptInputs:
     """Put the record down and return its inputs; their digests are part of the prompt's key.
 
     Raises:
         IntegrityError: It is not the record of the prompt, or names what it must not.
     """
-    if prompts_bundle.RECORD not in bundle.parts:
-        prompts_bundle.broken("it holds no record")
-    prompts_bundle.strict_json(bundle.parts[prompts_bundle.RECORD], "its record")
+    if RECORD not in bundle.parts:
+        broken("it holds no record")
+    strict_json(bundle.parts[RECORD], "its record")
     path = space.store.root / bundle.prompt_key / RECORD_NAME
-    replace_bytes(path, bytes(bundle.parts[prompts_bundle.RECORD]), durable=False)
+    replace_bytes(path, bytes(bundle.parts[RECORD]), durable=False)
     try:
         record = space.store.record(bundle.prompt_key)
         inputs = inputs_from(record.inputs)
         require_exact(inputs)
     except RagstreamError as error:
-        prompts_bundle.broken(error.message)
+        broken(error.message)
     settings = space.settings_for(inputs, "prompt_builder")
     for name in (settings.rerank.model, inputs.models.get("reranker", "none")):
         if _MODEL.fullmatch(name) is None:
-            prompts_bundle.broken(f"it names {name[:80]!r} as a model")
+            broken(f"it names {name[:80]!r} as a model")
     return inputs
 
 
-def _require_parts(bundle: prompts_bundle.Bundle, inputs: PromptInputs) -> None:
+def _require_parts(bundle: Bundle, inputs: PromptInputs) -> None:
     """Refuse what the record does not name, and what it names and is not there."""
     wanted = {
-        prompts_bundle.RECORD,
-        *(prompts_bundle.BLOB + digest for digest in required_blobs(inputs)),
+        RECORD,
+        *(BLOB + digest for digest in required_blobs(inputs)),
     }
     for pin in inputs.pins:
-        wanted |= {
-            prompts_bundle.index_part(pin.project, kind) for kind in prompts_bundle.INDEX_PARTS
-        }
-    optional = {
-        prompts_bundle.BLOB + digest for digest in mentioned(bundle.parts[prompts_bundle.RECORD])
-    }
+        wanted |= {index_part(pin.project, kind) for kind in INDEX_PARTS}
+    optional = {BLOB + digest for digest in mentioned(bundle.parts[RECORD])}
     if inputs.history.seq:
-        wanted.add(prompts_bundle.JOURNAL)
+        wanted.add(JOURNAL)
     if inputs.history.snapshot:
-        optional.add(prompts_bundle.SNAPSHOT)  # where the prompt looked at it
+        optional.add(SNAPSHOT)  # where the prompt looked at it
     odd = (wanted - set(bundle.parts)) | (set(bundle.parts) - wanted - optional)
     if odd:
-        prompts_bundle.broken(f"its parts are not those of its record: {min(odd)[:80]}")
+        broken(f"its parts are not those of its record: {min(odd)[:80]}")
 
 
-def _put_generation(space: Workspace, bundle: prompts_bundle.Bundle, pin: Pin) -> None:
+def _put_generation(space: Workspace, bundle: Bundle, pin: Pin) -> None:
     from ragstream_core.index.export import put_in
 
     if type(pin.generation) is not int or not 1 <= pin.generation < MAX_NUMBER:
-        prompts_bundle.broken("its record names no generation")
-    raw = [
-        bundle.parts[prompts_bundle.index_part(pin.project, kind)]
-        for kind in prompts_bundle.INDEX_PARTS
-    ]
+        broken("its record names no generation")
+    raw = [bundle.parts[index_part(pin.project, kind)] for kind in INDEX_PARTS]
     found = decode(raw)
     if found.embed_fp != pin.embed_fp:
-        prompts_bundle.broken(f"the vectors of {pin.project} are of another model")
+        broken(f"the vectors of {pin.project} are of another model")
     put_in(space.index_dir(pin.project), found, n=pin.generation, digest=pin.digest)
 
 
@@ -200,19 +211,19 @@ def decode(parts: Sequence[bytes | memoryview]) -> Portable:
 
     from ragstream_core.index.export import Portable
 
-    head = prompts_bundle.strict_json(parts[0], "the head of a generation")
+    head = strict_json(parts[0], "the head of a generation")
     if not isinstance(head, dict) or {k: type(v) for k, v in head.items()} != _HEAD:
-        prompts_bundle.broken("the head of a generation has another form")
+        broken("the head of a generation has another form")
     files = tuple(FileEntry(*row) for row in _rows(parts[1], _FILE, "files"))
     chunks = tuple(ChunkRow(*row) for row in _rows(parts[2], _CHUNK, "chunks"))
     texts = tuple((h, n, text) for h, n, text in _rows(parts[3], _TEXT, "texts"))
     if {text[0] for text in texts} != {chunk.text_hash for chunk in chunks}:
-        prompts_bundle.broken("its texts are not those of its chunks")
+        broken("its texts are not those of its chunks")
     if any(sha256_hex(text) != text_hash for text_hash, _, text in texts):
-        prompts_bundle.broken("a text does not have its hash")
+        broken("a text does not have its hash")
     dimension = head["dimension"]
     if not 0 < dimension <= MAX_DIMENSION or len(parts[4]) != len(texts) * dimension * 4:
-        prompts_bundle.broken("its vectors are not as many as its texts")
+        broken("its vectors are not as many as its texts")
     vectors = np.frombuffer(parts[4], "<f4").reshape(len(texts), dimension).copy()
     return Portable(head["index_fp"], head["embed_fp"], files, chunks, texts, vectors)
 
@@ -220,21 +231,19 @@ def decode(parts: Sequence[bytes | memoryview]) -> Portable:
 def _rows(data: bytes | memoryview, types: Sequence[type], what: str) -> list[list[Any]]:
     """Return the rows of a part, each with values of these types, the first of them once."""
     lines = bytes(data).splitlines()
-    rows = [prompts_bundle.strict_json(line, f"a row of its {what}") for line in lines]
+    rows = [strict_json(line, f"a row of its {what}") for line in lines]
     for row in rows:
         if not isinstance(row, list) or [type(value) for value in row] != list(types):
-            prompts_bundle.broken(f"a row of its {what} has another form")
+            broken(f"a row of its {what} has another form")
         if any(type(value) is int and abs(value) >= MAX_NUMBER * 1024 for value in row):
-            prompts_bundle.broken(f"a number in its {what} is too large")
+            broken(f"a number in its {what} is too large")
     if len({row[0] for row in rows}) < len(rows):
-        prompts_bundle.broken(f"a row of its {what} is there twice")
+        broken(f"a row of its {what} is there twice")
     return rows
 
 
-def _put_history(space: Workspace, bundle: prompts_bundle.Bundle, inputs: PromptInputs) -> None:
-    lines, snapshot = (
-        bundle.parts.get(name) for name in (prompts_bundle.JOURNAL, prompts_bundle.SNAPSHOT)
-    )
+def _put_history(space: Workspace, bundle: Bundle, inputs: PromptInputs) -> None:
+    lines, snapshot = (bundle.parts.get(name) for name in (JOURNAL, SNAPSHOT))
     if lines is not None:
         replace_bytes(space.config.logs_dir / CURRENT, bytes(lines), durable=False)
     if snapshot is not None:
@@ -244,5 +253,5 @@ def _put_history(space: Workspace, bundle: prompts_bundle.Bundle, inputs: Prompt
         replace_bytes(path, bytes(snapshot), durable=False)
         view = open_snapshot(path)
         if view is None or view.digest != inputs.history.snapshot:
-            prompts_bundle.broken("its older turns differ")
+            broken("its older turns differ")
         view.verify()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import IntegrityError, Refused, UsageError
+from ragstream_core.errors import AddOption, IntegrityError, Refused, RunCommand, UsageError
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import copy_durable, file_sha256
@@ -96,13 +96,16 @@ def _require_unwritten(workspace: Workspace, source: Path, files: Iterable[str])
         target = workspace.data_dir / relative
         yours = relative.startswith(("projects/", "doc_raw/", "memory/")) and target.exists()
         if yours and file_sha256(target) != file_sha256(source / relative):
-            raise Refused(f"{target} exists and is another file", hint="--force replaces it")
+            force = AddOption("--force")
+            raise Refused(f"{target} exists and is another file", hint=(force, " replaces it"))
 
 
 def _require_no_index(workspace: Workspace, name: str) -> None:
     path = workspace.index_dir(name) / CATALOG_NAME
     if path.exists():
-        raise Refused(f"{path} already exists", hint="ragstream restore … --force replaces it")
+        raise Refused(
+            f"{path} already exists", hint=(RunCommand("restore", "… --force"), " replaces it")
+        )
 
 
 def _verified(source: Path) -> dict[str, Any]:
@@ -111,7 +114,8 @@ def _verified(source: Path) -> dict[str, Any]:
         version, files, states = listed["version"], dict(listed["files"]), dict(listed["projects"])
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(
-            f"{source} is not a backup: it has no readable {LIST_NAME}", hint="ragstream backup DIR"
+            f"{source} is not a backup: it has no readable {LIST_NAME}",
+            hint=RunCommand("backup", "DIR"),
         ) from None
     if version != BACKUP_VERSION:
         raise UsageError(f"{source} is a backup of version {version}, this program reads 1")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import ChooseProject, RunCommand, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -111,7 +111,7 @@ def require_search(text: str, k: int) -> None:
         UsageError: The text has no letter and no digit, or ``k`` is below 1.
     """
     if not any(c.isalnum() for c in text):
-        raise UsageError("the search text is empty", hint='ragstream search "…" -p PROJECT')
+        raise UsageError("the search text is empty", hint=RunCommand("search", '"…" -p PROJECT'))
     if k < 1:
         raise UsageError(f"k is {k}: ask for at least 1 result", hint="k=10")
 
@@ -123,7 +123,7 @@ def require_projects(projects: Sequence[str]) -> tuple[str, ...]:
         UsageError: There is none.
     """
     if not projects:
-        raise UsageError("no project given", hint="-p PROJECT; `ragstream status` lists them")
+        raise UsageError("no project given", hint=ChooseProject())
     return tuple(dict.fromkeys(projects))
 
 

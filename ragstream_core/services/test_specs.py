@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import OperationFailed, Refused, UsageError
+from ragstream_core.errors import AddOption, OperationFailed, Refused, RunCommand, UsageError
 from ragstream_core.platform.files import replace_text
 from ragstream_core.services.spec_drafts import Drafter, specs_dir
 from ragstream_core.services.spec_sources import Project, Unit, read_project
@@ -151,7 +151,8 @@ def _wanted(project: Project, named: Sequence[str]) -> tuple[str, ...]:
     for name in named:
         if name not in known:
             near = difflib.get_close_matches(name, known, SHOWN) or known[:SHOWN]
-            hint = f"one of: {', '.join(near)}" if near else "--pattern REGEX says what ids are"
+            pattern = (AddOption("--pattern REGEX"), " says what ids are")
+            hint = f"one of: {', '.join(near)}" if near else pattern
             raise UsageError(f"project {project.name!r} has no requirement {name!r}", hint=hint)
     return tuple(sorted(set(named), key=natural)) if named else known
 
@@ -234,7 +235,9 @@ def read_sections(path: Path, *, force: bool = False) -> list[Section]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise OperationFailed(f"{path}: {error.strerror}", hint="choose another --out") from None
+        raise OperationFailed(
+            f"{path}: {error.strerror}", hint=("choose another ", AddOption("--out"))
+        ) from None
     text = data.decode("utf-8", "replace")
     if len(data) <= MAX_BYTES and text.startswith(f"{SIGNATURE}\n"):
         return sections_of(text)
@@ -242,7 +245,12 @@ def read_sections(path: Path, *, force: bool = False) -> list[Section]:
         return []
     raise Refused(
         f"{path} exists and is not a test specification of ragstream spec",
-        hint="choose another --out, or replace the file with --force",
+        hint=(
+            "choose another ",
+            AddOption("--out"),
+            ", or replace the file with ",
+            AddOption("--force"),
+        ),
     )
 
 
@@ -257,7 +265,9 @@ def write(path: Path, markdown: str) -> bool:
             return False
         replace_text(path, markdown)
     except OSError as error:
-        raise OperationFailed(f"{path}: {error.strerror}", hint="choose another --out") from None
+        raise OperationFailed(
+            f"{path}: {error.strerror}", hint=("choose another ", AddOption("--out"))
+        ) from None
     return True
 
 
@@ -295,7 +305,10 @@ def write_kept(
     if not workspace.config.settings.history.persist:
         raise Refused(
             "history.persist is off, and the specification would be kept",
-            hint="ragstream spec PROJECT --out FILE writes one file and keeps nothing else",
+            hint=(
+                RunCommand("spec", "PROJECT --out FILE"),
+                " writes one file and keeps nothing else",
+            ),
         )
     path = kept_file(workspace, request.project)
     sections = read_sections(path, force=True)

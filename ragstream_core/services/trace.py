@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import GenerationGone, RagstreamError, UsageError
+from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand, UsageError
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, MEMORY_DIGEST, RECENT
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import candidates_of, named
@@ -125,7 +125,7 @@ def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
     what = f"{len(fits)} things" if fits else "nothing"
     raise UsageError(
         f"{citation!r} means {what} in prompt {key}",
-        hint=f"ragstream explain {key} lists its candidates",
+        hint=(RunCommand("explain", key), " lists its candidates"),
     )
 
 

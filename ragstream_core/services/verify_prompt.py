@@ -10,7 +10,7 @@ from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.ingestion.file_types import decode_name
 from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.prompts.compare import blocks_of
@@ -155,7 +155,7 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
     if not rows:
         raise UsageError(
             "this text frames no file and is not a recorded Super-Prompt",
-            hint="ragstream prompt … --out FILE writes one; or give its key",
+            hint=(RunCommand("prompt", "… --out FILE"), " writes one; or give its key"),
         )
     return {"prompt_key": "", "files": _stated(workspace, list(dict.fromkeys(rows)))}
 

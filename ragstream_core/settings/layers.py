@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.errors import RunCommand, SetVariable, UnknownSetting
 from ragstream_core.settings import SECTIONS, known_keys
 
 MAX_CONFIG_BYTES = 1_000_000
@@ -60,8 +60,8 @@ def nested(flat: Mapping[str, Any]) -> Layer:
 def unknown(dotted: str) -> UnknownSetting:
     """Return the error for a name that does not exist; the nearest one is its hint."""
     near = difflib.get_close_matches(dotted, known_keys(), n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return UnknownSetting(f"unknown setting {dotted!r}", hint=f"{hint}`ragstream config show`")
+    meant = (f"did you mean {near[0]}? ",) if near else ()
+    return UnknownSetting(f"unknown setting {dotted!r}", hint=(*meant, RunCommand("config show")))
 
 
 def file_layer(path: Path | None) -> dict[str, Any]:
@@ -81,14 +81,14 @@ def file_layer(path: Path | None) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UnknownSetting(
             f"{path}: cannot be read as YAML: {error}",
-            hint="`ragstream config reference` shows what may stand in it",
+            hint=(RunCommand("config reference"), " shows what may stand in it"),
         ) from None
     if not isinstance(data, dict):
         raise UnknownSetting(f"{path}: the top level must be sections, e.g. `retrieval:`")
     if "api_key" in (data.get("provider") or {}):
         raise UnknownSetting(
             f"{path}: provider.api_key does not belong in a file that is shared",
-            hint="export RAGSTREAM_PROVIDER__API_KEY, or write it into .env",
+            hint=(SetVariable("RAGSTREAM_PROVIDER__API_KEY"), ", or write it into .env"),
         )
     return _checked_sections(data, str(path))
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from string import Formatter
 
-from ragstream_core.errors import UnknownSetting, UsageError
+from ragstream_core.errors import AddOption, UnknownSetting, UsageError
 
 _LITERAL = re.compile(r"[A-Za-z0-9._-]{0,32}")
 _WIDTH = re.compile(r"(?:0[1-9])?d?")
@@ -91,12 +91,12 @@ def id_pattern(text: str) -> re.Pattern[str]:
     except re.error as error:
         raise UsageError(
             f"the pattern {text!r} is not a regular expression: {error}",
-            hint="e.g. --pattern 'REQ-[0-9]+'",
+            hint=("e.g. ", AddOption("--pattern 'REQ-[0-9]+'")),
         ) from None
     if found is None or not usable:
         raise UsageError(
             f"the pattern {text[:40]!r} fits the empty text or is too long",
-            hint="e.g. --pattern 'REQ-[0-9]+'",
+            hint=("e.g. ", AddOption("--pattern 'REQ-[0-9]+'")),
         )
     return found
 

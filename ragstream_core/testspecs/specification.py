@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from ragstream_core.errors import IntegrityError
+from ragstream_core.errors import IntegrityError, RunCommand
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -115,7 +115,8 @@ def case_from(text: str | bytes) -> TestCase:
         return _adapter().validate_json(text)
     except ValidationError as error:
         raise IntegrityError(
-            f"not a test case (errors: {error.error_count()})", hint="ragstream spec … --force"
+            f"not a test case (errors: {error.error_count()})",
+            hint=RunCommand("spec", "… --force"),
         ) from None
 
 

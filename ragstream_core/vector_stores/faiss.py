@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import DuplicateId, IntegrityError, UsageError
+from ragstream_core.errors import DuplicateId, IntegrityError, RunProgram, UsageError
 from ragstream_core.platform.files import replace_bytes, replace_text
 from ragstream_core.records.identity import digest_of, sha256_hex
 from ragstream_core.vector_stores.model_stamp import ModelStamp
@@ -169,6 +169,6 @@ def _engine() -> Any:
     except ImportError:
         raise UsageError(
             "the vector store faiss needs the package faiss-cpu",
-            hint="pip install 'ragstream[faiss]'",
+            hint=RunProgram("pip install 'ragstream[faiss]'"),
         ) from None
     return faiss

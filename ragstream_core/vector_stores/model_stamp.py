@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ragstream_core.errors import ModelMismatch
+from ragstream_core.errors import ModelMismatch, RunCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ModelStamp:
             return
         raise ModelMismatch(
             f"{what} was built by {stored._described()}, this session uses {self._described()}",
-            hint=f"ragstream ingest {project or 'PROJECT'} --rebuild",
+            hint=RunCommand("ingest", f"{project or 'PROJECT'} --rebuild"),
         )
 
     def _described(self) -> str:

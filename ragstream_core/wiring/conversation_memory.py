@@ -26,7 +26,7 @@ from ragstream_core.conversations.recent_history import (
     render_recent,
     text_of,
 )
-from ragstream_core.errors import InputUnavailable, RagstreamError
+from ragstream_core.errors import InputUnavailable, RagstreamError, RunCommand
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, digest_tokens
 from ragstream_core.prompts.inputs import DIGEST, HistoryPin, PromptInputs
 from ragstream_core.prompts.stage_versions import Clock
@@ -159,7 +159,7 @@ class ConversationMemory:
             raise InputUnavailable(
                 f"the conversation up to record {pin.seq} is not what it was: turns were cleared "
                 "since, or the journal is damaged",
-                hint="ragstream history check",
+                hint=RunCommand("history check"),
             )
 
     @functools.cached_property

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ragstream_core.errors import OperationFailed
+from ragstream_core.errors import OperationFailed, RunCommand, TryAgain
 from ragstream_core.index.erase import Tombstone
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def erase(subject: Subject, progress: IngestProgress | None = None) -> ErasureRe
     if ours:
         raise OperationFailed(
             f"{len(ours)} files still hold {subject.name}, first {ours[0]}",
-            hint="end `ragstream up` and other processes, then run the command again",
+            hint=("end ", RunCommand("up"), " and other processes, then ", TryAgain()),
         )
     removed, left = sorted(set(copies.removed)), sorted(yours)
     return ErasureReport(hidden, texts, segments, removed, left, copies.searched)

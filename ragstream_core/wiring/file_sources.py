@@ -27,7 +27,7 @@ from ragstream_core.agents.a1_file_injector import forced_paths
 from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.config import overlay
-from ragstream_core.errors import OperationFailed, UnknownPrompt, UsageError
+from ragstream_core.errors import InjectFile, OperationFailed, RunProgram, UnknownPrompt, UsageError
 from ragstream_core.index.catalog_read import live_files
 from ragstream_core.index.generations import manifest_of
 from ragstream_core.index.schema import reading
@@ -303,7 +303,10 @@ def diff_of(root: Path, project: str, path: str) -> str:
         except FileNotFoundError:
             raise UsageError(
                 f"no diff of {name}: git is not installed",
-                hint="install git, or pipe a diff in: git diff | ragstream prompt - -p PROJECT",
+                hint=(
+                    "install git, or pipe a diff in: ",
+                    RunProgram("git diff | ragstream prompt - -p PROJECT"),
+                ),
             ) from None
         except subprocess.TimeoutExpired:
             raise OperationFailed(f"no diff of {name}: git took over {TIMEOUT_S:g} s") from None
@@ -316,5 +319,5 @@ def diff_of(root: Path, project: str, path: str) -> str:
         out.seek(0)
         data = out.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise UsageError(f"the diff of {name} is over {MAX_BYTES} bytes", hint="--file instead")
+        raise UsageError(f"the diff of {name} is over {MAX_BYTES} bytes", hint=InjectFile())
     return data.decode("utf-8", "replace").replace("\r\n", "\n").rstrip("\n")

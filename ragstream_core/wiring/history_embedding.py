@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
-from ragstream_core.errors import IntegrityError, RagstreamError, UsageError
+from ragstream_core.errors import IntegrityError, RagstreamError, RunCommand, UsageError
 from ragstream_core.index import history_rows
 from ragstream_core.index.history_turns import CUT, Mark
 from ragstream_core.ingestion.stats import HistoryStats
@@ -65,7 +65,9 @@ def embed(
     """
     for month in months:
         if not _MONTH.fullmatch(month):
-            raise UsageError(f"not a month: {month!r}", hint="ragstream history backfill 2026-10")
+            raise UsageError(
+                f"not a month: {month!r}", hint=RunCommand("history backfill", "2026-10")
+            )
     warnings = _resumed(workspace, again=bool(months) or rebuild)
     stats = None if months or rebuild else _unchanged(workspace)
     if stats is None:

@@ -32,7 +32,7 @@ from ragstream_core.conversations.journal.segments import CURRENT, closed_segmen
 from ragstream_core.conversations.recent_history import has_session
 from ragstream_core.conversations.sessions import session_rows, turn_rows
 from ragstream_core.conversations.units import is_summary
-from ragstream_core.errors import InputUnavailable, Refused, UsageError
+from ragstream_core.errors import InputUnavailable, Refused, RunCommand, RunProgram, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptInputs
@@ -77,7 +77,10 @@ def journal(workspace: Workspace) -> Journal:
         if folder != usual and holds_journal(usual) and not holds_journal(folder):
             raise Refused(
                 f"the conversations lie in {usual}, paths.logs names {folder}",
-                hint=f"mkdir -p {folder} && mv {usual}/* {folder}/, or unset paths.logs",
+                hint=(
+                    RunProgram(f"mkdir -p {folder} && mv {usual}/* {folder}/"),
+                    ", or unset paths.logs",
+                ),
             )
         found = workspace._cache.setdefault("journal", Journal(folder))
     return found
@@ -157,14 +160,16 @@ def tag(
     """
     edit = TagEdit("", "", "", _tags(add), _tags(remove))
     if not edit.add and not edit.remove:
-        raise UsageError("no tag to add or remove", hint="ragstream history tag TURN --add GOLD")
+        raise UsageError(
+            "no tag to add or remove", hint=RunCommand("history tag", "TURN --add GOLD")
+        )
     if is_summary(which):
         (entry,) = append_records(workspace, [replace(edit, turn=which)])
         return entry, apply_edits(journal(workspace).entries()).tags(which, ())
     found = next((row for row in show(workspace) if which in (row["id"], str(row["seq"]))), None)
     if found is None or found["status"] == "unanswered":
         raise UsageError(
-            f"no turn {which!r}", hint="`ragstream history show` lists ids and numbers"
+            f"no turn {which!r}", hint=(RunCommand("history show"), " lists ids and numbers")
         )
     (entry,) = append_records(workspace, [replace(edit, turn=found["id"])])
     return entry, apply_edits([entry]).tags(found["id"], found["tags"])
@@ -277,7 +282,7 @@ def _checked_fact(fact: Fact) -> Fact:
     )
     for is_wrong, message in wrong:
         if is_wrong:
-            raise UsageError(message, hint="ragstream memory --help")
+            raise UsageError(message, hint=RunCommand("memory --help"))
     return fact
 
 
@@ -291,7 +296,7 @@ def _checked(turn: Turn) -> Turn:
     )
     for is_wrong, message in wrong:
         if is_wrong:
-            raise UsageError(message, hint="ragstream history append --help")
+            raise UsageError(message, hint=RunCommand("history append", "--help"))
     return replace(turn, tags=_tags(turn.tags))
 
 

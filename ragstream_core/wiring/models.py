@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import UnknownSetting
+from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -176,7 +176,7 @@ def require_replayable(config: AppConfig) -> None:
     if not known_dimension(models_dir(config), remote, chosen.model):
         raise InputUnavailable(
             f"the dimension of {chosen.model} is not kept, and a replay asks no endpoint",
-            hint="ragstream ingest asks for it",
+            hint=(RunCommand("ingest"), " asks for it"),
         )
 
 
@@ -266,7 +266,7 @@ def cross_encoder(model: str, directory: Path, *, weights: str = "") -> Reranker
         WeightsMissing: Its weights are not on this machine.
         ModelMismatch: They are others than they must be.
     """
-    path, found = _present(model, directory, weights, "rerank.backend=maxsim")
+    path, found = _present(model, directory, weights, SetSetting("rerank.backend", "maxsim"))
     return _cross_encoder(path, model, found)
 
 
@@ -314,11 +314,11 @@ def nli(model: str, directory: Path, *, weights: str = "") -> NliModel:
         WeightsMissing: Its weights are not on this machine.
         ModelMismatch: They are others than they must be.
     """
-    path, found = _present(model, directory, weights, "gate.backend=similarity")
+    path, found = _present(model, directory, weights, SetSetting("gate.backend", "similarity"))
     return _nli(path, model, found)
 
 
-def _present(model: str, directory: Path, weights: str, instead: str) -> tuple[Path, str]:
+def _present(model: str, directory: Path, weights: str, instead: SetSetting) -> tuple[Path, str]:
     """Return a model's folder and the digest of its files.
 
     Raises:
@@ -333,7 +333,11 @@ def _present(model: str, directory: Path, weights: str, instead: str) -> tuple[P
         place = directory / model.replace(":", "/")
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
-            hint=f"ragstream models pull {model}, or put them into {place}, or --set {instead}",
+            hint=(
+                RunCommand("models pull", model),
+                f", or put them into {place}, or ",
+                instead,
+            ),
         )
     found = weights_digest(path)
     if weights and found != weights:

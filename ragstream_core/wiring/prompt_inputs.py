@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.headers import default_alias_text
 from ragstream_core.config import AppConfig, overlay
-from ragstream_core.errors import GenerationGone, IntegrityError, ModelMismatch, UsageError
+from ragstream_core.errors import (
+    GenerationGone,
+    IntegrityError,
+    ModelMismatch,
+    RunCommand,
+    UsageError,
+)
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
@@ -27,9 +33,9 @@ from ragstream_core.wiring import (
     remembered_facts_files,
     stages,
 )
-from ragstream_core.wiring import search as wiring_search
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, injectable
+from ragstream_core.wiring.search import load, retriever
 from ragstream_core.wiring.token_budget import counter_of_settings, within_window
 
 if TYPE_CHECKING:
@@ -170,7 +176,7 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
                 f"generation {pinned.generation} of {pinned.project} has changed: a file "
                 f"was forgotten since, or the index was rebuilt (digest {found.digest[:12]}, the "
                 f"prompt needs {pinned.digest[:12]})",
-                hint="ragstream replay --bundle FILE, if there is a bundle of it",
+                hint=(RunCommand("replay", "--bundle FILE"), ", if there is a bundle of it"),
             )
     models.require_replayable(workspace.config)
     conversation_memory.ConversationMemory(workspace, inputs).require()
@@ -183,14 +189,13 @@ def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list
     for project in projects:
         workspace.doc_dir(project)
     views = [view(workspace, project, 0) for project in projects]
-    retriever = wiring_search.retriever(workspace, settings)
     pieces = pieces_of(stages.preprocessed(workspace, settings, text))
     filters, now = file_sources.filters_of(text), dt.datetime.now().astimezone()
     off = file_sources.closed(workspace, filters, views, now)
     least = settings.retrieval.min_score
-    found = retriever.search(views, " ".join(pieces), pieces=pieces, off=off)
+    found = retriever(workspace, settings).search(views, " ".join(pieces), pieces=pieces, off=off)
     hits = [hit for hit in found if hit.cosine >= least][:k]
-    chunks = {c.id: c for c in wiring_search.load(views, [hit.chunk_id for hit in hits])}
+    chunks = {c.id: c for c in load(views, [hit.chunk_id for hit in hits])}
     return [
         {
             "chunk_id": hit.chunk_id,
@@ -216,7 +221,7 @@ def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> P
     if as_of > newest:
         raise UsageError(
             f"project {project} has no generation {as_of}; its newest is {newest}",
-            hint=f"ragstream index generations {project}",
+            hint=RunCommand("index generations", project),
         )
     found = view(workspace, project, as_of)
     embeddings = config.settings.embeddings
@@ -225,7 +230,10 @@ def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> P
         raise ModelMismatch(
             f"project {project!r} was embedded by model {found.embed_fp[:12]}; the settings ask "
             f"for {embeddings.backend}/{embeddings.model}, {mine[:12]}",
-            hint=f"ragstream ingest {project} --rebuild, or set embeddings.backend/model back",
+            hint=(
+                RunCommand("ingest", f"{project} --rebuild"),
+                ", or set embeddings.backend/model back",
+            ),
         )
     return Pin(project, found.generation, found.digest, found.embed_fp)
 

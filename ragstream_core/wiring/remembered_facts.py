@@ -23,7 +23,7 @@ from ragstream_core.conversations.facts.records import (
     fold_facts,
 )
 from ragstream_core.conversations.journal.records import FACT_TARGETS, Fact, uuid7
-from ragstream_core.errors import Refused, UsageError
+from ragstream_core.errors import AddOption, Refused, RunCommand, UsageError
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.prompts.fences import one_line
 from ragstream_core.wiring import remembered_facts_files
@@ -164,7 +164,7 @@ class FactMemory:
         if said in bullets(
             remembered_facts_files.read(self.workspace, checked_target(target) or "user")
         ):
-            raise UsageError("this fact is remembered already", hint="ragstream memory show")
+            raise UsageError("this fact is remembered already", hint=RunCommand("memory show"))
         proposed = Fact("", fact, "", "", "proposed", target, said, confidence=1.0, form=HAND)
         self._append([proposed, Fact("", fact, "", "", "accepted")])
         return find_fact(self.facts(), fact)
@@ -191,7 +191,7 @@ class FactMemory:
         try:
             return self.reject(spoken[0] if spoken else find_fact(standing, which).id).text
         except UsageError as error:
-            hint = "`ragstream memory show` lists what is remembered"
+            hint = (RunCommand("memory show"), " lists what is remembered")
             raise UsageError(f"nothing to forget: {error.message}", hint=hint) from None
 
     def _step(self, which: str, event: str, *, text: str = "", target: str = "") -> FactState:
@@ -208,7 +208,7 @@ class FactMemory:
             nonlocal taken
             fact = find_fact(self.facts(), which)
             if why := _useless(fact, event, text, target or fact.target):
-                raise UsageError(f"fact {fact.short} {why}", hint="ragstream memory candidates")
+                raise UsageError(f"fact {fact.short} {why}", hint=RunCommand("memory candidates"))
             if event == "accepted" and is_secret(fact.text):
                 raise Refused(f"fact {fact.short} seems to contain a secret; it is not remembered")
             taken = fact.id
@@ -240,7 +240,7 @@ def checked_text(text: str) -> str:
     if not said or len(said) > MAX_CHARS:
         raise UsageError(
             f"a fact is one line of up to {MAX_CHARS} characters, not {len(said)}",
-            hint='ragstream memory add "The user works in Lisbon." --target user',
+            hint=RunCommand("memory add", '"The user works in Lisbon." --target user'),
         )
     if is_secret(said):
         raise Refused(
@@ -257,7 +257,9 @@ def checked_target(target: str) -> str:
         UsageError: It is neither ``user`` nor ``company``.
     """
     if target not in ("", *FACT_TARGETS):
-        raise UsageError(f"no place for facts: {target!r}", hint="--target user, or company")
+        raise UsageError(
+            f"no place for facts: {target!r}", hint=AddOption("--target user, or company")
+        )
     return target
 
 

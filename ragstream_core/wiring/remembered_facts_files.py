@@ -24,7 +24,7 @@ from ragstream_core.conversations.facts.records import (
     with_lines,
 )
 from ragstream_core.conversations.journal.records import Cleared, Entry, Fact, Position
-from ragstream_core.errors import IntegrityError
+from ragstream_core.errors import FreeSpace, IntegrityError, RunCommand
 from ragstream_core.platform.disk import disk_failure
 from ragstream_core.platform.files import copy_durable, make_private_dir, replace_text
 from ragstream_core.platform.locks import FolderLock
@@ -41,7 +41,12 @@ MARK_NAME = ".written.json"
 WAIT_S = 5.0
 _MAX_LINE = 500
 _FAR = 500
-_HINT = "free disk space, then run `ragstream memory show`: what was accepted is in the journal"
+_HINT = (
+    FreeSpace(),
+    ", then run ",
+    RunCommand("memory show"),
+    ": what was accepted is in the journal",
+)
 
 
 def memory_dir(workspace: Workspace) -> Path:

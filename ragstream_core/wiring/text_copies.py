@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import OperationFailed
+from ragstream_core.errors import OperationFailed, RunCommand, TryAgain
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.recorded import SUFFIX, text_of
@@ -264,7 +264,7 @@ def _purge_rows(path: Path, sought: TextFingerprints) -> int:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error as error:
         raise OperationFailed(
-            f"{path}: {error}", hint="end `ragstream up`, then run the command again"
+            f"{path}: {error}", hint=("end ", RunCommand("up"), ", then ", TryAgain())
         ) from error
     return count
 

@@ -536,7 +536,7 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
 
 def test_a_clearing_that_fails_is_a_problem_and_no_traceback(said):
     job = clearing.start(open_workspace(), {"session": "no session"}, Way())
-    assert job.wait(60) and "not a session name" in job.problem["message"]
+    assert job.wait(60) and "not a session name" in str(job.error)
 
 
 def test_turns_are_brought_into_a_project_and_taken_out_again(page, said, run):

@@ -30,7 +30,7 @@ def measured(page, kind):
     run(page)
     click(page, evaluation.KINDS[kind].press)
     job = page.session_state[evaluation.JOBS_KEY][kind, "manual"]
-    assert job.wait(60) and not job.problem
+    assert job.wait(60) and not job.error
     return run(page)
 
 

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragstream_app.page.panels.shared import on_the_page
-from ragstream_core.errors import RagstreamError
+from ragstream_core.errors import (
+    Action,
+    AddOption,
+    AllowSecrets,
+    ChooseProject,
+    FreeSpace,
+    InjectFile,
+    RagstreamError,
+    RunCommand,
+    RunProgram,
+    SetSetting,
+    SetVariable,
+    SwitchOff,
+    TryAgain,
+    on_the_command_line,
+    worded,
+)
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.prompt_inputs import pin
 from ragstream_core.wiring.workspace import open_workspace
@@ -57,16 +72,51 @@ def test_what_is_wrong_with_a_request_is_said_without_options(indexed, given_):
     asked = {"text": "How?", "projects": ("manual",), **given_}
     with pytest.raises(RagstreamError) as refused:
         pin(open_workspace(), PromptRequest(**asked), None)
-    for said in (refused.value.message, refused.value.hint):
-        assert not OPTION.search(on_the_page(said)), said
+    for said in (refused.value.message, worded(refused.value.advice, on_the_page)):
+        assert not OPTION.search(said), said
 
 
-@given(st.text(max_size=80))
-def test_other_words_stay_as_they_are(text):
-    assert on_the_page(f"x {text}.") == f"x {text}." or re.search("--|ragstream|again", text)
+WORDS = {
+    RunCommand("doctor"): ("ragstream doctor", "in a terminal: ragstream doctor"),
+    RunCommand("ingest"): ("ragstream ingest", "press Ingest Folder in the sidebar"),
+    RunCommand("ingest", "x"): ("ragstream ingest x", "press Ingest Folder of x in the sidebar"),
+    RunCommand("ingest", "x --rebuild"): (
+        "ragstream ingest x --rebuild", "in a terminal: ragstream ingest x --rebuild"
+    ),
+    RunCommand("prompt"): ("ragstream prompt", "write into Prompt what you want to know"),
+    RunProgram("pip install x"): ("pip install x", "in a terminal: pip install x"),
+    AddOption("--force"): ("--force", "--force on the command line"),
+    SetSetting("a.b", "1"): ("--set a.b=1", "write a.b = 1 under Other settings in the sidebar"),
+    SetSetting("a.b", "1", lasting=True): ("set a.b to 1", "set a.b to 1"),
+    SetVariable("KEY"): ("export KEY", "in a terminal: export KEY"),
+    SwitchOff(): ("leave the file out with --off PATH", "switch the file OFF under Files"),
+    ChooseProject(): (
+        "-p PROJECT; `ragstream status` lists them", "choose one under Projects in the sidebar"
+    ),
+    AllowSecrets(): ("send it with --allow-secrets", "tick the box that allows it"),
+    InjectFile(): ("--file instead", "choose it under Inject instead"),
+    FreeSpace(): ("free disk space", "free disk space"),
+    TryAgain(): ("run the command again", "try it again"),
+}  # fmt: skip
 
 
-def test_what_only_a_terminal_can_do_is_said_to_be_that():
-    assert on_the_page("ragstream doctor") == "in a terminal: ragstream doctor"
-    again = on_the_page("wait for it to finish, then run the command again")
-    assert again == "wait for it to finish, then try it again"
+def test_each_kind_of_action_has_words_in_each_face():
+    assert {type(action) for action in WORDS} == set(get_args(Action))
+    for action, (terminal, page) in WORDS.items():
+        assert on_the_command_line(action, alone=True) == terminal
+        assert on_the_page(action, alone=True) == page
+
+
+def test_a_command_in_a_sentence_stands_between_backticks():
+    advice = ("wait, or run ", RunCommand("doctor"), "; then ", TryAgain())
+    assert worded(advice) == "wait, or run `ragstream doctor`; then run the command again"
+    page = worded(advice, on_the_page)
+    assert page == "wait, or run `ragstream doctor` in a terminal; then try it again"
+
+
+def test_a_hint_may_be_words_an_action_or_both():
+    hints = {"": (), "look": ("look",), TryAgain(): (TryAgain(),), ("a ", TryAgain()): None}
+    for hint, advice in hints.items():
+        error = RagstreamError("it failed", hint=hint)
+        assert error.advice == (hint if advice is None else advice)
+    assert error.hint == "a run the command again" and error.hint in str(error)

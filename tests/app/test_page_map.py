@@ -39,7 +39,7 @@ def test_a_press_draws_every_chunk(page):
     drawn(page)
     job = page.session_state[map.JOB_KEY]
     count = len(open_workspace().view("manual").chunk_ids)
-    assert not job.problem
+    assert not job.error
     assert len(job.result.chunks.places) == count == len(job.result.snippets)
     assert any(f"manual · {count} chunks · PCA" in text.value for text in page.text)
     assert not page.error
@@ -81,7 +81,7 @@ def test_a_map_that_is_stopped_ends_and_says_so(indexed):
     request = chunk_maps.MapRequest(("manual",), method="tsne")
     job = map.start(open_workspace(), request)
     job.stop()
-    assert job.wait(120) and job.result is None and "stopped" in job.problem["message"]
+    assert job.wait(120) and job.result is None and "stopped" in str(job.error)
 
 
 def test_the_chart_holds_text_and_nothing_that_a_browser_would_fetch(indexed):

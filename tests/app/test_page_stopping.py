@@ -169,11 +169,11 @@ def test_a_stopped_ingest_commits_nothing_and_goes_on_next_time(
     ingests.start(space, "manual")  # asked for once more meanwhile: the stop is meant for it too
     job.stop()
     embedding.go.set()
-    assert job.wait(WAIT_S) and "you stopped the ingest" in job.problem["message"]
+    assert job.wait(WAIT_S) and "you stopped the ingest" in str(job.error)
     assert ingestion.status(space, "manual")["generation"] == 0 and job.result is None
     assert len(embedding.calls) == 2
     again = ingests.start(space, "manual")
-    assert again.wait(WAIT_S) and not again.problem, again.problem
+    assert again.wait(WAIT_S) and not again.error, again.error
     assert again.result.committed and again.result.chunks["reused"] >= BATCH_TEXTS
     assert again.result.warnings == ()
     if recorded:
@@ -210,5 +210,5 @@ def test_what_is_committed_is_not_stopped(data, monkeypatch):
 
     monkeypatch.setattr(IngestJob, "report", report)
     job = IngestJobs().start(open_workspace(), "manual")
-    assert job.wait(WAIT_S) and job.problem == {} and job.result.committed
+    assert job.wait(WAIT_S) and job.error is None and job.result.committed
     assert "publish" in seen

@@ -329,7 +329,7 @@ def test_what_failed_is_noted_and_not_tried_again_before_anything_changed(
         full.setattr(publisher, "publish_dir", refuse)
         with pytest.raises(OperationFailed, match="No space left") as failed:
             collection.keep_up()
-    assert failed.value.hint.endswith("then ragstream index check demo")
+    assert failed.value.hint.endswith("then `ragstream index check demo`")
 
     def never(*_, **__):
         raise AssertionError("tried again")

@@ -138,7 +138,7 @@ def test_what_failed_is_not_tried_again_and_harms_no_turn(space, monkeypatch):
         again = keep_up(space, HISTORY)
     assert first.failed and "the history was left as it was" in first.why
     assert again.failed and "not tried again" in again.why
-    assert again.next.endswith("ragstream index check")
+    assert again.next.endswith("then `ragstream index check`")
     assert sync_after_commit(space, HISTORY) == (again.warning,)
     say(space, 4)
     assert history_update.catch_up(space).stats.embedded == 1

@@ -26,6 +26,7 @@ from ragstream_app.output.chat_entries import cited_line, origin_line
 from ragstream_app.output.markup import markdown_parser
 from ragstream_app.output.tables import SNIPPET_CHARS, answer_facts, print_citations, printable
 from ragstream_app.session import describe, note, show
+from ragstream_core.errors import worded
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -147,7 +148,7 @@ class JsonScreen:
 
     def failed(self, question: str, error: BaseException) -> None:
         """Print ``question`` and ``error``."""
-        _line({"question": question, "error": describe(error)})
+        _line({"question": question, "error": describe(error).to_json()})
 
     def told(self, command: str, told: CommandOutput) -> None:
         """Print ``command``, ``said`` and what the command adds."""
@@ -261,9 +262,9 @@ class TerminalScreen:
     def failed(self, question: str, error: BaseException) -> None:
         """Draw the error and its next step."""
         found = describe(error)
-        self.console.print(Text(printable(found["message"]), style="red"))
-        if found["hint"]:
-            self.console.print(Text(f"  next: {printable(found['hint'])}", style="dim"))
+        self.console.print(Text(printable(found.message), style="red"))
+        if found.advice:
+            self.console.print(Text(f"  next: {printable(worded(found.advice))}", style="dim"))
 
     def told(self, command: str, told: CommandOutput) -> None:
         """Print what a command says."""

@@ -297,9 +297,9 @@ def _print_suspicious(name: str, found: dict[str, Any]) -> None:
 
 
 def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:
-    from ragstream_core.wiring import projects as wiring_projects
+    from ragstream_core.wiring.projects import indexed
 
-    known = wiring_projects.indexed(workspace.config.index_dir)
+    known = indexed(workspace.config.index_dir)
     wanted = list(dict.fromkeys(projects or known))
     for name in wanted:
         if name not in known:

@@ -162,7 +162,7 @@ def _ingest_each(
             if len(wanted) == 1:
                 raise
             worst = max(worst, exit_code(error))
-            results.append({"project": project, "error": describe(error)})
+            results.append({"project": project, "error": describe(error).to_json()})
             if not as_json:
                 note(f"{project}:")
                 show(error)

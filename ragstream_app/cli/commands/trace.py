@@ -63,9 +63,9 @@ def diff(
         UnknownPrompt: No such prompt.
         RagstreamError: A rendering is lost and cannot be made again.
     """
-    from ragstream_core.services.diff_prompts import diff as compare
+    from ragstream_core.services import diff_prompts
 
-    found = compare(session_of(ctx).workspace(), before, after)
+    found = diff_prompts.diff(session_of(ctx).workspace(), before, after)
     if as_json:
         emit_json(found)
         return
@@ -174,9 +174,9 @@ def leave_one_out(
         UnknownPrompt: No such prompt.
         RagstreamError: It cannot be made again.
     """
-    from ragstream_core.services.what_if import leave_one_out as measure
+    from ragstream_core.services import what_if
 
-    found = measure(session_of(ctx).workspace(), key)
+    found = what_if.leave_one_out(session_of(ctx).workspace(), key)
     if as_json:
         emit_json(found)
         return

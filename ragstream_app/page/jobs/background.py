@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
 from ragstream_app.output.progress import duration
-from ragstream_app.session import describe
 from ragstream_core.errors import Stopped
 
 T = TypeVar("T")
@@ -65,11 +64,6 @@ class BackgroundJob(Generic[T]):
     def stopped(self) -> bool:
         """Whether a person asked for its end."""
         return self._stop.is_set()
-
-    @property
-    def problem(self) -> dict[str, str]:
-        """Why there is no result, as `describe` says it; empty if it has not failed."""
-        return describe(self.error) if self.error is not None else {}
 
     @property
     def line(self) -> str:

@@ -15,8 +15,7 @@ from ragstream_app.output.stages import usage_text
 from ragstream_app.page.jobs.answers import AnswerJob
 from ragstream_app.page.panels import citations, model_choice
 from ragstream_app.page.panels.conversation import choice
-from ragstream_app.page.panels.shared import desk, report, show_message, super_prompt_key
-from ragstream_app.session import describe
+from ragstream_app.page.panels.shared import desk, report, show_error, super_prompt_key
 from ragstream_core.errors import ChatFailed, UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def _failed(found: AnswerJob) -> None:
     if found.stopped:
         st.info("Stopped before the first word.")
     elif found.error is not None:
-        show_message(describe(found.error))
+        show_error(found.error)
     if isinstance(found.error, ChatFailed) and found.prepared.session:
         st.text(f"The question is kept without an answer in session {found.prepared.session}.")
 
@@ -130,7 +129,7 @@ def _sending(step: RecordedPrompt) -> None:
     try:
         asked = model_choice.model()
     except Exception as error:  # wrong settings of the provider
-        show_message(describe(error))
+        show_error(error)
         return
     hindrance = model_choice.hindrance(asked)
     prepared = None if hindrance else _prepared(step, asked)
@@ -205,7 +204,7 @@ def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
             model=asked,
         )
     except Exception as error:  # the page's error boundary
-        show_message(describe(error))
+        show_error(error)
         return None
     st.session_state["answer_prepared"] = (step.prompt, of, made)
     return made

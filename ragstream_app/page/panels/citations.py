@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels.shared import run_link, show_message, workspace
+from ragstream_app.page.panels.shared import run_link, show_error, workspace
 from ragstream_app.session import describe
 from ragstream_core.records.identity import parse_chunk_id
 from ragstream_core.services.pages import has_pages, page_picture
@@ -70,7 +70,7 @@ def _picture(place: PageOf) -> None:
             workspace(), place.project, place.path, sha256=place.sha256, page=place.page
         )
     except Exception as error:  # the page's error boundary
-        show_message(describe(error))
+        show_error(error)
         return
     st.image(picture, width="stretch", alt=f"page {place.page}")
 
@@ -126,7 +126,7 @@ def passage(
             run_id = found.get("generation", {}).get("provenance", {}).get("run_id", "")
             shown, facts, page = passages.as_text(lines) or shown, facts_of(found), _page(found)
         except Exception as error:  # the page's error boundary; the prompt's words are still here
-            facts = [describe(error)["message"], "These are the words that the prompt showed."]
+            facts = [describe(error).message, "These are the words that the prompt showed."]
     st.text(f"[{citation.id}] " + "\n".join(facts))
     opens, leads = st.columns(2, gap="small")
     with opens:

@@ -15,7 +15,7 @@ import streamlit as st
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_app.page.panels.notices import follow
-from ragstream_app.page.panels.shared import PROJECTS_KEY, show_message, workspace
+from ragstream_app.page.panels.shared import PROJECTS_KEY, show_error, workspace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +65,8 @@ def show() -> None:
         st.text(kind.about)
     elif job.running:
         follow(job, stop="stop evaluation")
-    elif job.problem:
-        show_message(job.problem)
+    elif job.error:
+        show_error(job.error)
     elif job.result is not None and st.session_state.get(VIEW_KEY, NAME) == NAME:
         kind.show(job.result)
 

@@ -14,8 +14,7 @@ import streamlit as st
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_app.page.panels.notices import follow
-from ragstream_app.page.panels.shared import PROJECTS_KEY, show_message, workspace
-from ragstream_app.session import describe
+from ragstream_app.page.panels.shared import PROJECTS_KEY, show_error, workspace
 
 if TYPE_CHECKING:
     from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk
@@ -80,8 +79,8 @@ def show() -> None:
         st.text("A map shows what an index is about: each dot is a passage. Draw one.")
     elif found.running:
         follow(found, stop="stop map")
-    elif found.problem:
-        show_message(found.problem)
+    elif found.error:
+        show_error(found.error)
     elif found.result is None or not is_current(found.result):
         st.session_state[JOB_KEY] = None
         st.info("What was shown has changed since. Draw the map again.")
@@ -263,7 +262,7 @@ def passage(result: ChunkMap, place: PlacedChunk) -> None:
     try:
         (text,) = chunk_maps.texts(workspace(), result, [place])
     except Exception as error:  # the page's error boundary
-        show_message(describe(error))
+        show_error(error)
         return
     st.code(text, language=None, wrap_lines=True)
 

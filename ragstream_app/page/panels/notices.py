@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels.shared import show_message
+from ragstream_app.page.panels.shared import show_problem
 from ragstream_app.session import describe
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def show(place: str) -> None:
     if notice.warnings:
         st.warning("  \n".join(map(literal, notice.warnings)))
     if problem:
-        show_message(problem)
+        show_problem(problem)
 
 
 EVERY_S = 0.5

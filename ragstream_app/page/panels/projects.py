@@ -9,7 +9,13 @@ import streamlit as st
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.ingests import IngestJob, IngestJobs, summary
 from ragstream_app.page.panels import files, notices
-from ragstream_app.page.panels.shared import PROJECTS_KEY, run_link, show_message, workspace
+from ragstream_app.page.panels.shared import (
+    PROJECTS_KEY,
+    run_link,
+    show_error,
+    show_problem,
+    workspace,
+)
 from ragstream_app.session import describe
 from ragstream_core.ingestion.file_types import TYPES
 from ragstream_core.wiring import ingestion
@@ -64,7 +70,7 @@ def show() -> None:
         st.text(f"No project: {name!r}: {reason}")
     problem = st.session_state.get(PROBLEM_KEY)
     if problem:
-        show_message(problem)
+        show_problem(problem)
     for line in st.session_state.get(SAVED_KEY, []):
         st.text(line)
 
@@ -115,7 +121,7 @@ def state_of(name: str) -> str:
     try:
         known = status(name)
     except Exception as error:  # a damaged index is said where it is used
-        return describe(error)["message"]
+        return describe(error).message
     if not known["generation"]:
         return f"not ingested yet; documents: {known['on_disk']:,}"
     waiting = sum(map(len, known["pending"].values()))
@@ -133,8 +139,8 @@ def is_ingested(name: str) -> bool:
 
 def result(job: IngestJob) -> None:
     """Draw what an ingest did, or why it did not."""
-    if job.problem:
-        show_message(job.problem)
+    if job.error:
+        show_error(job.error)
     stats = job.result
     if stats is not None:
         changed = [f"{stats.files[k]:,} {k}" for k in _CHANGES if stats.files.get(k)]
@@ -173,7 +179,7 @@ def _upload(project: str, key: str) -> None:
         try:
             upload = save_upload(workspace(), project, file.name, file.getvalue())
         except Exception as error:  # the page's error boundary
-            lines.append(f"{file.name}: {describe(error)['message']}")
+            lines.append(f"{file.name}: {describe(error).message}")
             continue
         saved = True
         said = f"saved as {upload.path}" if upload.new else f"same bytes, kept as {upload.path}"

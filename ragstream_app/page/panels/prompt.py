@@ -23,13 +23,12 @@ from ragstream_app.page.panels.shared import (
     report,
     request_now,
     run_link,
-    show_message,
+    show_error,
     stale,
     super_prompt_key,
     workspace,
 )
 from ragstream_app.page.prompt_session import edit, values_of
-from ragstream_app.session import describe
 from ragstream_core.prompts.chain import BUTTONS, CHAIN
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 
@@ -195,7 +194,7 @@ def _model() -> None:
         model_choice.show(model_choice.model())
         st.text(model_choice.expected())
     except Exception as error:  # wrong settings of the provider, or of the other settings
-        show_message(describe(error))
+        show_error(error)
 
 
 def _everything(busy: bool) -> None:

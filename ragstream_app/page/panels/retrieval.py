@@ -17,11 +17,10 @@ from ragstream_app.page.panels.shared import (
     changed_settings,
     configured,
     given,
-    show_message,
+    show_error,
     task_now,
     workspace,
 )
-from ragstream_app.session import describe
 from ragstream_core.settings import SECTIONS
 
 if TYPE_CHECKING:
@@ -201,7 +200,7 @@ def _others() -> None:
 
         overlay(configured().chain(), changed_settings())
     except Exception as error:  # the page's error boundary
-        show_message(describe(error))
+        show_error(error)
 
 
 AGENTS = (

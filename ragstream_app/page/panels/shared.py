@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.prompt_session import PromptSession
 from ragstream_app.server.processes import HOST
-from ragstream_app.session import describe
+from ragstream_app.session import Problem, describe
 from ragstream_core.config import quiet_environment
+from ragstream_core.errors import (
+    Action,
+    AddOption,
+    AllowSecrets,
+    ChooseProject,
+    FreeSpace,
+    InjectFile,
+    RunCommand,
+    RunProgram,
+    SetSetting,
+    SetVariable,
+    SwitchOff,
+    TryAgain,
+    on_the_command_line,
+    worded,
+)
 from ragstream_core.settings.layers import CHAT_TASK
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring.workspace import Workspace
-
-
-WORDS = (
-    (r"^ragstream prompt \S+ -p PROJECT$", "write into Prompt what you want to know"),
-    (r"^-p PROJECT; .*", "choose one under Projects in the sidebar"),
-    (r"\bragstream ingest ([\w.-]+)$", r"press Ingest Folder of \1 in the sidebar"),
-    (r"--set ([\w.]+)=(\S+)", r"write \1 = \2 under Other settings in the sidebar"),
-    (r"leave (?:the|that) file out with --off(?: PATH)?", "switch the file OFF under Files"),
-    (r"leave files out with --off", "switch files OFF under Files"),
-    (r"send it with --allow-secrets", "tick the box that allows it"),
-    (r"name what to inject with --file", "choose what to inject under Inject"),
-    (r"\(--file forces them\)", "(Inject forces them)"),
-    (r"^--file instead$", "choose it under Inject instead"),
-    (r"^--as-of names .*", "As of generation is of one project; choose one"),
-    (r"--off (?=\S+: )", "Files OFF: "),
-    (r"run the command again", "try it again"),
-)  # fmt: skip
-"""What a message holds, as a pattern, and what stands there on the page."""
-_TERMINAL = re.compile(r"^(?=ragstream [a-z])")
-
-
-def on_the_page(text: str) -> str:
-    """Return a message or a hint in the words of the page; a command is said to be one.
-
-    Args:
-        text: As core says it.
-    """
-    for pattern, words in WORDS:
-        text = re.sub(pattern, words, text)
-    return _TERMINAL.sub("in a terminal: ", text)
 
 
 AS_OF_KEY = "as_of"
@@ -215,22 +200,60 @@ def run_link(run_id: str, *, key: str) -> None:
 
 
 def report(error: BaseException | None) -> None:
-    """Remember an error, shown by `show_problem`; None forgets the last one."""
+    """Remember an error, shown by `show_reported`; None forgets the last one."""
     st.session_state["problem"] = describe(error) if error is not None else None
 
 
-def show_problem() -> None:
-    """Show the last error as a message and the next step."""
-    problem = st.session_state.get("problem")
+def show_reported() -> None:
+    """Show the last error that was reported."""
+    problem: Problem | None = st.session_state.get("problem")
     if problem:
-        show_message(problem)
+        show_problem(problem)
 
 
-def show_message(problem: dict[str, Any]) -> None:
-    """Show what went wrong as plain text, and the next step.
+def show_error(error: BaseException) -> None:
+    """Show an error as a message and the next step."""
+    show_problem(describe(error))
+
+
+def show_problem(problem: Problem) -> None:
+    """Show what went wrong as plain text, and the next step in the words of the page."""
+    hint = literal(worded(problem.advice, on_the_page)) if problem.advice else ""
+    st.error(literal(problem.message) + (f"  \nNext: {hint}" if hint else ""))
+
+
+def on_the_page(action: Action, *, alone: bool) -> str:
+    """Return the words of the page; what only a terminal can do is said to be that.
 
     Args:
-        problem: From `describe`: ``message`` and ``hint``.
+        action: What to do.
+        alone: Whether it is the whole advice.
     """
-    hint = f"  \nNext: {literal(on_the_page(problem['hint']))}" if problem["hint"] else ""
-    st.error(literal(on_the_page(problem["message"])) + hint)
+    match action:
+        case RunCommand("prompt") if alone:
+            return "write into Prompt what you want to know"
+        case RunCommand("ingest", project) if "--" not in project:
+            return f"press Ingest Folder{project and f' of {project}'} in the sidebar"
+        case RunCommand() | RunProgram() | SetVariable():
+            said = on_the_command_line(action, alone=True)
+            return f"in a terminal: {said}" if alone else f"`{said}` in a terminal"
+        case AddOption(option):
+            return f"{option} on the command line"
+        case SetSetting(name, value, lasting=False):
+            return f"write {name} = {value} under Other settings in the sidebar"
+        case SwitchOff(files):
+            return f"switch {files} OFF under Files"
+        case SetSetting() | FreeSpace():
+            return on_the_command_line(action, alone=alone)
+        case ChooseProject() | AllowSecrets() | InjectFile() | TryAgain():
+            return _ON_THE_PAGE[type(action)]
+        case _:
+            assert_never(action)
+
+
+_ON_THE_PAGE = {
+    ChooseProject: "choose one under Projects in the sidebar",
+    AllowSecrets: "tick the box that allows it",
+    InjectFile: "choose it under Inject instead",
+    TryAgain: "try it again",
+}

@@ -15,7 +15,8 @@ from ragstream_app.output.markup import answer_html
 from ragstream_app.output.weather import notes, place_line, totals
 from ragstream_app.page.jobs.background import BackgroundJob
 from ragstream_app.page.panels import retrieval
-from ragstream_app.page.panels.shared import show_message, workspace
+from ragstream_app.page.panels.shared import show_error, show_problem, workspace
+from ragstream_app.session import Problem
 from ragstream_core.weather.records import MAX_DAYS, MAX_NAME, MIN_DAYS
 from ragstream_core.weather.words import day_text
 
@@ -156,11 +157,10 @@ def result(job: WeatherJob | None) -> None:
 def _outcome(job: WeatherJob) -> None:
     """Say in the sidebar what came of it, and bring it back."""
     found = job.result
-    if job.problem:
-        show_message(job.problem)
+    if job.error:
+        show_error(job.error)
     elif found is not None and found.problem:
-        hint = found.explanation.rpartition("\n\n")[2]
-        show_message({"message": found.problem, "hint": hint})
+        show_problem(Problem("", found.problem, (found.explanation.rpartition("\n\n")[2],)))
     elif found is not None and found.place is not None:
         st.button("Show it again", on_click=_again, width="stretch")
         st.text(found.place.label)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from ragstream_core.conversations.edits import apply_edits
 from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Cleared, Entry, Fact
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import RunCommand, UsageError
 
 NAMES = {"user": "USER_MEMORY.md", "company": "COMPANY_MEMORY.md"}
 BULLET = "- "
@@ -137,7 +137,9 @@ def find_fact(facts: Iterable[FactState], which: str) -> FactState:
     found = [f for f in facts if which == f.id or (len(which) >= _LEAST and f.id.endswith(which))]
     if len(found) != 1:
         what = "no fact" if not found else f"{len(found)} facts end with"
-        raise UsageError(f"{what} {which!r}", hint="`ragstream memory candidates --all` lists them")
+        raise UsageError(
+            f"{what} {which!r}", hint=(RunCommand("memory candidates", "--all"), " lists them")
+        )
     return found[0]
 
 

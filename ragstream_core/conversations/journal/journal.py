@@ -26,7 +26,7 @@ from ragstream_core.conversations.journal.segments import (
 )
 from ragstream_core.conversations.journal.tail import Tail, close_segment, file_state, sound_tail
 from ragstream_core.conversations.journal.verify import JournalReport, check_journal
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import FreeSpace, TryAgain, UsageError
 from ragstream_core.platform.disk import disk_failure
 from ragstream_core.platform.files import pwrite_durable, truncate_durable
 from ragstream_core.platform.locks import LOCK_NAME, FolderLock
@@ -34,7 +34,7 @@ from ragstream_core.platform.locks import LOCK_NAME, FolderLock
 SEGMENT_BYTES = 64 << 20
 MAX_RECORD_BYTES = 8 << 20
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_HINT = "free disk space and run the command again; what was acknowledged is kept"
+_HINT = (FreeSpace(), " and ", TryAgain(), "; what was acknowledged is kept")
 
 
 class Journal:

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ragstream_core.errors import ChatFailed, ChatRefused
+from ragstream_core.errors import ChatFailed, ChatRefused, RunCommand
 from ragstream_core.models.chat.prices import Prices
 from ragstream_core.models.chat.responses import (
     StreamedText,
@@ -271,7 +271,7 @@ def chosen_model(wanted: str, available: Sequence[str]) -> str:
     for choice in (itself, tagged, chatting, names):
         if choice:
             return choice[0]
-    raise ChatRefused("the endpoint lists no model", hint="ragstream models pull")
+    raise ChatRefused("the endpoint lists no model", hint=RunCommand("models pull"))
 
 
 def is_there(wanted: str, available: Sequence[str]) -> bool:

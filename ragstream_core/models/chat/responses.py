@@ -18,6 +18,8 @@ from ragstream_core.errors import (
     ChatRefused,
     ChatTimeout,
     ChatUnreachable,
+    Hint,
+    RunCommand,
 )
 from ragstream_core.platform.endpoint import Endpoint
 from ragstream_core.platform.http import Kind, RequestError
@@ -37,17 +39,23 @@ ERRORS: dict[Kind, type[ChatFailed]] = {
     "timeout": ChatTimeout,
     "broken": ChatBroken,
 }
-HINTS = {
+_LIST = RunCommand("models list")
+HINTS: dict[int, Hint] = {
     400: "the model may not accept a setting: try provider.temperature=-1, or a shorter prompt",
     401: "set the key: RAGSTREAM_PROVIDER__API_KEY in the environment, or provider.api_key_file",
-    403: "the key may not use this model; `ragstream models list` shows those it may",
-    404: "check provider.base_url and provider.model; `ragstream models list` shows the models, "
-    "`ragstream models pull` how to get one",
+    403: ("the key may not use this model; ", _LIST, " shows those it may"),
+    404: (
+        "check provider.base_url and provider.model; ",
+        _LIST,
+        " shows the models, ",
+        RunCommand("models pull"),
+        " how to get one",
+    ),
     413: "the prompt is too large for this model: lower prompt.budget_tokens",
     429: "wait, or check your account's limits",
 }
-HINT_OF_KIND: dict[Kind, str] = {
-    "unreachable": "check provider.base_url; `ragstream models list` tries it",
+HINT_OF_KIND: dict[Kind, Hint] = {
+    "unreachable": ("check provider.base_url; ", _LIST, " tries it"),
     "busy": "try again later",
     "refused": "check provider.base_url, provider.model and the key",
     "timeout": "raise provider.timeout_s and provider.budget_s, or use a faster model",

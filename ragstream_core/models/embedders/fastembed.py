@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragstream_core.errors import UnknownSetting, WeightsMismatch, WeightsMissing
+from ragstream_core.errors import (
+    RunCommand,
+    RunProgram,
+    UnknownSetting,
+    WeightsMismatch,
+    WeightsMissing,
+)
 from ragstream_core.models.embedders import fingerprints, weights
 from ragstream_core.models.embedders.base import Encoder, mean_of_windows, unit_rows_f16
 from ragstream_core.platform.files import file_sha256
@@ -27,7 +33,7 @@ from ragstream_core.text.tokenizer import ModelTokenizer, clean, even_windows
 if TYPE_CHECKING:
     from ragstream_core.ports import F16, F32
 
-EXTRA = "pip install 'ragstream[fastembed]'"
+EXTRA = RunProgram("pip install 'ragstream[fastembed]'")
 _CONFIGURATION = ("tokenizer.json", "tokenizer_config.json")
 _OPTIONAL = ("config.json", "special_tokens_map.json")
 _NEAR = 32
@@ -82,10 +88,10 @@ def local_model(model: str, models_dir: Path) -> LocalModel:
         if folder is not None and all((folder / file).is_file() for file in needed):
             optional = (file for file in _OPTIONAL if (folder / file).is_file())
             return LocalModel(name, folder, (*needed, *optional))
-    pull = f"ragstream models pull {source}, or " if "/" not in needed[0] else ""
+    pull = (RunCommand("models pull", source), ", or ") if "/" not in needed[0] else ()
     raise WeightsMissing(
         f"the files of {name} for FastEmbed are not on this machine ({', '.join(needed)})",
-        hint=f"{pull}put the files of {source} under {models_dir / source}",
+        hint=(*pull, f"put the files of {source} under {models_dir / source}"),
     )
 
 

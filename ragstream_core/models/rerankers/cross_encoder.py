@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
+from ragstream_core.errors import OperationFailed, SetSetting, UsageError, WeightsMissing
 from ragstream_core.models.embedders.weights import hub_cache_folder
 from ragstream_core.platform.files import known_sha256
 from ragstream_core.records.identity import digest_of
@@ -120,7 +120,10 @@ class CrossEncoderReranker:
             if not _is_complete(self._folder):
                 raise WeightsMissing(
                     f"{self._folder} holds no cross-encoder",
-                    hint="set rerank.backend to maxsim, or put the model's folder there",
+                    hint=(
+                        SetSetting("rerank.backend", "maxsim"),
+                        ", or put the model's folder there",
+                    ),
                 )
             model = _open(self._folder, self._device)
             self._check(model)
@@ -211,6 +214,6 @@ class NliModel(CrossEncoderReranker):
             raise UsageError(
                 f"{self.name} names no entailment among its outputs: "
                 f"{', '.join(map(str, labels.values()))[:200]}",
-                hint="--set gate.backend=similarity, or another gate.model",
+                hint=(SetSetting("gate.backend", "similarity"), ", or another gate.model"),
             )
         return column

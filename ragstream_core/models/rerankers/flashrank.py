@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
+from ragstream_core.errors import OperationFailed, SetSetting, UsageError, WeightsMissing
 from ragstream_core.models.rerankers.cross_encoder import CrossEncoderReranker
 from ragstream_core.text.tokenizer import ModelTokenizer
 
@@ -68,7 +68,10 @@ class FlashRankReranker(CrossEncoderReranker):
             if path is None or not (self._folder / TOKENIZER).is_file():
                 raise WeightsMissing(
                     f"{self._folder} holds no FlashRank model",
-                    hint="set rerank.backend to maxsim, or put the model's folder there",
+                    hint=(
+                        SetSetting("rerank.backend", "maxsim"),
+                        ", or put the model's folder there",
+                    ),
                 )
             self._loaded = self._opened(path)
         return self._loaded

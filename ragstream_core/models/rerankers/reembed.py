@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import UsageError
+from ragstream_core.errors import SetSetting, UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Embedder
@@ -38,7 +38,7 @@ class ReembedReranker:
         if not getattr(self.embedder, "reproducible", True):
             raise UsageError(
                 f"{self.embedder.name} may answer differently tomorrow; nothing is reranked",
-                hint="--set rerank.backend=maxsim",
+                hint=SetSetting("rerank.backend", "maxsim"),
             )
         if not (pieces and passages):
             return [0.0] * len(passages)

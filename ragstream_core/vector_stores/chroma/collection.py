@@ -99,7 +99,7 @@ class Collection:
             raise
         except RagstreamError as error:
             again = check_hint(self.index_dir)
-            error.hint = f"{error.hint}; then {again}" if error.hint else again
+            error.advice = (*error.advice, "; then ", again) if error.advice else (again,)
             with contextlib.suppress(OSError):
                 publisher.note(self.chroma_dir, self._key(newest), newest.n, error=error)
             raise

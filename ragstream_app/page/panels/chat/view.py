@@ -13,8 +13,7 @@ from ragstream_app.page.panels.chat import ask
 from ragstream_app.page.panels.chat.ask import Entry
 from ragstream_app.page.panels.conversation import choice
 from ragstream_app.page.panels.retrieval import help_of
-from ragstream_app.page.panels.shared import MODEL_KEY, PROJECTS_KEY, SETTING, given, show_message
-from ragstream_app.session import describe
+from ragstream_app.page.panels.shared import MODEL_KEY, PROJECTS_KEY, SETTING, given, show_error
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
@@ -118,7 +117,7 @@ def show_controls() -> None:
     try:
         asked, expected = model_choice.model(), model_choice.expected()
     except Exception as error:  # wrong settings of the provider, or of the other settings
-        show_message(describe(error))
+        show_error(error)
         return
     who, memory, markers, told = st.columns([3, 2, 2, 7], gap="small", vertical_alignment="center")
     with who.popover(literal(model_choice.chosen() or "no model"), width="stretch"):
@@ -292,7 +291,7 @@ def _failure(found: ChatJob, entries: list[Entry]) -> None:
         if found.stopped:
             st.info("Stopped before the first word.")
         elif found.error is not None:
-            show_message(describe(found.error))
+            show_error(found.error)
         if is_kept:
             st.text("The question is kept without an answer.")
         if found.secrets:

@@ -15,10 +15,9 @@ from ragstream_app.page.panels.shared import (
     SESSION_KEY,
     desk,
     request_now,
-    show_message,
+    show_error,
     workspace,
 )
-from ragstream_app.session import describe
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -32,7 +31,7 @@ def show_recent() -> None:
     try:
         body, notes = block()
     except Exception as error:  # no project, no index: said here, the page goes on
-        show_message(describe(error))
+        show_error(error)
         return
     st.text("As the next prompt would show it, read from the journal now:")
     st.code(

@@ -15,7 +15,7 @@ from ragstream_app.page.panels import notices, prompt
 from ragstream_app.page.panels.answer import JOB_KEY as ANSWER_KEY
 from ragstream_app.page.panels.conversation.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
-from ragstream_app.page.panels.shared import desk, show_message, workspace
+from ragstream_app.page.panels.shared import desk, show_error, workspace
 from ragstream_core.conversations.journal.records import INACTIVE
 from ragstream_core.wiring.journal import require_uncleared
 
@@ -133,8 +133,8 @@ def report() -> None:
         st.session_state[_SETTLED_KEY] = job
         if _let_go():
             st.rerun()
-    if job.problem:
-        show_message(job.problem)
+    if job.error:
+        show_error(job.error)
     elif job.result is not None:
         _said(job.result)
 

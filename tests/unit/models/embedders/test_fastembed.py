@@ -101,7 +101,7 @@ def test_absent_files_are_named_with_the_command_that_gets_them(tmp_path):
     for function in (registry.create_embeddings, registry.embed_fingerprint):
         with pytest.raises(WeightsMissing, match=FILE) as caught:
             function("fastembed", model=BGE, models_dir=tmp_path)
-        assert f"ragstream models pull {SOURCE}, or put" in caught.value.hint
+        assert f"`ragstream models pull {SOURCE}`, or put" in caught.value.hint
     with pytest.raises(WeightsMissing, match=r"onnx/model\.onnx") as caught:
         opened(tmp_path, "thenlper/gte-base")  # `models pull` takes no file of a folder below
     assert caught.value.hint.startswith("put the files of thenlper/gte-base under")
