@@ -294,10 +294,8 @@ class Catalog:
         """
         newest = self.latest()
         if newest is not None:
-            derived.publish_lexical(self._db, self.index_dir, newest)
-            derived.publish_manifest(
-                self._db, self.index_dir, newest, refused=refused, force=rewrite_manifest
-            )
+            at = self._db, self.index_dir, newest
+            derived.publish(*at, refused=refused, rewrite_manifest=rewrite_manifest)
 
 
 @functools.lru_cache(maxsize=4096)

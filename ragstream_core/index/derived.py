@@ -1,23 +1,22 @@
-"""What is derived from a committed generation: its terms, their arrays, and the manifest file."""
+"""The files that are derived from a committed generation: term arrays and the manifest.
+
+Each is stamped with the digest of what it was made from. ``file_manifest.json`` is for people and
+tools, its times are mtimes in seconds since the epoch; the catalog holds the truth.
+"""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.index.catalog_read import live_files, meta
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.manifest import (
-    MANIFEST_NAME,
-    manifest_is,
-    manifest_stamp,
-    write_manifest,
-)
-from ragstream_core.index.rows import Generation
+from ragstream_core.index.rows import FileEntry, Generation
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, transaction
 from ragstream_core.platform import array_file
 from ragstream_core.platform.files import replace_bytes
@@ -25,6 +24,8 @@ from ragstream_core.platform.files import replace_bytes
 if TYPE_CHECKING:
     from ragstream_core.text.bm25 import LexicalArrays
 
+MANIFEST_NAME = "file_manifest.json"
+MANIFEST_VERSION = 1
 LEXICAL_FILE = Path("lexical-latest", "arrays.bin")
 _ARRAYS = {
     "term_ids": "<i8", "offsets": "<i8", "rows": "<i4", "counts": "<i4", "lengths": "<i4",
@@ -35,42 +36,138 @@ _TERMS = (
 )
 
 
-def lexical_from_catalog(db: sqlite3.Connection, index_dir: Path, n: int) -> LexicalArrays:
-    """Build the term arrays of generation ``n`` from the stored terms, rows by chunk id.
+def publish(
+    db: sqlite3.Connection,
+    index_dir: Path,
+    newest: Generation,
+    *,
+    refused: Sequence[tuple[str, str]],
+    rewrite_manifest: bool,
+) -> None:
+    """Write those files that do not have the stamp of the newest generation.
+
+    Args:
+        db: The catalog.
+        index_dir: The project's folder below the index root.
+        newest: The generation.
+        refused: (path, reason) of files that are no documents; the manifest names them too.
+        rewrite_manifest: Write the manifest whatever its stamp.
 
     Raises:
-        IntegrityError: Terms are missing or damaged.
+        IntegrityError: The catalog's terms are damaged.
+        OSError: Disk full; the old file is untouched.
     """
-    from ragstream_core.text.bm25 import build_lexical
+    if not array_file.says(index_dir / LEXICAL_FILE, _lexical_stamp(newest)):
+        replace_bytes(index_dir / LEXICAL_FILE, _lexical_file(db, index_dir, newest))
+    if rewrite_manifest or not _is_manifest_of(index_dir, newest):
+        entries = live_files(db, newest.n).values()
+        replace_bytes(index_dir / MANIFEST_NAME, manifest(newest, entries, refused))
 
-    return build_lexical(_blobs(db, index_dir, n))
+
+def publish_again(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> list[str]:
+    """Compare the files with what they should hold; write those that differ, return their names.
+
+    Raises:
+        IntegrityError: The catalog's terms are damaged.
+        OSError: Disk full; the old file is untouched.
+    """
+    entries = live_files(db, newest.n).values()
+    wanted = {
+        str(LEXICAL_FILE): _lexical_file(db, index_dir, newest),
+        MANIFEST_NAME: manifest(newest, entries, _refused(index_dir / MANIFEST_NAME)),
+    }
+    written = [name for name, data in wanted.items() if _bytes_of(index_dir / name) != data]
+    for name in written:
+        replace_bytes(index_dir / name, wanted[name])
+    return written
 
 
-def _blobs(db: sqlite3.Connection, index_dir: Path, n: int) -> Iterator[tuple[bytes, bytes]]:
-    for heading, heading_crc, terms, terms_crc in db.execute(_TERMS, {"n": n}):
-        whole = isinstance(terms, bytes) and isinstance(heading, bytes)
-        if not (whole and zlib.crc32(heading) == heading_crc and zlib.crc32(terms) == terms_crc):
-            raise IntegrityError(
-                f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
-                hint=rebuild_hint(index_dir),
-            )
-        yield heading, terms
+def is_published(index_dir: Path, newest: Generation) -> bool:
+    """Return whether the files are those of a generation; reads no more than two stamps."""
+    if not _is_manifest_of(index_dir, newest):
+        return False
+    return array_file.says(index_dir / LEXICAL_FILE, {"digest": newest.digest})
+
+
+def manifest(
+    made_for: Generation, entries: Iterable[FileEntry], refused: Iterable[tuple[str, str]]
+) -> bytes:
+    """Return the content of ``file_manifest.json``.
+
+    Args:
+        made_for: The generation.
+        entries: Its documents, read or skipped.
+        refused: (path, reason) of files that are no documents.
+    """
+    rows: list[dict[str, Any]] = [
+        {"path": e.path, "rel_path": e.path, "sha256": e.sha256, "size": e.size,
+         "mtime": e.mtime_ns / 1e9, "type": e.type, "decision": e.decision, "reason": e.reason}
+        for e in entries
+    ]  # fmt: skip
+    rows += [
+        {"path": p, "rel_path": p, "decision": "refused", "reason": reason} for p, reason in refused
+    ]
+    lines = ",\n".join(
+        json.dumps(row, ensure_ascii=False) for row in sorted(rows, key=lambda r: r["path"])
+    )
+    return f'{_manifest_stamp(made_for)}, "files": [\n{lines}\n]}}\n'.encode()
+
+
+def _manifest_stamp(made_for: Generation) -> str:
+    n, digest = made_for.n, made_for.digest
+    return f'{{"version": {MANIFEST_VERSION}, "generation": {n}, "digest": "{digest}"'
+
+
+def _is_manifest_of(index_dir: Path, generation: Generation) -> bool:
+    stamp = _manifest_stamp(generation).encode()
+    try:
+        with (index_dir / MANIFEST_NAME).open("rb") as handle:
+            return handle.read(len(stamp)) == stamp
+    except OSError:
+        return False
+
+
+def _refused(path: Path) -> list[tuple[str, str]]:
+    """Return (path, reason) of the files that were no documents, as far as they can be read."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    files = data.get("files") if isinstance(data, dict) else None
+    rows = [row for row in files if isinstance(row, dict)] if isinstance(files, list) else []
+    refused = [row for row in rows if row.get("decision") == "refused"]
+    return [(str(row.get("path", "")), str(row.get("reason", ""))) for row in refused]
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def load_lexical(db: sqlite3.Connection, index_dir: Path, wanted: Generation) -> LexicalArrays:
-    """Return the term arrays of a generation: the published ones where they are its own.
+    """Return the term arrays of a generation, rows by chunk id: the published ones if they are its.
 
     Raises:
         IntegrityError: The catalog's terms are damaged.
     """
-    from ragstream_core.text.bm25 import LexicalArrays
+    from ragstream_core.text.bm25 import LexicalArrays, build_lexical
 
     try:
         data = (index_dir / LEXICAL_FILE).read_bytes()
         _, arrays = array_file.decode(data, _ARRAYS, _lexical_stamp(wanted))
         return LexicalArrays(**arrays)
     except (OSError, ValueError):  # derived: missing or damaged arrays are built again
-        return lexical_from_catalog(db, index_dir, wanted.n)
+        return build_lexical(_terms(db, index_dir, wanted.n))
+
+
+def _lexical_file(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> bytes:
+    from ragstream_core.text.bm25 import build_lexical
+
+    arrays = build_lexical(_terms(db, index_dir, newest.n))
+    named = {name: getattr(arrays, name) for name in _ARRAYS}
+    return array_file.encode(_lexical_stamp(newest), named)
 
 
 def _lexical_stamp(made_for: Generation) -> dict[str, str]:
@@ -79,53 +176,15 @@ def _lexical_stamp(made_for: Generation) -> dict[str, str]:
     return {"digest": made_for.digest, "lexical": LEXICAL_VERSION}
 
 
-def lexical_file(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> bytes:
-    """Return the content of ``lexical-latest/arrays.bin``.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-    """
-    arrays = lexical_from_catalog(db, index_dir, newest.n)
-    named = {name: getattr(arrays, name) for name in _ARRAYS}
-    return array_file.encode(_lexical_stamp(newest), named)
-
-
-def publish_lexical(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> None:
-    """Write ``lexical-latest`` where it is not that of the newest generation.
-
-    Raises:
-        IntegrityError: The catalog's terms are damaged.
-        OSError: Disk full; the old file is untouched.
-    """
-    path = index_dir / LEXICAL_FILE
-    if not array_file.says(path, _lexical_stamp(newest)):
-        replace_bytes(path, lexical_file(db, index_dir, newest))
-
-
-def publish_manifest(
-    db: sqlite3.Connection,
-    index_dir: Path,
-    newest: Generation,
-    *,
-    refused: Sequence[tuple[str, str]],
-    force: bool,
-) -> None:
-    """Write ``file_manifest.json`` where it is not that of the newest generation, or when forced.
-
-    Raises:
-        OSError: Disk full; the old file is untouched.
-    """
-    stamp = manifest_stamp(newest.n, newest.digest)
-    path = index_dir / MANIFEST_NAME
-    if force or not manifest_is(path, stamp):
-        write_manifest(path, live_files(db, newest.n).values(), refused, stamp=stamp)
-
-
-def is_published(index_dir: Path, newest: Generation) -> bool:
-    """Return whether what is derived is that of a generation; reads no more than two stamps."""
-    if not manifest_is(index_dir / MANIFEST_NAME, manifest_stamp(newest.n, newest.digest)):
-        return False
-    return array_file.says(index_dir / LEXICAL_FILE, {"digest": newest.digest})
+def _terms(db: sqlite3.Connection, index_dir: Path, n: int) -> Iterator[tuple[bytes, bytes]]:
+    for heading, heading_crc, terms, terms_crc in db.execute(_TERMS, {"n": n}):
+        whole = isinstance(terms, bytes) and isinstance(heading, bytes)
+        if not (whole and zlib.crc32(heading) == heading_crc and zlib.crc32(terms) == terms_crc):
+            raise IntegrityError(
+                f"{index_dir / CATALOG_NAME}: the terms of a chunk are damaged",
+                hint=rebuild_hint(index_dir),
+            )
+        yield heading, terms
 
 
 def refresh_terms(db: sqlite3.Connection, path: Path) -> None:

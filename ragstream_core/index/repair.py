@@ -19,13 +19,6 @@ from urllib.parse import quote
 from ragstream_core.errors import ProjectLocked, RagstreamError
 from ragstream_core.index import catalog_read, derived, retention, text_writer, vectors, verify
 from ragstream_core.index.lock import project_lock
-from ragstream_core.index.manifest import (
-    MANIFEST_NAME,
-    manifest_stamp,
-    manifest_text,
-    refused_rows,
-)
-from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import (
     CATALOG_NAME,
     JOURNAL_NAME,
@@ -288,30 +281,6 @@ def repair_derived(index_dir: Path) -> list[str]:
         ):
             derived.refresh_terms(db, path)
             newest = catalog_read.latest(db)
-            return _repair_derived(db, index_dir, newest) if newest is not None else []
+            return derived.publish_again(db, index_dir, newest) if newest is not None else []
     except ProjectLocked:
         return []
-
-
-def _repair_derived(db: sqlite3.Connection, index_dir: Path, newest: Generation) -> list[str]:
-    repaired = []
-    path = index_dir / derived.LEXICAL_FILE
-    if _bytes_of(path) != derived.lexical_file(db, index_dir, newest):
-        path.unlink(missing_ok=True)
-        derived.publish_lexical(db, index_dir, newest)
-        repaired.append(str(derived.LEXICAL_FILE))
-    manifest = index_dir / MANIFEST_NAME
-    refused = refused_rows(manifest)
-    entries = catalog_read.live_files(db, newest.n).values()
-    wanted = manifest_text(entries, refused, stamp=manifest_stamp(newest.n, newest.digest))
-    if _bytes_of(manifest) != wanted.encode():
-        derived.publish_manifest(db, index_dir, newest, refused=refused, force=True)
-        repaired.append(MANIFEST_NAME)
-    return repaired
-
-
-def _bytes_of(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import Refused, RunCommand, UsageError
 from ragstream_core.index import derived, erase
 from ragstream_core.index.catalog import open_catalog
-from ragstream_core.index.manifest import MANIFEST_NAME, refused_rows
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import sync_dir
 from ragstream_core.text.fingerprints import TextFingerprints
@@ -116,12 +115,8 @@ class FileSubject:
 
     def publish(self) -> None:
         """Make lexical arrays and manifest again; the digests of their stamps have changed."""
-        newest = self.catalog.latest()
-        if newest is None:
-            return
-        refused = refused_rows(self.index_dir / MANIFEST_NAME)
-        derived.publish_lexical(self.db, self.index_dir, newest)
-        derived.publish_manifest(self.db, self.index_dir, newest, refused=refused, force=True)
+        if (newest := self.catalog.latest()) is not None:
+            derived.publish_again(self.db, self.index_dir, newest)
 
     def sought(self, hidden: Tombstone) -> TextFingerprints:
         """Return the texts that only this file has, and the citations of its chunks."""

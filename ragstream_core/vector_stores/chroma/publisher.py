@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import IntegrityError, RagstreamError, StoreFailed
+from ragstream_core.index.derived import MANIFEST_NAME
 from ragstream_core.index.lock import check_hint, label
-from ragstream_core.index.manifest import MANIFEST_NAME
 from ragstream_core.platform.files import publish_dir, replace_bytes, replace_text
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.vector_stores.chroma import seal

@@ -147,7 +147,7 @@ def test_what_cannot_be_repaired_is_a_finding(space, monkeypatch):
 
     (space.index_dir("demo") / "file_manifest.json").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr(derived, "write_manifest", full)
+        patch.setattr(derived, "replace_bytes", full)
         (finding,) = verify.verify_project(space, "demo")["findings"]
     assert (finding["check"], finding["run"]) == ("derived", "ragstream ingest demo")
     assert verify.verify_project(space, "demo")["healed"] == ["file_manifest.json"]
