@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ragstream_core.index.catalog import store_opener
 from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion.forecast import inspect
@@ -110,7 +109,7 @@ class IngestBench:
             "embedder": self.embedder,
             "chunkers": lambda name: Chunker(chunk_profile(name)),
         } | changes
-        return IngestionManager(self.doc_root, store_opener(self.root / "index"), **given)
+        return IngestionManager(self.doc_root, self.root / "index", **given)
 
     def run(self, **settings):
         return self.manager().run(self.project, IngestionConfig(**settings))

@@ -52,7 +52,7 @@ class HistoryBench:
 
     def worker(self, **given):
         parts = {"embedder": self.embedder, "chunker": self.chunker} | given
-        return HistoryIngestionWorker(self.journal, self.store, **parts)
+        return HistoryIngestionWorker(self.journal, self.index, **parts)
 
     def run(self, upto=None):
         return self.worker().run(upto)

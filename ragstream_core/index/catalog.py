@@ -33,25 +33,6 @@ if TYPE_CHECKING:
     from ragstream_core.ports import F32
 
 
-def store_opener(
-    index_root: Path, *, pinned: Callable[[str], Collection[int]] | None = None
-) -> OpenStore:
-    """Return what an `IngestionManager` opens its store with.
-
-    Args:
-        index_root: Folder of all projects' indexes.
-        pinned: Returns the generations of a project that retention must not drop.
-    """
-
-    def open_store(
-        project: str, *, rebuild: bool = False
-    ) -> contextlib.AbstractContextManager[Catalog]:
-        keep = functools.partial(pinned, project) if pinned else frozenset
-        return open_catalog(index_root / project, rebuild=rebuild, pinned=keep)
-
-    return open_store
-
-
 @contextlib.contextmanager
 def open_catalog(
     index_dir: Path,
@@ -85,10 +66,6 @@ def open_catalog(
                 yield Catalog(index_dir, db, pinned=pinned, notes=notes)
         finally:
             db.close()
-
-
-OpenStore = Callable[..., contextlib.AbstractContextManager["Catalog"]]
-"""Called with a project's name and ``rebuild``: as `open_catalog`."""
 
 
 class Catalog:

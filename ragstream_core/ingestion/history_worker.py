@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.edits import Folded, fold_tail
@@ -27,7 +27,7 @@ from ragstream_core.conversations.units import (
 )
 from ragstream_core.errors import ModelMismatch, RunCommand
 from ragstream_core.index import history_turns
-from ragstream_core.index.history_catalog import commit_turns, lacking
+from ragstream_core.index.history_catalog import commit_turns, lacking, open_history_catalog
 from ragstream_core.index.history_turns import Mark, TurnRow
 from ragstream_core.index.rows import ChunkRow
 from ragstream_core.ingestion.staging import PhaseProgress, Stager
@@ -97,7 +97,7 @@ class HistoryIngestionWorker:
 
     Args:
         journal: The conversation log.
-        open_store: Opens the catalog, called with ``rebuild``; as `open_history_catalog`.
+        index_dir: ``<data>/history/index``.
         embedder: The model of the documents (R-070).
         chunker: Cuts turns for it.
         clock: Seconds, for durations.
@@ -107,7 +107,7 @@ class HistoryIngestionWorker:
     def __init__(
         self,
         journal: Journal,
-        open_store: Callable[..., AbstractContextManager[Catalog]],
+        index_dir: Path,
         *,
         embedder: Embedder,
         chunker: TurnChunker,
@@ -115,7 +115,7 @@ class HistoryIngestionWorker:
         progress: PhaseProgress = lambda phase, done, total: None,
     ) -> None:
         self._journal = journal
-        self._open_store = open_store
+        self._index_dir = index_dir
         self._embedder = embedder
         self._chunker = chunker
         self._clock = clock
@@ -138,7 +138,7 @@ class HistoryIngestionWorker:
             RagstreamError: It is damaged, the model failed or the disk is full; what was
                 committed is kept.
         """
-        with self._open_store() as store:
+        with open_history_catalog(self._index_dir) as store:
             run = self._begin(store, provenance)
             if run.before.generation and run.before.embed_fp != self._embed_fp:
                 raise ModelMismatch(
@@ -168,7 +168,7 @@ class HistoryIngestionWorker:
             ProjectLocked: Another process writes the catalog.
             RagstreamError: As `run`.
         """
-        with self._open_store() as store:
+        with open_history_catalog(self._index_dir) as store:
             run = self._begin(store, provenance)
             self._remake(run, frozenset(months))
             if history_turns.mark(store.db).embed_fp in ("", self._embed_fp):
@@ -187,7 +187,7 @@ class HistoryIngestionWorker:
             ProjectLocked: Another process writes the catalog.
             RagstreamError: The model failed or the disk is full; what was committed is kept.
         """
-        with self._open_store(rebuild=True) as store:
+        with open_history_catalog(self._index_dir, rebuild=True) as store:
             run = self._begin(store, provenance)
             self._remake(run)
             self._delta(run, None)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
 from ragstream_core.index import catalog_read, repair
+from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.rows import TRUNCATED, Fingerprints, Generation, ScanStamp
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
@@ -27,7 +29,6 @@ from ragstream_core.ingestion.survey import Depth, Recorded, Survey, Surveyor
 from ragstream_core.records.identity import digest_of
 
 if TYPE_CHECKING:
-    from ragstream_core.index.catalog import Catalog, OpenStore
     from ragstream_core.ports import Embedder
     from ragstream_core.text.chunker import Chunker
 
@@ -234,32 +235,35 @@ class IngestionManager:
 
     Args:
         doc_root: Folder of all projects' documents.
-        open_store: Opens a project's storage and holds its lock.
+        index_root: Folder of all projects' indexes.
         embedder: Makes the vectors.
         chunkers: Returns the chunker of a profile name.
         progress: Called with (phase, done, total), a few times a second; phases ``read``,
             ``embed``, ``verify``, ``commit``, ``publish``.
         gate: Judges a generation before it is committed; default: none.
+        pinned: Returns the generations of a project that retention must not drop; default: none.
         clock: Now, ns since the epoch.
     """
 
     def __init__(
         self,
         doc_root: Path,
-        open_store: OpenStore,
+        index_root: Path,
         *,
         embedder: Embedder,
         chunkers: Callable[[str], Chunker],
         progress: PhaseProgress | None = None,
         gate: QualityGate | None = None,
+        pinned: Callable[[str], Collection[int]] = lambda project: (),
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._doc_root = doc_root
-        self._open_store = open_store
+        self._index_root = index_root
         self._embedder = embedder
         self._chunkers = chunkers
         self._progress = _throttled(progress)
         self._gate = gate
+        self._pinned = pinned
         self._clock = clock
 
     def run(self, project_name: str, config: IngestionConfig) -> IngestionStats:
@@ -292,7 +296,11 @@ class IngestionManager:
             clock=self._clock,
         )
         require_folder(loader.folder)  # an unknown project leaves no index folder behind
-        with self._open_store(project_name, rebuild=config.rebuild) as store:
+        with open_catalog(
+            self._index_root / project_name,
+            rebuild=config.rebuild,
+            pinned=partial(self._pinned, project_name),
+        ) as store:
             stager = Stager(store, self._embedder, progress=self._progress)
             task = Ingest(
                 project_name,

@@ -6,7 +6,6 @@ the next run makes it again.
 
 from __future__ import annotations
 
-import functools
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -107,7 +106,6 @@ def _resumed(workspace: Workspace, *, again: bool) -> list[str]:
 
 def _worker(workspace: Workspace, progress: PhaseProgress | None) -> HistoryIngestionWorker:
     from ragstream_core.conversations.units import TurnChunker
-    from ragstream_core.index.history_catalog import open_history_catalog
     from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
     from ragstream_core.text.tokenizer import word_offsets
 
@@ -115,7 +113,7 @@ def _worker(workspace: Workspace, progress: PhaseProgress | None) -> HistoryInge
     offsets = getattr(embedder, "token_offsets", word_offsets)
     return HistoryIngestionWorker(
         journal(workspace),
-        functools.partial(open_history_catalog, history_index_dir(workspace)),
+        history_index_dir(workspace),
         embedder=embedder,
         chunker=TurnChunker(offsets, embedder.window, _profile(workspace)),
         progress=progress or (lambda phase, done, total: None),

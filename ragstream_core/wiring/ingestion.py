@@ -99,7 +99,6 @@ def ingest(
     provenance: dict[str, str] | None,
 ) -> IngestionStats:
     """Ingest a project; see `Workspace.ingest`."""
-    from ragstream_core.index.catalog import store_opener
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.prompts.store import pinned
     from ragstream_core.text.chunker import Chunker
@@ -112,9 +111,7 @@ def ingest(
     offsets = getattr(embedder, "token_offsets", word_offsets)
     manager = IngestionManager(
         folder if projects.is_flat(workspace.data_dir, project) else folder.parent,
-        store_opener(
-            workspace.config.index_dir, pinned=functools.partial(pinned, workspace.store.root)
-        ),
+        workspace.config.index_dir,
         embedder=embedder,
         chunkers=lambda _: Chunker(
             profile_of(workspace),
@@ -123,6 +120,7 @@ def ingest(
         ),
         progress=progress,
         gate=gate_of(workspace, project),
+        pinned=functools.partial(pinned, workspace.store.root),
     )
     config = replace(
         ingestion_config(workspace, project),

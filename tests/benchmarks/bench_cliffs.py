@@ -30,7 +30,6 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.text.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.index.catalog import store_opener
 
 class Fixed:
     name, fingerprint, dimension, window = "fixed", "f" * 64, 384, 256
@@ -50,7 +49,7 @@ except RagstreamError:
     offsets = word_offsets
 docs = Path(sys.argv[1])
 chunker = Chunker(chunk_profile("default"), token_offsets=offsets)
-manager = IngestionManager(docs.parent, store_opener(Path(sys.argv[2])), embedder=Fixed(),
+manager = IngestionManager(docs.parent, Path(sys.argv[2]), embedder=Fixed(),
                            chunkers=lambda name: chunker)
 began = time.process_time()
 stats = manager.run(docs.name, IngestionConfig()).to_json()

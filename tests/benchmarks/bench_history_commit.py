@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from ragstream_core.conversations.journal.journal import Journal
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.conversations.units import TurnChunker
 from ragstream_core.index.catalog import Catalog
-from ragstream_core.index.history_catalog import commit_turns, open_history_catalog
+from ragstream_core.index.history_catalog import commit_turns
 from ragstream_core.ingestion import history_worker
 from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
 from ragstream_core.platform.files import pwrite_durable
@@ -75,12 +76,14 @@ def turns(first: int, count: int) -> list[Turn]:
 
 
 @contextlib.contextmanager
-def opened(index: Path, spent: list[float], *, rebuild: bool = False) -> Iterator[Catalog]:
-    """Open the catalog; what its writing calls cost is added to ``spent[0]``, in CPU seconds."""
-    with open_history_catalog(index, rebuild=rebuild) as store:
-        store.record_texts = partial(timed, store.record_texts, spent)
-        history_worker.commit_turns = partial(timed, commit_turns, spent)
-        yield store
+def measured(spent: list[float]) -> Iterator[None]:
+    """Add to ``spent[0]`` what the writing calls cost, in CPU seconds."""
+    record = Catalog.record_texts
+    with (
+        patch.object(Catalog, "record_texts", lambda *a, **kw: timed(record, spent, *a, **kw)),
+        patch.object(history_worker, "commit_turns", partial(timed, commit_turns, spent)),
+    ):
+        yield
 
 
 def timed(call: Callable[..., object], spent: list[float], *args: object, **kw: object) -> object:
@@ -126,19 +129,17 @@ def measure(size: int, repeat: int, folder: Path) -> list[object]:
     """Build a history of some turns; return a row of what a delta costs."""
     journal, spent = Journal(folder / "logs"), [0.0]
     worker = HistoryIngestionWorker(
-        journal,
-        partial(opened, folder / "history" / "index", spent),
-        embedder=Fixed(),
-        chunker=TurnChunker(),
+        journal, folder / "history" / "index", embedder=Fixed(), chunker=TurnChunker()
     )
     for at in range(0, size, 1000):
         journal.append(turns(at, min(1000, size - at)))
     began = time.process_time()
     worker.run()
     first = time.process_time() - began
-    for n in range(3):
-        delta(worker, journal, size + n * DELTA, spent)
-    found = [delta(worker, journal, size + (3 + n) * DELTA, spent) for n in range(repeat)]
+    with measured(spent):
+        for n in range(3):
+            delta(worker, journal, size + n * DELTA, spent)
+        found = [delta(worker, journal, size + (3 + n) * DELTA, spent) for n in range(repeat)]
     commit, run, wall = (statistics.median(column) * 1e3 for column in zip(*found, strict=True))
     worst = max(c for c, _, _ in found) * 1e3
     return [

@@ -95,7 +95,6 @@ import numpy as np
 from ragstream_core.text.chunker import ChunkPiece
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.index.catalog import store_opener
 
 class Fixed:
     name, fingerprint, dimension, window = "fixed", "f" * 64, 384, 256
@@ -119,7 +118,7 @@ if len(sys.argv) > 4:  # the model in memory, as in the program; its vectors are
     create_embeddings("onnx", models_dir=Path(sys.argv[4])).embed_documents(["a " * 200] * 16)
 docs = Path(sys.argv[1])
 late = int(sys.argv[3])  # far from any mtime: nothing is racy afterwards
-manager = IngestionManager(docs.parent, store_opener(Path(sys.argv[2]).parent), embedder=Fixed(),
+manager = IngestionManager(docs.parent, Path(sys.argv[2]).parent, embedder=Fixed(),
                            chunkers=lambda name: Simple(), clock=lambda: time.time_ns() + late)
 began = time.process_time()
 stats = manager.run(docs.name, IngestionConfig()).to_json()

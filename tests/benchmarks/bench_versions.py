@@ -53,7 +53,6 @@ def report(folder: Path) -> str:
     if not all((folder / name).is_file() for _, name in RELEASES):
         return ""
     from ragstream_core.config import quiet_environment
-    from ragstream_core.index.catalog import store_opener
     from ragstream_core.ingestion.ingestion_config import IngestionConfig
     from ragstream_core.ingestion.ingestion_manager import IngestionManager
     from ragstream_core.models.embedders.hashed import HashedEmbedder
@@ -69,7 +68,7 @@ def report(folder: Path) -> str:
         offsets = create_embeddings("onnx", models_dir=Path(made) / "models").token_offsets
         manager = IngestionManager(
             docs.parent,
-            store_opener(Path(made) / "index"),
+            Path(made) / "index",
             embedder=HashedEmbedder(),
             chunkers=lambda name: Chunker(chunk_profile(name), token_offsets=offsets),
             clock=lambda: time.time_ns() + YEAR_NS,  # nothing is too young to be trusted

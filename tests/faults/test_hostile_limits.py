@@ -32,9 +32,8 @@ from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.text.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.index.catalog import store_opener
 manager = IngestionManager(
-    Path(sys.argv[1]), store_opener(Path(sys.argv[2])),
+    Path(sys.argv[1]), Path(sys.argv[2]),
     embedder=HashedEmbedder(), chunkers=lambda name: Chunker(chunk_profile(name)))
 stats = manager.run("demo", IngestionConfig(fallback_encoding="latin-1"))
 (own,) = [x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM")]

@@ -33,11 +33,10 @@ from ragstream_core.ingestion import staging
 from ragstream_core.text.chunker import Chunker
 from ragstream_core.ingestion.ingestion_config import IngestionConfig
 from ragstream_core.ingestion.ingestion_manager import IngestionManager
-from ragstream_core.index.catalog import store_opener
 import ragstream_core.text.bm25, ragstream_core.index.vectors
 staging.BATCH_TEXTS = 8
 manager = IngestionManager(
-    Path(sys.argv[1]), store_opener(Path(sys.argv[2])),
+    Path(sys.argv[1]), Path(sys.argv[2]),
     embedder=HashedEmbedder(), chunkers=lambda name: Chunker(chunk_profile(name)))
 print("go", flush=True)
 sys.stdin.readline()
