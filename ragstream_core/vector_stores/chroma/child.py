@@ -17,9 +17,8 @@ from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import IntegrityError, RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.vector_stores.chroma.history_store_chroma import HistoryStoreChroma, describer
-from ragstream_core.vector_stores.chroma.names import row_metadata, same_row
-from ragstream_core.vector_stores.chroma.process import receive, send
-from ragstream_core.vector_stores.chroma.store import Metadata
+from ragstream_core.vector_stores.chroma.names import Metadata, row_metadata, same_row
+from ragstream_core.vector_stores.chroma.process import Built, Job, Verified, receive, send
 from ragstream_core.vector_stores.chroma.vector_store_chroma import PAGE, VectorStoreChroma
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ragstream_core.records import Chunk
 
 
-Describe = Callable[["Chunk"], dict[str, Any]]
+Describe = Callable[["Chunk"], Metadata]
 """Makes the metadata of a chunk's row."""
 QUERIES = 100
 SAMPLE = 500
@@ -39,15 +38,8 @@ SAME_COSINE = 1e-6
 """In float32 a graph cannot tell two rows apart whose cosine is closer to 1."""
 
 
-def build(job: dict[str, Any]) -> dict[str, Any]:
+def build(job: Job) -> Built:
     """Bring a collection to one generation: delete what is gone or changed, add what is new.
-
-    Args:
-        job: ``folder``, ``name``, ``metadata`` and ``graph`` of the collection; ``index_dir``,
-            ``project``, ``generation``.
-
-    Returns:
-        ``rows``, ``added`` and ``deleted`` (how many), ``chromadb``, ``dimension``.
 
     Raises:
         RagstreamError: The catalog is damaged or the generation is gone.
@@ -74,14 +66,11 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def verify(job: dict[str, Any]) -> dict[str, Any]:
+def verify(job: Job) -> Verified:
     """Check a collection against its generation: every id, text, metadata and vector.
 
     An approximate graph may miss a row among near-equal ones: how many rows of a sample find
     themselves is a figure and no fault.
-
-    Args:
-        job: As `build`.
 
     Returns:
         ``faults``: what is wrong, for people; empty if the collection is right. ``vectors``:
@@ -96,14 +85,14 @@ def verify(job: dict[str, Any]) -> dict[str, Any]:
     return {"faults": faults, "vectors": len(view.chunk_ids), "self_recall": recall}
 
 
-def _opened(job: dict[str, Any]) -> tuple[CatalogView, VectorStoreChroma, Describe]:
+def _opened(job: Job) -> tuple[CatalogView, VectorStoreChroma, Describe]:
     index_dir, folder = Path(job["index_dir"]), Path(job["folder"])
-    view = open_view(index_dir, project=job["project"], generation=int(job["generation"]))
-    made = {"metadata": job["metadata"], "graph": job["graph"]}
+    view = open_view(index_dir, project=job["project"], generation=job["generation"])
+    about, graph = job["metadata"], job["graph"]
     if job["project"] == HISTORY:
         describe = describer(index_dir, view.generation)
-        return view, HistoryStoreChroma(folder, **made), describe
-    return view, VectorStoreChroma(folder, job["name"], **made), row_metadata
+        return view, HistoryStoreChroma(folder, metadata=about, graph=graph), describe
+    return view, VectorStoreChroma(folder, job["name"], metadata=about, graph=graph), row_metadata
 
 
 def _pages(view: CatalogView) -> Iterator[list[Chunk]]:
@@ -183,7 +172,7 @@ def _is(view: CatalogView, identifier: str, near: Sequence[str]) -> bool:
 
 FILE_LIMIT_BYTES = 64 << 30
 """No file of a store grows beyond it: a torn index has been seen to claim a terabyte."""
-JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"build": build, "verify": verify}
+JOBS: dict[str, Callable[[Job], Built | Verified]] = {"build": build, "verify": verify}
 
 
 def main() -> None:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, UsageError
 from ragstream_core.index import catalog_read, history_turns
 from ragstream_core.index.generations import read
 from ragstream_core.index.lock import label, update_hint
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
-from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN, kept
-from ragstream_core.vector_stores.chroma.store import Metadata
+from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN, Metadata, kept
 from ragstream_core.vector_stores.chroma.vector_store_chroma import STANDARD, VectorStoreChroma
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class HistoryStoreChroma(VectorStoreChroma):
         super().add(ids, embeddings, metadatas, documents=documents)
 
 
-def turn_metadata(chunk: Chunk, row: TurnRow) -> dict[str, Any]:
+def turn_metadata(chunk: Chunk, row: TurnRow) -> Metadata:
     """Return what Chroma keeps beside the vector of one chunk of a turn (R-228), nothing empty.
 
     Times are whole seconds since the epoch, so that a ``where`` filter can compare them; tags are
@@ -102,7 +101,7 @@ def turn_metadata(chunk: Chunk, row: TurnRow) -> dict[str, Any]:
     )
 
 
-def describer(index_dir: Path, generation: int) -> Callable[[Chunk], dict[str, Any]]:
+def describer(index_dir: Path, generation: int) -> Callable[[Chunk], Metadata]:
     """Return what makes the metadata of one generation's rows.
 
     Args:
@@ -127,7 +126,7 @@ def describer(index_dir: Path, generation: int) -> Callable[[Chunk], dict[str, A
             hint=update_hint(index_dir),
         )
 
-    def describe(chunk: Chunk) -> dict[str, Any]:
+    def describe(chunk: Chunk) -> Metadata:
         """Return the metadata of one chunk.
 
         Raises:

@@ -7,8 +7,8 @@ project that Chroma does not accept stands in the collection's metadata.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
@@ -16,6 +16,9 @@ from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 if TYPE_CHECKING:
     from ragstream_core.records import Chunk
 
+Value = str | int | float | bool | Sequence[str] | None
+Metadata = Mapping[str, Value]
+"""What stands beside a vector, or what a collection says of itself."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_CHARS = 200
@@ -37,7 +40,7 @@ def collection_name(project: str) -> str:
     return f"{slug or 'project'}-{sha256_hex(project)[:8]}"
 
 
-def row_metadata(chunk: Chunk) -> dict[str, Any]:
+def row_metadata(chunk: Chunk) -> Metadata:
     """Return what Chroma keeps beside a chunk's vector (R-077, R-078), nothing empty.
 
     ``chunk_id`` is the short id; the row's id is the canonical one. ``text_hash`` tells two texts
@@ -62,7 +65,7 @@ def row_metadata(chunk: Chunk) -> dict[str, Any]:
     )
 
 
-def same_row(stored: Mapping[str, Any] | None, made: Mapping[str, Any]) -> bool:
+def same_row(stored: Metadata | None, made: Metadata) -> bool:
     """Say whether stored metadata is what `row_metadata` or `turn_metadata` made.
 
     Chroma gives a number back to the microsecond, not to the last bit.
@@ -74,17 +77,18 @@ def same_row(stored: Mapping[str, Any] | None, made: Mapping[str, Any]) -> bool:
     )
 
 
-def _same(stored: Any, made: Any) -> bool:
-    if isinstance(made, float):
-        return abs(float(stored) - made) < CLOSE
-    return bool(stored == made)
+def _same(stored: Value, made: Value) -> bool:
+    if isinstance(made, float) and isinstance(stored, int | float):
+        return abs(stored - made) < CLOSE
+    return stored == made
 
 
-def kept(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def kept(metadata: Metadata) -> Metadata:
     """Return metadata without None, empty texts and empty lists; tags also as ``tag_NAME: True``.
 
     Older versions cannot search a list; they can search a flag.
     """
-    flags = {f"tag_{tag}": True for tag in metadata.get("tags") or ()}
+    tags = metadata.get("tags")
+    flags = {f"tag_{tag}": True for tag in tags} if isinstance(tags, list | tuple) else {}
     full = {key: value for key, value in metadata.items() if value not in (None, "", [], ())}
     return {**full, **flags}

@@ -14,7 +14,7 @@ import threading
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import ragstream_core
 from ragstream_core import errors
@@ -28,6 +28,36 @@ MODULE = "ragstream_core.vector_stores.chroma.child"
 ANSWER_S = 60.0
 END_S = 5.0
 TAIL_CHARS = 300
+
+
+class Job(TypedDict):
+    """A collection to build or to verify, and the generation that it is of."""
+
+    folder: str
+    name: str
+    metadata: dict[str, str]
+    graph: str
+    index_dir: str
+    project: str
+    generation: int
+
+
+class Built(TypedDict):
+    """What the child built: how many rows there are, were added and deleted."""
+
+    rows: int
+    added: int
+    deleted: int
+    chromadb: str
+    dimension: int
+
+
+class Verified(TypedDict):
+    """What the child found; see `child.verify`."""
+
+    faults: list[str]
+    vectors: int
+    self_recall: float
 
 
 def send(connection: Connection, message: dict[str, Any], rows: F32 | None = None) -> None:

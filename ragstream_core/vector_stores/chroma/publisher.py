@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import IntegrityError, RagstreamError, StoreFailed
 from ragstream_core.index.derived import MANIFEST_NAME
@@ -24,7 +24,7 @@ from ragstream_core.platform.files import publish_dir, replace_bytes, replace_te
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.vector_stores.chroma import seal
 from ragstream_core.vector_stores.chroma.names import collection_name
-from ragstream_core.vector_stores.chroma.process import ChromaProcess
+from ragstream_core.vector_stores.chroma.process import Built, ChromaProcess, Job, Verified
 from ragstream_core.vector_stores.chroma.seal import STAGING, Receipt, copy_checked, copy_of
 from ragstream_core.vector_stores.chroma.vector_store_chroma import DENSE, STANDARD
 
@@ -81,8 +81,7 @@ def note(chroma_dir: Path, key: str, generation: int, *, error: RagstreamError) 
 def noted(chroma_dir: Path) -> FailedAttempt | None:
     """Return the note, None if there is none that can be read."""
     try:
-        data: dict[str, Any] = json.loads((chroma_dir / NOTE).read_text(encoding="utf-8"))
-        return FailedAttempt(**data)
+        return FailedAttempt(**json.loads((chroma_dir / NOTE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -207,7 +206,7 @@ class CollectionPublisher:
             StoreFailed: The child died or Chroma refused.
         """
         if vectors:
-            return int(self._verified(folder)["vectors"])
+            return self._verified(folder)["vectors"]
         with copy_of(folder):
             return 0
 
@@ -246,23 +245,19 @@ class CollectionPublisher:
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
-    def _build(self, staging: Path, graph: str) -> dict[str, Any]:
+    def _build(self, staging: Path, graph: str) -> Built:
         with ChromaProcess() as child:
-            built: dict[str, Any] = child.ask(
-                "build", self._job(staging, graph), within_s=self.patience
-            )
+            built: Built = child.ask("build", self._job(staging, graph), within_s=self.patience)
         return built
 
-    def _verified(self, folder: Path) -> dict[str, Any]:
+    def _verified(self, folder: Path) -> Verified:
         """Check a copy, so that what is sealed is what the first child wrote.
 
         Raises:
             IntegrityError: The collection is not that of the generation.
         """
         with copy_of(folder) as copy, ChromaProcess() as child:
-            found: dict[str, Any] = child.ask(
-                "verify", self._job(copy, STANDARD), within_s=self.patience
-            )
+            found: Verified = child.ask("verify", self._job(copy, STANDARD), within_s=self.patience)
         if found["faults"]:
             raise IntegrityError(
                 f"the Chroma collection of {label(self.of.index_dir)}: "
@@ -271,7 +266,7 @@ class CollectionPublisher:
             )
         return found
 
-    def _job(self, folder: Path, graph: str) -> dict[str, Any]:
+    def _job(self, folder: Path, graph: str) -> Job:
         return {
             "folder": str(folder.absolute()),
             "name": self.name,
@@ -286,7 +281,7 @@ class CollectionPublisher:
             "generation": self.newest.n,
         }
 
-    def _receipt(self, built: dict[str, Any], base: Receipt | None, manifest: str) -> Receipt:
+    def _receipt(self, built: Built, base: Receipt | None, manifest: str) -> Receipt:
         return Receipt(
             self.of.project,
             self.name,

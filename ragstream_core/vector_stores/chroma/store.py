@@ -9,20 +9,18 @@ start; then a few milliseconds a query at 10,000 rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import DuplicateId
+from ragstream_core.vector_stores.chroma.names import Metadata
 from ragstream_core.vector_stores.chroma.process import ChromaProcess
 from ragstream_core.vector_stores.model_stamp import ModelStamp
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
-
-
-Metadata = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import DuplicateId, StoreFailed
-from ragstream_core.vector_stores.chroma.store import ChromaHit, ChromaVectorStoreBase, Metadata
+from ragstream_core.vector_stores.chroma.names import Metadata
+from ragstream_core.vector_stores.chroma.store import ChromaHit, ChromaVectorStoreBase
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
