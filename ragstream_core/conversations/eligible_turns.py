@@ -121,10 +121,6 @@ class Eligible:
     mask: Mask
     rules: I8
 
-    def rule(self, row: int) -> str:
-        """Return the name of the rule that left a row out, "" for none."""
-        return tuple(RULES)[int(self.rules[row])]
-
     def counts(self) -> dict[str, int]:
         """Return how many rows each rule left out, rules without a row not named."""
         numbers = np.bincount(self.rules, minlength=len(RULES)).tolist()

@@ -1,12 +1,9 @@
-"""One generation of an index as one Arrow file, as `history_store.arrow` is one of the history.
+"""One generation of an index outside of it: as values for a bundle, and as one Arrow file.
 
-A row a chunk, sorted by id; anything that speaks Arrow reads it. The same generation gives the same
-bytes. The term arrays lie in row 0 of a column of their own. What the file says of itself stands in
-the schema's metadata under ``ragstream``, with a digest over all rows.
-
-One generation as plain values: taken out of a catalog, and put into an empty one.
-
-The digest that a prompt pins covers every row, so whoever puts one in knows it is the same.
+Values that were taken out are put into an empty catalog; the digest that a prompt pins covers every
+row, so it tells whether they are the same. The Arrow file has a row a chunk, sorted by id, and the
+term arrays in row 0 of a column of their own; the same generation gives the same bytes. What it
+says of itself stands in the schema's metadata under ``ragstream``, with a digest over all rows.
 """
 
 from __future__ import annotations

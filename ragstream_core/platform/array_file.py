@@ -81,7 +81,7 @@ def decode(
     for name, value in stamp.items():
         if meta.get(name) != value:
             raise ValueError(f"it is of {name} {meta.get(name)}, this program reads {value}")
-    if "crc32" in meta and zlib.crc32(data[:end]) != meta["crc32"]:
+    if "crc32" in meta and zlib.crc32(memoryview(data)[:end]) != meta["crc32"]:
         raise ValueError("its arrays are damaged")
     arrays = {}
     for name, dtype in dtypes.items():

@@ -83,7 +83,7 @@ def test_cleared_and_shown_turns_are_out_and_the_first_rule_is_named():
     result = eligible(
         columns(ROWS), Filters(("a",), now_ns=NOW), hidden=[(1, 1), (4, 90)], shown=shown
     )
-    assert [result.rule(i) for i in range(6)] == [
+    assert [tuple(RULES)[rule] for rule in result.rules] == [
         "cleared", "recent", "sessions", "cleared", "cleared", "sessions",
     ]  # fmt: skip
     assert result.counts() == {"cleared": 3, "recent": 1, "sessions": 2}
@@ -97,7 +97,7 @@ def test_only_what_stands_in_recent_history_is_out():
     ]  # fmt: skip
     for spans, out in [([(0, 60), (61, 250)], [0, 1]), ([WHOLE], [0, 1, 2]), ([], [])]:
         result = eligible(columns(rows), Filters(now_ns=NOW), shown={1: spans})
-        assert [i for i in range(5) if result.rule(i) == "recent"] == out
+        assert np.flatnonzero(result.rules == [*RULES].index("recent")).tolist() == out
 
 
 def test_every_rule_has_words_for_people():

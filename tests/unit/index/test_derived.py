@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import zlib
 
-from ragstream_core.index.derived import MANIFEST_NAME, is_published, manifest
+from ragstream_core.index.derived import LEXICAL_FILE, MANIFEST_NAME, is_published, manifest
 from ragstream_core.index.rows import FileEntry
+from ragstream_core.text.bm25 import LEXICAL_VERSION
 
 
 def entry(path):
@@ -44,3 +46,17 @@ def test_an_interrupted_write_leaves_the_old_files_until_the_next_run(bench, mon
     assert not list(bench.index.glob("**/.*.tmp"))
     bench.run()
     assert is_published(bench.index, bench.fresh_view().pinned)
+
+
+def test_term_arrays_of_the_older_container_are_passed_over_until_the_next_ingest(bench):
+    bench.write("a.md", "text of a file")
+    bench.run()
+    found, path = bench.view().pinned, bench.index / LEXICAL_FILE
+    sound = bench.view().lexical.packed()
+    stamp = json.dumps({"digest": found.digest, "lexical": LEXICAL_VERSION}).encode()
+    older = stamp + b"\nRSLEX1\n" + zlib.crc32(sound).to_bytes(4, "little") + sound
+    path.write_bytes(older)
+    assert bench.fresh_view().lexical.packed() == sound
+    assert path.read_bytes() == older and not is_published(bench.index, found)
+    assert not bench.run().committed
+    assert is_published(bench.index, found) and bench.pending() is None
