@@ -27,9 +27,11 @@ from ragstream_assets.resources import WorkspaceResource
 from ragstream_assets.run_outcomes import outcome
 from ragstream_assets.specs import asset_spec, partitioned_check
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.prompts.suspicion import Tally
 from ragstream_core.records import Chunk
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.verify import suspicious_passages
 from ragstream_core.vector_stores.chroma.publisher import CollectionReport
 from ragstream_core.wiring.chroma_collections import Left, compare, keep_up
@@ -92,7 +94,8 @@ def ingest(
     space, left = workspace.open(), outcome(context.run_id)
     with short_errors(context.run_id):
         (project,) = chosen(context)
-        stats = space.ingest(
+        stats = ingest_project(
+            space,
             project,
             verify=config.verify,
             rebuild=config.rebuild,
@@ -132,7 +135,7 @@ def sample(workspace: Workspace, stats: IngestionStats) -> list[Chunk]:
     if not (stats.committed and changed):
         return []
     try:
-        view = workspace.view(stats.project, stats.generation, keep=True)
+        view = open_view(workspace.index_dir(stats.project), generation=stats.generation, keep=True)
         rows = zip(view.chunk_ids, view.paths, strict=True)
         return view.chunks([i for i, path in rows if path in changed][:SAMPLE])
     except RagstreamError:

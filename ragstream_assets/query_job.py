@@ -77,11 +77,13 @@ def pinned(workspace: Workspace, run_id: str, config: Mapping[str, Any]) -> Prom
     Raises:
         RagstreamError: Unknown reference, project, setting or generation, or no time.
     """
+    from ragstream_core.wiring.prompt_inputs import pin_inputs
+
     given = outcome(run_id).inputs
     if given is not None:
         return given
     asked = typed_request(workspace, config) or resolve(workspace, config["prompt_ref"])
-    return workspace.pin(asked, moment(config))
+    return pin_inputs(workspace, asked, moment(config))
 
 
 def moved(context: dg.OpExecutionContext, workspace: Workspace) -> Metadata:
@@ -165,6 +167,8 @@ def staged(
         Failure: The stage refused or failed, or nothing may be kept of the prompt, and a run keeps
             everything; said in our own words.
     """
+    from ragstream_core.wiring.stages import stages_of
+
     left, config = outcome(context.run_id), context.op_config
     with short_errors(context.run_id):
         key = str(context.op_handle)
@@ -179,7 +183,7 @@ def staged(
         )
         if not persists(inputs_of(given)):
             raise Refused("history.persist is off, and a run would keep the prompt", hint=UNKEPT)
-        result = step(workspace.stage, op, given)
+        result = step(stages_of(workspace), op, given)
         require_uncleared(workspace, inputs_of(given))
         seconds = time.perf_counter() - started
         left.add(key, result, seconds)
@@ -267,10 +271,13 @@ def _last_op(spec: StageSpec) -> dg.OpDefinition:
         workspace: WorkspaceResource,
         prompt: SuperPrompt,
     ) -> dg.Output[SuperPrompt]:
+        from ragstream_core.wiring.saved_prompts import save_prompt
+
         space, left = workspace.open(), outcome(context.run_id)
         result, metadata = staged(context, space, op=spec.op, prompt=prompt)
         with short_errors(context.run_id):
-            record = left.record or space.finish(
+            record = left.record or save_prompt(
+                space,
                 result,
                 run_id=context.run_id,
                 resumed=StageJsonIOManager(space).resumed(context.run_id),

@@ -207,6 +207,7 @@ class RAGstream:
             ModelMismatch: The index was built by another model.
             RagstreamError: The index is damaged, or the model cannot be used.
         """
+        from ragstream_core.services.ingest import ingest_project
         from ragstream_core.wiring import ingestion
 
         if verify and rebuild:
@@ -214,7 +215,9 @@ class RAGstream:
         unchanged = None if verify or rebuild else ingestion.unchanged(self._workspace, project)
         if unchanged is not None:
             return unchanged
-        return self._workspace.ingest(project, verify=verify, rebuild=rebuild, progress=progress)
+        return ingest_project(
+            self._workspace, project, verify=verify, rebuild=rebuild, progress=progress
+        )
 
     def search(self, text: str, projects: str | Sequence[str], *, k: int = 10) -> SearchResult:
         """Rank the chunks of projects for a text, without a prompt around it.
@@ -325,7 +328,9 @@ class RAGstream:
             UnknownPrompt: No such prompt.
             IntegrityError: Its record is damaged.
         """
-        return self._workspace.replay(self._workspace.store.find(key), live=live)
+        from ragstream_core.services.replay import replay_prompt
+
+        return replay_prompt(self._workspace, self._workspace.store.find(key), live=live)
 
     def explain(self, key: str, *, chunk: str = "") -> Explanation:
         """Return why each candidate is in a kept prompt or is not.

@@ -16,6 +16,8 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.services.edit_prompt import put_edits
 from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.recall import Recalled
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import stages_of
 from ragstream_core.wiring.workspace import Workspace
 
 UNRECORDED = "not recorded in Dagster: "
@@ -127,7 +129,7 @@ def run_ops(
             writer.submit(start.recording, write)
 
     try:
-        run_chain(workspace.stage, start.prompt, first=ops[0], through=ops[-1], observe=passed)
+        run_chain(stages_of(workspace), start.prompt, first=ops[0], through=ops[-1], observe=passed)
     except Exception as error:
         submit(error)
         raise
@@ -149,7 +151,8 @@ def _after(
     )
     if op != OPS[-1]:
         return after
-    kept = workspace.finish(
+    kept = save_prompt(
+        workspace,
         prompt,
         run_id=after.run_id,
         resumed=after.resumed,

@@ -32,7 +32,9 @@ from ragstream_core.prompts.chain import OPS, last_op
 from ragstream_core.prompts.edits import edits_of
 from ragstream_core.prompts.inputs import PromptRequest, begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.recall import recall
 from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
@@ -52,7 +54,7 @@ def record_ingest(
     """Ingest a project as a Dagster run; return what it did and the run, empty if there is none.
 
     Raises:
-        RagstreamError: As `Workspace.ingest`.
+        RagstreamError: As `ingest_project`.
     """
     unchanged = None if verify or rebuild else ingestion.unchanged(workspace, project)
     if unchanged is not None:
@@ -65,7 +67,9 @@ def record_ingest(
     if isinstance(left.error, RagstreamError):
         raise left.error
     if left.stats is None:
-        stats = workspace.ingest(project, verify=verify, rebuild=rebuild, progress=progress)
+        stats = ingest_project(
+            workspace, project, verify=verify, rebuild=rebuild, progress=progress
+        )
     else:
         stats = replace(left.stats, after_commit_s=time.perf_counter() - left.ingested_at)
     warnings = (f"{UNRECORDED}{problem}",) if problem else ()
@@ -103,7 +107,7 @@ def record_prompt(
         RagstreamError: The request or a stage refused or failed.
     """
     ops = OPS[: OPS.index(last_op(through)) + 1]
-    inputs = workspace.pin(request, now)
+    inputs = pin_inputs(workspace, request, now)
     start = RecordedPrompt(begin(inputs), request, inputs)
     if ops == OPS and not fresh:
         recalled, said = recall(workspace, inputs)

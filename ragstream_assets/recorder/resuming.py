@@ -14,6 +14,7 @@ from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, diffs_in
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import Workspace
 
 
@@ -83,7 +84,7 @@ def _upstream(
     """Return what the steps before an op made of a kept prompt, made again, and their seconds.
 
     Raises:
-        RagstreamError: As `Workspace.run`.
+        RagstreamError: As `run_prompt`.
     """
     passed: dict[str, SuperPrompt] = {}
     took: dict[str, float] = {}
@@ -95,8 +96,8 @@ def _upstream(
     at = OPS.index(op)
     if at:
         files = RecordedFiles(workspace.store, inputs, RecordedAnswers.of(then))
-        last = workspace.run(
-            inputs, through=OPS[at - 1], observe=observe, files=files, edits=then.edits
+        last = run_prompt(
+            workspace, inputs, through=OPS[at - 1], observe=observe, files=files, edits=then.edits
         )
         passed[list(passed)[-1]] = last
     return passed, took

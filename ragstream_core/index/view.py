@@ -33,7 +33,7 @@ CACHED_CHUNKS = 2_048
 _CHANGE_COUNTER = (4, 24)  # bytes and offset in SQLite's file header; every commit adds one
 _Revision = tuple[int, int, int, bytes]
 _cache: OrderedDict[tuple[str, int, str], CatalogView] = OrderedDict()
-_opened: OrderedDict[tuple[Path, str, int | None], tuple[_Revision, CatalogView]] = OrderedDict()
+_opened: OrderedDict[tuple[Path, str, int], tuple[_Revision, CatalogView]] = OrderedDict()
 _cache_lock = threading.Lock()
 
 
@@ -133,8 +133,8 @@ class CatalogView:
         return row
 
 
-def _gone(project: str, n: int | None) -> GenerationGone:
-    if n is None:
+def _gone(project: str, n: int) -> GenerationGone:
+    if not n:
         return GenerationGone(
             f"project {project} has no generation yet", hint=RunCommand("ingest", project)
         )
@@ -145,14 +145,14 @@ def _gone(project: str, n: int | None) -> GenerationGone:
 
 
 def open_view(
-    index_dir: Path, *, project: str, generation: int | None = None, keep: bool = False
+    index_dir: Path, *, project: str = "", generation: int = 0, keep: bool = False
 ) -> CatalogView:
     """Open one generation for reading; the same view is shared within the process.
 
     Args:
         index_dir: The project's folder below the index root.
-        project: Project name.
-        generation: Its number; None for the newest.
+        project: Its name; default: that of the folder.
+        generation: Its number; 0 for the newest.
         keep: Leave the checked rows of the newest generation behind, for whoever opens it next.
 
     Raises:
@@ -160,9 +160,9 @@ def open_view(
         IntegrityError: The catalog or the vectors are not what was committed.
         OperationFailed: The catalog cannot be read.
     """
-    path = index_dir / CATALOG_NAME
+    path, project = index_dir / CATALOG_NAME, project or index_dir.name
     if not path.exists():
-        raise _gone(project, None)
+        raise _gone(project, 0)
     revision = _revision(path)
     with _cache_lock:
         last, view = _opened.get((index_dir, project, generation), (None, None))
@@ -193,7 +193,7 @@ def _remember(cache: OrderedDict[Any, Any], key: object, value: object) -> None:
             cache.popitem(last=False)
 
 
-def _reopened(index_dir: Path, project: str, generation: int | None, keep: bool) -> CatalogView:
+def _reopened(index_dir: Path, project: str, generation: int, keep: bool) -> CatalogView:
     try:
         return _open(index_dir, project, generation, keep)
     except OperationFailed:
@@ -204,9 +204,9 @@ def _reopened(index_dir: Path, project: str, generation: int | None, keep: bool)
         return _open(index_dir, project, generation, keep)
 
 
-def _open(index_dir: Path, project: str, n: int | None, keep: bool) -> CatalogView:
+def _open(index_dir: Path, project: str, n: int, keep: bool) -> CatalogView:
     with reading(index_dir) as db:
-        found = catalog_read.latest(db) if n is None else catalog_read.generation(db, n)
+        found = catalog_read.generation(db, n) if n else catalog_read.latest(db)
         if found is None:
             raise _gone(project, n)
         key = (str(index_dir.resolve()), found.n, found.digest)

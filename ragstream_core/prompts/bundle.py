@@ -13,10 +13,18 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ragstream_core.errors import IntegrityError, Refused, RunCommand
+from ragstream_core.errors import (
+    InputUnavailable,
+    IntegrityError,
+    Refused,
+    RunCommand,
+)
 from ragstream_core.records.identity import canonical_json, sha256_hex
+
+if TYPE_CHECKING:
+    from ragstream_core.prompts.inputs import PromptInputs
 
 MAGIC = b"RSBUNDLE1\n"
 MAX_BYTES = 1 << 30
@@ -32,6 +40,9 @@ _NAME = re.compile(
     rf"|index/[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}/(?:{'|'.join(INDEX_PARTS)})"
 )
 _KEY = re.compile(r"[0-9a-f]{64}")
+_MENTIONED = re.compile(rb'"([0-9a-f]{64})"')
+EXACT_STORES = ("catalog", "faiss")
+"""Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,33 @@ class Bundle:
 def index_part(project: str, kind: str) -> str:
     """Return the name of a part of a project's generation."""
     return f"index/{project}/{kind}"
+
+
+def required_blobs(inputs: PromptInputs) -> list[str]:
+    """Return the digests of the bytes that a prompt needs besides the index, sorted."""
+    return sorted({*inputs.receipts.values(), *inputs.query_vectors.values()})
+
+
+def mentioned(record: bytes | memoryview) -> set[str]:
+    """Return the digests that a record names: of some of them the bytes may be kept."""
+    return {found.decode() for found in _MENTIONED.findall(bytes(record))}
+
+
+def require_exact(inputs: PromptInputs) -> None:
+    """Refuse a prompt whose candidates came from a store that cannot be made again elsewhere.
+
+    Raises:
+        InputUnavailable: It names such a store.
+    """
+    given = [inputs.settings.get("retrieval", {}).get("store", EXACT_STORES[0])]
+    given += [value for _, key, value in inputs.changes if key == "retrieval.store"]
+    other = [store for store in given if store not in EXACT_STORES]
+    if other or inputs.models.get("store"):
+        raise InputUnavailable(
+            f"the candidates came from the store {inputs.models.get('store') or other[0]}, which "
+            "does not fit into a file",
+            hint="prompts of retrieval.store=catalog can be bundled",
+        )
 
 
 def pack(prompt_key: str, parts: Mapping[str, bytes]) -> bytes:

@@ -188,6 +188,10 @@ class PromptInputs:
         position = OPS.index(op)
         return {key: value for at, key, value in self.changes if OPS.index(at) <= position}
 
+    def settings_at(self, op: str) -> ChainSettings:
+        """Return the settings that hold at an op."""
+        return overlay(ChainSettings.model_validate(self.settings), self.changes_at(op))
+
     def with_changes(self, op: str, changes: Mapping[str, Any]) -> PromptInputs:
         """Return inputs in which settings change from ``op`` on, replacing earlier ones there."""
         kept = [c for c in self.changes if not (c[0] == op and c[1] in changes)]

@@ -111,7 +111,7 @@ class Keeper:
             journal.append_turn(self._workspace, turn)
         except RagstreamError as error:
             return (f"the answer is not kept: {error.message}",)
-        memory = self._workspace.settings_for(self._inputs, OPS[-1]).memory
+        memory = self._inputs.settings_at(OPS[-1]).memory
         return after_turn(self._workspace, memory)
 
     def _is_cleared(self) -> bool:
@@ -163,7 +163,7 @@ def prepare(
     from ragstream_core.wiring import models
 
     inputs = inputs_of(prompt)
-    settings = workspace.settings_for(inputs, OPS[-1]).prompt
+    settings = inputs.settings_at(OPS[-1]).prompt
     shown = settings.recent_history
     memory = project_memory(inputs.texts)
     grounding = grounding_of(prompt, project_memory=memory, history=shown)

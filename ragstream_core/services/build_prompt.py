@@ -111,9 +111,12 @@ def build_prompt(
     Raises:
         RagstreamError: The request or a stage refused or failed; nothing is kept then.
     """
+    from ragstream_core.wiring.prompt_inputs import pin_inputs
+    from ragstream_core.wiring.saved_prompts import save_prompt
+
     last = last_op(through)
     changed = () if request.as_of else changed_files(workspace, request.projects)
-    inputs = workspace.pin(request, now)
+    inputs = pin_inputs(workspace, request, now)
     damaged = ""
     if last == OPS[-1] and not fresh:
         recalled, damaged = recall(workspace, inputs)
@@ -124,7 +127,7 @@ def build_prompt(
     key = ""
     if last == OPS[-1]:
         passed = timings.passed
-        done = workspace.finish(prompt, timings_ms=dict(timings.ms), passed=passed)
+        done = save_prompt(workspace, prompt, timings_ms=dict(timings.ms), passed=passed)
         key = done.prompt_key
     said = [*changed, *([damaged] if damaged else [])]
     return _finished(workspace, request, prompt, key, said, timings_ms=timings.ms)
@@ -141,6 +144,8 @@ class _Steps:
 def _through(
     workspace: Workspace, inputs: PromptInputs, last: str, progress: Progress | None
 ) -> tuple[SuperPrompt, _Steps]:
+    from ragstream_core.wiring.stages import stages_of
+
     steps = _Steps()
     ops = OPS[: OPS.index(last) + 1]
 
@@ -150,7 +155,7 @@ def _through(
         if progress is not None:
             progress(op, ops.index(op) + 1, len(ops))
 
-    return run_chain(workspace.stage, begin(inputs), through=last, observe=observe), steps
+    return run_chain(stages_of(workspace), begin(inputs), through=last, observe=observe), steps
 
 
 def _finished(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import AddOption, InputUnavailable, UnknownPrompt, UsageError
+from ragstream_core.errors import AddOption, UnknownPrompt, UsageError
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.prompts import bundle
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
-EXACT_STORES = ("catalog", "faiss")
-"""Stores that a bundle's rows can be put into again; a graph of Chroma is not made twice."""
-_DIGEST = re.compile(rb'"([0-9a-f]{64})"')
 
 
 def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]:
@@ -55,13 +51,13 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
         raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
     record = workspace.store.record(key)
     inputs = inputs_from(record.inputs)
-    require_exact(inputs)
+    bundle.require_exact(inputs)
     prompt_inputs.require_inputs(workspace, inputs)
     path = workspace.store.root / record.prompt_key / RECORD_NAME
     parts = {bundle.RECORD: path.read_bytes()}
-    for digest in required_blobs(inputs):
+    for digest in bundle.required_blobs(inputs):
         parts[bundle.BLOB + digest] = workspace.store.blob(digest)
-    for digest in mentioned(parts[bundle.RECORD]) - set(required_blobs(inputs)):
+    for digest in bundle.mentioned(parts[bundle.RECORD]) - set(bundle.required_blobs(inputs)):
         with contextlib.suppress(UnknownPrompt):
             parts[bundle.BLOB + digest] = workspace.store.blob(digest)
     secrets = _secrets_beside(parts)
@@ -86,33 +82,6 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
         "records": history.get(bundle.JOURNAL, b"").count(b"\n"),
         "secrets": sorted(secrets),
     }
-
-
-def required_blobs(inputs: PromptInputs) -> list[str]:
-    """Return the digests of the bytes that a prompt needs besides the index, sorted."""
-    return sorted({*inputs.receipts.values(), *inputs.query_vectors.values()})
-
-
-def mentioned(record: bytes | memoryview) -> set[str]:
-    """Return the digests that a record names: of some of them the bytes may be kept."""
-    return {found.decode() for found in _DIGEST.findall(bytes(record))}
-
-
-def require_exact(inputs: PromptInputs) -> None:
-    """Refuse a prompt whose candidates came from a store that cannot be made again elsewhere.
-
-    Raises:
-        InputUnavailable: It names such a store.
-    """
-    given = [inputs.settings.get("retrieval", {}).get("store", EXACT_STORES[0])]
-    given += [value for _, key, value in inputs.changes if key == "retrieval.store"]
-    other = [store for store in given if store not in EXACT_STORES]
-    if other or inputs.models.get("store"):
-        raise InputUnavailable(
-            f"the candidates came from the store {inputs.models.get('store') or other[0]}, which "
-            "does not fit into a file",
-            hint="prompts of retrieval.store=catalog can be bundled",
-        )
 
 
 def encode(found: Portable) -> list[bytes]:

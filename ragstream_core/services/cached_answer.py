@@ -11,6 +11,7 @@ from ragstream_core.answers.answer import Answer
 from ragstream_core.answers.citations import Citation, Issued, citations_of
 from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.errors import IntegrityError, RagstreamError, RunCommand
+from ragstream_core.index.view import open_view
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.trace import injected_ids
@@ -77,7 +78,10 @@ def issued_then(workspace: Workspace, key: str) -> dict[str, Issued]:
     if sha256_hex(text) != record.output_sha256:
         raise IntegrityError(f"{path} is not what it was", hint=RunCommand("replay", key[:12]))
     files = {sha256_hex(i): i for i in injected_ids(record)}
-    views = [workspace.view(pin["project"], pin["generation"]) for pin in record.inputs["pins"]]
+    views = [
+        open_view(workspace.index_dir(pin["project"]), generation=pin["generation"])
+        for pin in record.inputs["pins"]
+    ]
     return {
         match[1]: _issued(match, _chunk(views, unquote(match[2]), match[1]), files)
         for match in _FRAME.finditer(text)

@@ -17,6 +17,9 @@ from ragstream_core.answers.extractive_fallback import ExtractiveFallback
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import ask
 from ragstream_core.services.memory import RagstackMemory
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Prepared
@@ -75,8 +78,8 @@ def build_here(workspace: Workspace, request: PromptRequest) -> Built:
     Raises:
         RagstreamError: A stage refused or failed.
     """
-    prompt = workspace.run(workspace.pin(request))
-    key = workspace.finish(prompt).prompt_key
+    prompt = run_prompt(workspace, pin_inputs(workspace, request))
+    key = save_prompt(workspace, prompt).prompt_key
     warnings = [str(row["message"]) for row in prompt.extras.get("warnings", [])]
     return cast("Built", Made(prompt, key, warnings=warnings))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ModelMismatch, RunCommand, UsageError
+from ragstream_core.index.view import open_view
 from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk, stratified
 from ragstream_core.maps.projection import LEAST, METHODS, project_vectors, usable_perplexity
 from ragstream_core.records.identity import digest_of
@@ -41,7 +42,7 @@ def opened(workspace: Workspace, projects: Sequence[str], *, history: bool) -> l
     views: list[IndexView] = []
     for project in dict.fromkeys(projects):
         workspace.doc_dir(project)
-        views.append(workspace.view(project))
+        views.append(open_view(workspace.index_dir(project)))
     if history:
         views.append(_turns(workspace))
     for view in views[1:]:
@@ -212,7 +213,7 @@ def texts(
 
 def _again(workspace: Workspace, name: str, generation: int) -> IndexView:
     if name != HISTORY:
-        return workspace.view(name, generation)
+        return open_view(workspace.index_dir(name), generation=generation)
     (view,) = opened(workspace, (), history=True)
     if view.generation != generation:
         raise _gone(name)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.retrieval.context import ContextLimits, Passage, context_parts
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of_settings
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ class ContextBuilder:
         request = PromptRequest(
             text=text, projects=self.projects, settings=dict(_DOCUMENTS_ONLY), task=self.task
         )
-        prompt = self.workspace.run(self.workspace.pin(request), through="reranker")
+        prompt = run_prompt(self.workspace, pin_inputs(self.workspace, request), through="reranker")
         rows = prompt.extras["decisions"]
         scores = {row["chunk_id"]: row["score"] for row in rows if row["stage"] == "reranked"}
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}

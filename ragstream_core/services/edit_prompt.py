@@ -14,6 +14,7 @@ from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.edits import apply_edits, by_reader, edited, edits_from, edits_of
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.prompts.reparse import SUPER_PROMPT, broken_lines, is_edited
+from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.token_budget import counter_of_prompt
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def edit(
     persist = workspace.config.settings.history.persist
     if made is prompt or not made.extras.get(SUPER_PROMPT) or not persist:
         return made, ""
-    record = workspace.finish(made, run_id=run_id, timings_ms=dict(timings_ms or {}))
+    record = save_prompt(workspace, made, run_id=run_id, timings_ms=dict(timings_ms or {}))
     return made, record.prompt_key
 
 
@@ -117,7 +118,7 @@ def doubts(
     total = prompt.extras["token_tree"]["total"]
     found = broken_lines(text, str(prompt.extras["fence"]["nonce"]))
     said += [f"The edit changed the structure, {where}" for where in found]
-    budget = workspace.settings_for(inputs_of(prompt), OPS[-1]).prompt.budget_tokens
+    budget = inputs_of(prompt).settings_at(OPS[-1]).prompt.budget_tokens
     if total > budget:
         said.append(f"{total:,} tokens are more than the budget of {budget:,}")
     return said

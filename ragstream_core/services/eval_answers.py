@@ -28,6 +28,8 @@ from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest, inputs_from, inputs_of
 from ragstream_core.services.eval_sweep import ALONE
 from ragstream_core.wiring import models
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
     from ragstream_core.agents.llm_call import Ask, Schema
@@ -247,11 +249,13 @@ def _recorded(
 
 
 def _prompt(workspace: Workspace, project: str, question: str) -> SuperPrompt:
-    return workspace.run(workspace.pin(PromptRequest(question, (project,), settings=UNKEPT)))
+    return run_prompt(
+        workspace, pin_inputs(workspace, PromptRequest(question, (project,), settings=UNKEPT))
+    )
 
 
 def _issued(workspace: Workspace, prompt: SuperPrompt) -> dict[str, Issued]:
-    shown = workspace.settings_for(inputs_of(prompt), OPS[-1]).prompt.recent_history
+    shown = inputs_of(prompt).settings_at(OPS[-1]).prompt.recent_history
     return issued_by(prompt, history=shown)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.answers.extract import EXTRACT
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.faithfulness import Judged, Report, judged, keep
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.quality_gate import read_gold
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
@@ -19,6 +20,7 @@ from ragstream_core.records.identity import digest_of
 from ragstream_core.services import eval_answers
 from ragstream_core.services.eval_answers import Chosen, judge_of
 from ragstream_core.services.eval_sweep import gold_questions
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.quality_gate import GoldQuestion
@@ -58,7 +60,7 @@ def of_gold(
     chosen = judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
     questions = read_gold(gold) if gold else gold_questions(workspace, project)
     questions = questions[:limit] if limit else questions
-    view = workspace.view(project)
+    view = open_view(workspace.index_dir(project))
     series = digest_of(
         {
             "questions": [(q.question, q.answers) for q in questions],
@@ -165,7 +167,7 @@ def _fingerprint(
     series: str,
 ) -> str:
     request = PromptRequest(questions[0].question, (project,), settings=eval_answers.UNKEPT)
-    inputs = workspace.pin(request)
+    inputs = pin_inputs(workspace, request)
     return digest_of(
         {
             "series": series,

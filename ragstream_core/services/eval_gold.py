@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import UsageError
+from ragstream_core.index.view import open_view
 from ragstream_core.wiring.quality_gate import gate_of, gold_path, question_rows
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def ask_gold(workspace: Workspace, project: str, *, progress: Progress | None = 
     gate = gate_of(workspace, project)
     if gate is None:
         raise no_gold_questions(workspace, project)
-    view = workspace.view(project)
+    view = open_view(workspace.index_dir(project))
     figures, ranks = gate.measured(view, progress=progress)
     return GoldReport(project, view.generation, figures, gate.questions, ranks)
 

@@ -17,7 +17,9 @@ from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services.eval_gold import no_gold_questions
 from ragstream_core.wiring import models
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.quality_gate import gold_path
+from ragstream_core.wiring.stages import run_prompt, stages_of
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Progress
@@ -117,13 +119,13 @@ def measure_gate(
 
 
 def _ranked(workspace: Workspace, project: str, question: str) -> SuperPrompt:
-    inputs = workspace.pin(PromptRequest(question, (project,), settings=ALONE))
-    return workspace.run(inputs, through="reranker")
+    inputs = pin_inputs(workspace, PromptRequest(question, (project,), settings=ALONE))
+    return run_prompt(workspace, inputs, through="reranker")
 
 
 def _finished(workspace: Workspace, prompt: SuperPrompt, given: dict[str, Any]) -> SuperPrompt:
     changed = change_settings(prompt, GATE, given)
-    return run_chain(workspace.stage, changed, first=GATE, through="a5_format_enforcer")
+    return run_chain(stages_of(workspace), changed, first=GATE, through="a5_format_enforcer")
 
 
 def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ...]:
@@ -146,7 +148,7 @@ def sweep_fingerprint(workspace: Workspace, project: str) -> str:
         RagstreamError: Nothing is ingested.
     """
     questions = gold_questions(workspace, project)
-    inputs = workspace.pin(PromptRequest("sweep", (project,), settings=ALONE))
+    inputs = pin_inputs(workspace, PromptRequest("sweep", (project,), settings=ALONE))
     gate = {key: value for key, value in inputs.settings["gate"].items() if key not in SWEPT}
     return digest_of(
         {

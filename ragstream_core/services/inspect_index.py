@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import AddOption, GenerationGone, Refused, RunCommand
 from ragstream_core.index.schema import LIVE
+from ragstream_core.index.view import open_view
 from ragstream_core.maps import figures
 from ragstream_core.maps.chunk_map import largest
 from ragstream_core.platform.disk import disk_failure, require_space
@@ -48,7 +49,7 @@ def export(
     from ragstream_core.index.export import decode, encode
 
     require_new(out, force=force)
-    view = workspace.view(project, generation)
+    view = open_view(workspace.index_dir(project), generation=generation)
     if not view.chunk_ids:
         raise GenerationGone(
             f"generation {view.generation} of {project} holds no chunk",

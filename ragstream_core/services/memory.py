@@ -26,6 +26,8 @@ from ragstream_core.services.cached_answer import cached_answer
 from ragstream_core.wiring import answer_cache, journal, models, prompt_inputs
 from ragstream_core.wiring.after_turn import after_turn
 from ragstream_core.wiring.answer_scope import scope_of
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.question_index import Match
@@ -100,7 +102,7 @@ class RagstackMemory:
         """
         if not (self.is_cached and stands_alone(query)):
             return None
-        inputs = self._workspace.pin(replace(self._request, text=query))
+        inputs = pin_inputs(self._workspace, replace(self._request, text=query))
         scope = scope_of(self._workspace, inputs, self._model or self._default())
         embedder = models.embedder(self._workspace.config)
         known = answer_cache.questions(self._workspace, self.settings.index_name, embedder)
@@ -157,8 +159,8 @@ class RagstackMemory:
         Raises:
             RagstreamError: A stage refused or failed.
         """
-        inputs = self._workspace.pin(replace(self._request, text=query))
-        prompt = self._workspace.run(inputs, through="a5_format_enforcer")
+        inputs = pin_inputs(self._workspace, replace(self._request, text=query))
+        prompt = run_prompt(self._workspace, inputs, through="a5_format_enforcer")
         shown = [text for source, text in history_texts(prompt) if source.id != "recent"]
         return "\n\n".join(shown) if self.settings.enabled else ""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.records.identity import chunk_id
 from ragstream_core.services.verify_prompt import CURRENT
@@ -111,7 +112,7 @@ def _in_index(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
     generation = found.get("generation", {})
     if not generation.get("kept") or "span" not in found:
         return []
-    view = workspace.view(found["project"], generation["n"])
+    view = open_view(workspace.index_dir(found["project"]), generation=generation["n"])
 
     def pieces() -> Iterator[Line]:
         for idx in range(max(0, found["chunk_idx"] - 1), found["chunk_idx"] + 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -100,8 +101,30 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
         RagstreamError: Unknown project, damaged index, missing model.
     """
     require_search(text, k)
-    rows = workspace.search(text, list(require_projects(projects)), k=k)
-    return SearchResult(text, tuple(SearchHit(**row) for row in rows))
+    named = require_projects(projects)
+    from ragstream_core.index.view import open_view
+    from ragstream_core.prompts.trail import pieces_of
+    from ragstream_core.wiring import file_sources, stages
+    from ragstream_core.wiring.search import load, retriever
+
+    settings = workspace.config.chain()
+    for project in named:
+        workspace.doc_dir(project)
+    views = [open_view(workspace.index_dir(project)) for project in named]
+    ranked = retriever(workspace, settings)
+    pieces = pieces_of(stages.preprocessed(workspace, settings, text))
+    filters, now = file_sources.filters_of(text), dt.datetime.now().astimezone()
+    off = file_sources.closed(workspace, filters, views, now)
+    found = ranked.search(views, " ".join(pieces), pieces=pieces, off=off)
+    hits = [hit for hit in found if hit.cosine >= settings.retrieval.min_score][:k]
+    chunks = load(views, [hit.chunk_id for hit in hits])
+    return SearchResult(
+        text,
+        tuple(
+            SearchHit(hit.chunk_id, chunk.source, hit.score, hit.cosine, hit.bm25, chunk.snippet)
+            for hit, chunk in zip(hits, chunks, strict=True)
+        ),
+    )
 
 
 def require_search(text: str, k: int) -> None:

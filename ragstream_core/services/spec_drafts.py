@@ -35,6 +35,8 @@ from ragstream_core.testspecs.specification import (
 )
 from ragstream_core.wiring import models
 from ragstream_core.wiring.llm_stages import Guarded
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -221,8 +223,8 @@ class Drafter:
         before = kept(space, self.project.name, key)
         if before is not None:
             return before
-        prompt = space.run(inputs)
-        record = space.finish(prompt)
+        prompt = run_prompt(space, inputs)
+        record = save_prompt(space, prompt)
         context = Context.of(self.project, prompt, record.prompt_key)
         exchanges = None
         if self.asked is not None:
@@ -294,7 +296,7 @@ def redrafted(project: Project, unit: Unit, draft: Draft, task: str) -> Draft:
     space = project.workspace
     form = "llm" if draft.exchanges else "deterministic"
     drafter = Drafter(project, form, task, frozenset(project.found.ids))
-    prompt = space.run(inputs_of_unit(project, unit, task))
+    prompt = run_prompt(space, inputs_of_unit(project, unit, task))
     context = Context.of(project, prompt, draft.prompt_key)
     exchanges = Exchanges(None, draft.exchanges) if draft.exchanges else None
     return replace(drafter.written(unit, context, exchanges), key=draft.key)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ragstream_core.index.generations import kept_generations, manifest_of
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.citations import answer_marker
@@ -32,6 +33,7 @@ from ragstream_core.testspecs.requirements import (
     find,
 )
 from ragstream_core.testspecs.specification import Source
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 
 if TYPE_CHECKING:
     from ragstream_core.records import Chunk, SuperPrompt
@@ -131,7 +133,7 @@ def read_project(workspace: Workspace, name: str, pattern: re.Pattern[str]) -> P
         IntegrityError: The index is damaged.
     """
     workspace.doc_dir(name)
-    view = workspace.view(name)
+    view = open_view(workspace.index_dir(name))
     documents = documents_of(view.chunks(view.chunk_ids))
     made = {one.n: one.created for one in kept_generations(workspace.index_dir(name))}
     created = dt.datetime.fromisoformat(made[view.generation]).astimezone(dt.UTC)
@@ -159,7 +161,7 @@ def inputs_of_unit(project: Project, unit: Unit, task: str) -> PromptInputs:
     said = _MARKS.sub(" ", " ".join(document.at(span) for span in spans)).split()
     text = " ".join(["Requirement", *unit.ids, definition.title, *said[:WORDS]])
     request = PromptRequest(_MARKS.sub(" ", text), (project.name,), settings=ALONE, task=task)
-    return replace(project.workspace.pin(request, project.created), history=HistoryPin())
+    return replace(pin_inputs(project.workspace, request, project.created), history=HistoryPin())
 
 
 @dataclass(frozen=True)

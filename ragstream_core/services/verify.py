@@ -13,6 +13,7 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.index import generations
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.verify import Finding
+from ragstream_core.index.view import open_view
 from ragstream_core.prompts.suspicion import Tally, tally
 from ragstream_core.wiring import chroma_collections
 from ragstream_core.wiring.journal import holds_journal, journal
@@ -160,7 +161,7 @@ def suspicious_passages(
         GenerationGone: Nothing is ingested.
         IntegrityError: The index is damaged.
     """
-    view = workspace.view(project)
+    view = open_view(workspace.index_dir(project))
     rows = zip(view.chunk_ids, view.paths, strict=True)
     wanted = [i for i, path in rows if paths is None or path in paths]
 

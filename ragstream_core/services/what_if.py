@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.chain import OPS, StageFactory, run_chain
 from ragstream_core.prompts.compare import Output, compare_outputs
@@ -31,6 +32,7 @@ from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
 from ragstream_core.wiring.llm_stages import FORMS
 from ragstream_core.wiring.query_vectors import KeptQueries
+from ragstream_core.wiring.stages import make_stage
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, Embedder, FileSource
@@ -204,12 +206,15 @@ def _factory(workspace: Workspace, inputs: PromptInputs, files: FileSource) -> S
 
     def make(op: str, prompt: SuperPrompt) -> Stage:
         if op != "retrieval":
-            return workspace.stage(op, prompt, files=files)
+            return make_stage(workspace, op, prompt, files=files)
         now = inputs_from(prompt.extras["inputs"])
         return search.retrieval_stage(
             workspace,
-            workspace.settings_for(now, op),
-            lambda: [workspace.view(pin.project, pin.generation) for pin in now.pins],
+            now.settings_at(op),
+            lambda: [
+                open_view(workspace.index_dir(pin.project), generation=pin.generation)
+                for pin in now.pins
+            ],
             memory=ConversationMemory(workspace, now, op),
             embedder=embedder,
         )

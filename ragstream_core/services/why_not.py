@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.parsers.engines import untagged
 from ragstream_core.prompts.explain import named, ways
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from
@@ -175,7 +176,10 @@ def _case(workspace: Workspace, record: PromptRecord) -> _Case:
     key, inputs = record.prompt_key, inputs_from(record.inputs)
     try:
         prompt = prompt_inputs.rerun(workspace, inputs, RecordedAnswers.of(record))
-        views = [prompt_inputs.view(workspace, pin.project, pin.generation) for pin in inputs.pins]
+        views = [
+            open_view(workspace.index_dir(pin.project), generation=pin.generation)
+            for pin in inputs.pins
+        ]
     except RagstreamError as error:
         note = f"nothing could be recomputed: {error.message}"
         return _Case(workspace, inputs, _ways(saved_prompts.decisions(workspace, key)), None, note)
@@ -237,7 +241,7 @@ def _verdict(case: _Case, project: str, identifier: str) -> dict[str, Any]:
 
 def _missing(case: _Case, way: Mapping[str, Any]) -> Lack | None:
     """Return what a candidate lacks to go on, where one number decides."""
-    gate = case.workspace.settings_for(case.inputs, "a3_nli_gate")
+    gate = case.inputs.settings_at("a3_nli_gate")
     found = missing(gate, way["steps"][-1], list(case.ways.values()))
     if found is None and way["steps"][-1]["rule"] == OVER_BUDGET and case.prompt is not None:
         return tokens_short(case.prompt, way["chunk_id"], counter_of(case.workspace, case.inputs))
@@ -280,7 +284,7 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
     found = list_ranks(
         search.retriever(
             case.workspace,
-            case.workspace.settings_for(inputs, "retrieval"),
+            inputs.settings_at("retrieval"),
             embedder=recorded_queries(case.workspace, inputs),
         ),
         case.views,

@@ -124,13 +124,13 @@ class ConversationMemory:
     @functools.cached_property
     def settings(self) -> HistoryConfig:
         """Section ``history`` at this stage."""
-        found: HistoryConfig = self.workspace.settings_for(self.inputs, self.op).history
+        found: HistoryConfig = self.inputs.settings_at(self.op).history
         return found
 
     @functools.cached_property
     def shown(self) -> bool:
         """Whether the prompt shows RECENT HISTORY at all."""
-        settings = self.workspace.settings_for(self.inputs, self.op)
+        settings = self.inputs.settings_at(self.op)
         return bool(settings.prompt.recent_history and self.pin.seq and not self.inputs.lock)
 
     @functools.cached_property
@@ -165,7 +165,7 @@ class ConversationMemory:
     @functools.cached_property
     def _first(self) -> ChainSettings:
         """The settings of the stage that shows RECENT HISTORY, whatever stage reads now."""
-        found: ChainSettings = self.workspace.settings_for(self.inputs, G_OP)
+        found: ChainSettings = self.inputs.settings_at(G_OP)
         return found
 
     @functools.cached_property
@@ -225,7 +225,7 @@ class ConversationMemory:
     @functools.cached_property
     def digest(self) -> str:
         """The pinned digest of the newest turns, within its own and the memory's budget."""
-        settings = self.workspace.settings_for(self.inputs, G_OP).memory
+        settings = self.inputs.settings_at(G_OP).memory
         if not (self.shown and settings.enabled):
             return ""
         count = self.count

@@ -1,9 +1,8 @@
-"""Connects the ingestion with its adapters; the light half decides whether there is work at all."""
+"""What an ingest of a project would do, decided without a model: its configuration and status."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from ragstream_core.wiring.models import fingerprint
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.text.chunk_profiles import ChunkProfile
-    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+    from ragstream_core.wiring.workspace import Workspace
 
 
 _NAMES_SHOWN = 3
@@ -87,52 +86,6 @@ def unchanged(workspace: Workspace, project: str) -> IngestionStats | None:
         return None
     stats = found.idle_stats(project, seconds=time.perf_counter() - began)
     return replace(stats, warnings=chroma_collections.failures(workspace, project, found.newest))
-
-
-def ingest(
-    workspace: Workspace,
-    project: str,
-    *,
-    verify: bool,
-    rebuild: bool,
-    progress: IngestProgress | None,
-    provenance: dict[str, str] | None,
-) -> IngestionStats:
-    """Ingest a project; see `Workspace.ingest`."""
-    from ragstream_core.ingestion.ingestion_manager import IngestionManager
-    from ragstream_core.prompts.store import pinned
-    from ragstream_core.text.chunker import Chunker
-    from ragstream_core.text.tokenizer import word_offsets
-    from ragstream_core.wiring import models
-    from ragstream_core.wiring.quality_gate import gate_of
-
-    folder = workspace.doc_dir(project)
-    embedder = models.embedder(workspace.config)
-    offsets = getattr(embedder, "token_offsets", word_offsets)
-    manager = IngestionManager(
-        folder if projects.is_flat(workspace.data_dir, project) else folder.parent,
-        workspace.config.index_dir,
-        embedder=embedder,
-        chunkers=lambda _: Chunker(
-            profile_of(workspace),
-            token_offsets=offsets,
-            strip_markdown=workspace.config.settings.chunking.strip_markdown,
-        ),
-        progress=progress,
-        gate=gate_of(workspace, project),
-        pinned=functools.partial(pinned, workspace.store.root),
-    )
-    config = replace(
-        ingestion_config(workspace, project),
-        verify=verify,
-        rebuild=rebuild,
-        provenance=provenance or {},
-    )
-    if not workspace.config.settings.debug.enabled:
-        return manager.run(project, config)
-    from ragstream_core.wiring.debug_log import logged_ingest
-
-    return logged_ingest(workspace, project, lambda: manager.run(project, config))
 
 
 def status(workspace: Workspace, project: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Pinning a prompt's inputs, opening generations, searching, running again."""
+"""Pins what the bytes of a prompt depend on, and runs pinned inputs again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.headers import default_alias_text
@@ -23,7 +23,6 @@ from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
 from ragstream_core.prompts.inputs import DIGEST, HistoryPin, Pin, PromptInputs, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
-from ragstream_core.prompts.trail import pieces_of
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import (
     candidate_stores,
@@ -31,15 +30,13 @@ from ragstream_core.wiring import (
     file_sources,
     models,
     remembered_facts_files,
-    stages,
 )
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, injectable
-from ragstream_core.wiring.search import load, retriever
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import counter_of_settings, within_window
 
 if TYPE_CHECKING:
-    from ragstream_core.ports import IndexView
     from ragstream_core.records import SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
 
@@ -50,18 +47,20 @@ Cite every claim as [source: <filename>, chunk: <id>].
 """
 
 
-def view(workspace: Workspace, project: str, generation: int, *, keep: bool = False) -> IndexView:
-    """Open a generation; see `Workspace.view`."""
-    index_dir = workspace.index_dir(project)
-    return open_view(index_dir, project=project, generation=generation or None, keep=keep)
+def pin_inputs(
+    workspace: Workspace, request: PromptRequest, now: dt.datetime | None = None
+) -> PromptInputs:
+    """Pin everything a prompt's bytes depend on.
 
-
-def pin(workspace: Workspace, request: PromptRequest, now: dt.datetime) -> PromptInputs:
-    """Pin the inputs of a prompt; see `Workspace.pin`.
+    Args:
+        workspace: The data root.
+        request: What is asked.
+        now: Time of the request, with a zone; default: the present moment.
 
     Raises:
-        RagstreamError: Unknown project, setting or generation.
+        RagstreamError: Unknown project, setting or generation; see the subclasses.
     """
+    now = now or dt.datetime.now().astimezone()
     config = _configured(workspace, request)
     filters = file_sources.filters_of(request.text)
     settings = within_window(file_sources.narrowed(config.chain(), filters, now))
@@ -158,7 +157,7 @@ def rerun(
     """
     require_inputs(workspace, inputs)
     files = RecordedFiles(workspace.store, inputs, answers or RecordedAnswers())
-    return workspace.run(inputs, files=files, edits=files.answers.edits)
+    return run_prompt(workspace, inputs, files=files, edits=files.answers.edits)
 
 
 def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
@@ -170,7 +169,8 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
         InputUnavailable: Query vectors or a collection cannot be had again.
     """
     for pinned in inputs.pins:
-        found = view(workspace, pinned.project, pinned.generation)
+        index_dir = workspace.index_dir(pinned.project)
+        found = open_view(index_dir, generation=pinned.generation)
         if found.digest != pinned.digest:
             raise GenerationGone(
                 f"generation {pinned.generation} of {pinned.project} has changed: a file "
@@ -183,32 +183,6 @@ def require_inputs(workspace: Workspace, inputs: PromptInputs) -> None:
     candidate_stores.require_pinned(workspace, inputs.models.get("store", ""), inputs.pins)
 
 
-def search(workspace: Workspace, text: str, projects: list[str], k: int) -> list[dict[str, Any]]:
-    """Rank chunks for a text; see `Workspace.search`."""
-    settings = workspace.config.chain()
-    for project in projects:
-        workspace.doc_dir(project)
-    views = [view(workspace, project, 0) for project in projects]
-    pieces = pieces_of(stages.preprocessed(workspace, settings, text))
-    filters, now = file_sources.filters_of(text), dt.datetime.now().astimezone()
-    off = file_sources.closed(workspace, filters, views, now)
-    least = settings.retrieval.min_score
-    found = retriever(workspace, settings).search(views, " ".join(pieces), pieces=pieces, off=off)
-    hits = [hit for hit in found if hit.cosine >= least][:k]
-    chunks = {c.id: c for c in load(views, [hit.chunk_id for hit in hits])}
-    return [
-        {
-            "chunk_id": hit.chunk_id,
-            "source": chunks[hit.chunk_id].source,
-            "score": hit.score,
-            "dense": hit.cosine,
-            "lexical": hit.bm25,
-            "snippet": chunks[hit.chunk_id].snippet,
-        }
-        for hit in hits
-    ]
-
-
 def _configured(workspace: Workspace, request: PromptRequest) -> AppConfig:
     if not request.task and not request.settings:
         return workspace.config
@@ -217,13 +191,14 @@ def _configured(workspace: Workspace, request: PromptRequest) -> AppConfig:
 
 
 def _pin(workspace: Workspace, config: AppConfig, project: str, as_of: int) -> Pin:
-    newest = view(workspace, project, 0).generation if as_of else 0
+    index_dir = workspace.index_dir(project)
+    newest = open_view(index_dir).generation if as_of else 0
     if as_of > newest:
         raise UsageError(
             f"project {project} has no generation {as_of}; its newest is {newest}",
             hint=RunCommand("index generations", project),
         )
-    found = view(workspace, project, as_of)
+    found = open_view(index_dir, generation=as_of)
     embeddings = config.settings.embeddings
     mine = models.fingerprint(config)
     if found.embed_fp != mine:
@@ -269,7 +244,7 @@ def _switched_off(workspace: Workspace, paths: Sequence[str], pins: Sequence[Pin
     known = {
         f"{pin.project}/{path}"
         for pin in pins
-        for path in view(workspace, pin.project, pin.generation).paths
+        for path in open_view(workspace.index_dir(pin.project), generation=pin.generation).paths
     }
     if any(_known_as(path, known, pins) is None for path in paths):
         known |= {f"{p.project}/{path}" for p in pins for path in injectable(workspace, p.project)}

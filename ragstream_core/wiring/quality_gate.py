@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.quality_gate import (
     GOLD_NAME,
     Figures,
@@ -111,7 +112,9 @@ class ProjectGate:
         if parent is None or parent.embed_fp != candidate.embed_fp:
             return None, []
         try:
-            return self.measured(self.workspace.view(self.project, parent.n))
+            return self.measured(
+                open_view(self.workspace.index_dir(self.project), generation=parent.n)
+            )
         except RagstreamError:
             known = Figures.of(parent.provenance)  # the old rows are damaged: its record counts
             return (known if known and known.fingerprint == self.fingerprint else None), []

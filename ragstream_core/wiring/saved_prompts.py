@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import load_decisions
 from ragstream_core.prompts.inputs import inputs_from, inputs_of, persists
-from ragstream_core.prompts.replay import environment, replay
+from ragstream_core.prompts.replay import environment
 from ragstream_core.prompts.store import make_record
 from ragstream_core.records import decision_from
 from ragstream_core.records.identity import sha256_hex
@@ -19,7 +18,6 @@ from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.journal import require_uncleared
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.replay import ReplayVerdict
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import Decision, SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
@@ -27,20 +25,37 @@ if TYPE_CHECKING:
 _FRAME = "<<DOC "
 
 
-def finish(
+def save_prompt(
     workspace: Workspace,
     prompt: SuperPrompt,
     *,
-    run_id: str,
-    resumed: str,
-    timings_ms: Mapping[str, float],
-    passed: Mapping[str, SuperPrompt],
+    run_id: str = "",
+    resumed: str = "",
+    timings_ms: Mapping[str, float] | None = None,
+    passed: Mapping[str, SuperPrompt] | None = None,
 ) -> PromptRecord:
-    """Keep a finished prompt; see `Workspace.finish`."""
+    """Keep a prompt that went through the whole chain; return its record.
+
+    If nothing may be kept the record comes back without a key, and nothing is written.
+
+    Args:
+        workspace: The data root.
+        prompt: Finished.
+        run_id: Its Dagster run, if any.
+        resumed: Key of the prompt that it goes on from, if any.
+        timings_ms: Op → milliseconds.
+        passed: Step → the prompt after it, of all steps in order: kept, so that the same
+            request can be answered without running them.
+
+    Raises:
+        UsageError: The prompt carries no inputs.
+        InputUnavailable: Turns that it could read were cleared meanwhile.
+        OSError: Disk full, permission denied.
+    """
     record = make_record(
         prompt,
         environment=environment(),
-        timings_ms=dict(timings_ms),
+        timings_ms=dict(timings_ms or {}),
         run_id=run_id,
         resumed=resumed,
     )
@@ -49,18 +64,10 @@ def finish(
         return replace(record, prompt_key="")
     require_uncleared(workspace, inputs)
     try:
-        return recall.kept(workspace, prompt, record, passed)
+        return recall.kept(workspace, prompt, record, passed or {})
     except FileNotFoundError:
         require_uncleared(workspace, inputs)  # a clearing took the folder while it was written
         raise
-
-
-def replayed(workspace: Workspace, key: str, *, live: bool) -> ReplayVerdict:
-    """Recompute a kept prompt and compare; see `Workspace.replay`."""
-    record = workspace.store.record(key)
-    answers = RecordedAnswers.of(record, live=live)
-    run = functools.partial(prompt_inputs.rerun, workspace, answers=answers)
-    return replay(record, run, answers.differences)
 
 
 def decisions(workspace: Workspace, key: str) -> list[Decision]:

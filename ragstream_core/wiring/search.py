@@ -1,5 +1,7 @@
 """The two stages that look candidates up and put them in order, and the retriever they share.
 
+Light to import: what needs NumPy is loaded when a prompt reaches it.
+
 Prompts, `search`, the quality gate and the evaluation all search through here.
 """
 
@@ -12,10 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.agents.reranker import RerankerStage
 from ragstream_core.agents.retrieval import RetrievalStage
-from ragstream_core.models.embedders.token_cache import CachedTokenVectors, TokenVectorCache
 from ragstream_core.models.rerankers.reembed import ReembedReranker
-from ragstream_core.retrieval.retriever import Fusion, Retriever
-from ragstream_core.retrieval.scoring import MaxSimScorer
 from ragstream_core.wiring import candidate_stores, models
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
     from ragstream_core.ports import Embedder, IndexView
     from ragstream_core.records import Chunk, Hit
+    from ragstream_core.retrieval.retriever import Retriever
+    from ragstream_core.retrieval.scoring import MaxSimScorer
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.conversation_memory import ConversationMemory
     from ragstream_core.wiring.workspace import Workspace
@@ -41,6 +42,8 @@ def retriever(
     Raises:
         RagstreamError: The embedder's weights are missing or wrong.
     """
+    from ragstream_core.retrieval.retriever import Fusion, Retriever
+
     chosen = settings.retrieval
     fusion = Fusion(
         chosen.dense_weight,
@@ -171,6 +174,9 @@ def reranker_stage(
         )
 
     def scorer() -> MaxSimScorer:
+        from ragstream_core.models.embedders.token_cache import CachedTokenVectors, TokenVectorCache
+        from ragstream_core.retrieval.scoring import MaxSimScorer
+
         embedder = models.embedder(workspace.config)
         folder = cache_dir / f"tokens-{embedder.fingerprint[:16]}"
         cache = TokenVectorCache(folder, read_only=not keep)

@@ -1,9 +1,9 @@
-"""Each op's stage, made for the prompt at hand: settings and pins come from its inputs."""
+"""Runs the chain; each op's stage is made for the prompt at hand, from the inputs of that."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,8 +17,11 @@ from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import UsageError
+from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import Layout, digest_tokens
-from ragstream_core.prompts.inputs import PromptInputs, inputs_from, persists
+from ragstream_core.prompts.chain import OPS
+from ragstream_core.prompts.edits import run_edited
+from ragstream_core.prompts.inputs import PromptInputs, begin, inputs_from, persists
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.prompts.stage_versions import TimedStage
 from ragstream_core.records import SuperPrompt
@@ -31,16 +34,60 @@ from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Embedder, FileSource, IndexView, TokenCounter
-    from ragstream_core.prompts.chain import Stage
+    from ragstream_core.prompts.chain import Observer, Stage, StageFactory
+    from ragstream_core.prompts.edits import Edit
     from ragstream_core.wiring.workspace import Workspace
 
 Maker = Callable[["Workspace", PromptInputs, ChainSettings, "FileSource"], "Stage"]
 
 
-def make(
+def stages_of(workspace: Workspace, *, files: FileSource | None = None) -> StageFactory:
+    """Return what makes the stages of prompts in a data root, as `make_stage`."""
+    return lambda op, prompt: make_stage(workspace, op, prompt, files=files)
+
+
+def run_prompt(
+    workspace: Workspace,
+    inputs: PromptInputs,
+    *,
+    through: str = OPS[-1],
+    observe: Observer | None = None,
+    files: FileSource | None = None,
+    edits: Sequence[Edit] = (),
+) -> SuperPrompt:
+    """Run the chain in this process, unrecorded, with the edits that a person made.
+
+    Args:
+        workspace: The data root.
+        inputs: Pinned.
+        through: Last op.
+        observe: Called after each op.
+        files: Where A1 reads from; default: the document folders, keeping what was read.
+        edits: What a person made of the stages' results.
+
+    Raises:
+        RagstreamError: A stage refused or failed.
+    """
+    return run_edited(
+        stages_of(workspace, files=files),
+        begin(inputs),
+        edits,
+        through=through,
+        observe=observe,
+        counter=counter_of(workspace, inputs),
+    )
+
+
+def make_stage(
     workspace: Workspace, op: str, prompt: SuperPrompt, *, files: FileSource | None = None
 ) -> Stage:
-    """Make the stage of an op; see `Workspace.stage`.
+    """Make the stage of an op for a prompt.
+
+    Args:
+        workspace: The data root.
+        op: Name of the op.
+        prompt: The prompt it will read; its inputs say which settings hold.
+        files: As `run_prompt`.
 
     Raises:
         UsageError: No such op.
@@ -49,10 +96,15 @@ def make(
     if op not in _MAKERS:
         raise UsageError(f"no op {op!r}", hint=f"one of: {', '.join(_MAKERS)}")
     inputs = inputs_from(prompt.extras["inputs"])
-    settings = workspace.settings_for(inputs, op)
+    settings = inputs.settings_at(op)
     files = files or LiveFiles(workspace, inputs)
     stage = _MAKERS[op](workspace, inputs, settings, files)
-    return llm_stages.asking(op, stage, prompt, workspace, settings.agents, files)
+    stage = llm_stages.asking(op, stage, prompt, workspace, settings.agents, files)
+    if not workspace.config.settings.debug.enabled:
+        return stage
+    from ragstream_core.wiring.debug_log import logged_stage
+
+    return logged_stage(workspace, op, prompt, stage)
 
 
 def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> SuperPrompt:
@@ -68,7 +120,10 @@ def preprocessed(workspace: Workspace, settings: ChainSettings, text: str) -> Su
 
 def _views(workspace: Workspace, inputs: PromptInputs) -> list[IndexView]:
     keep = persists(inputs)
-    return [workspace.view(p.project, p.generation, keep=keep) for p in inputs.pins]
+    return [
+        open_view(workspace.index_dir(p.project), generation=p.generation, keep=keep)
+        for p in inputs.pins
+    ]
 
 
 _aliases = functools.cache(parse_aliases)

@@ -14,7 +14,7 @@ from ragstream_app.output.inspect import print_neighbours
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.errors import GenerationGone
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import chunk_maps
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring.history_embedding import embed
@@ -147,7 +147,7 @@ def test_a_map_has_a_line_a_chunk_and_loses_no_text(indexed, run, tmp_path, meth
     )
     assert code == 0, err
     summary, rows = json.loads(said), table(out)
-    view = open_workspace().view("manual")
+    view = open_view(open_workspace().index_dir("manual"))
     assert summary["shown"] == summary["total"] == len(rows) == len(view.chunk_ids)
     texts = {chunk.id: chunk.snippet for chunk in view.chunks(view.chunk_ids)}
     assert {row["chunk_id"]: row["text"] for row in rows} == texts
@@ -267,7 +267,7 @@ def test_a_context_shows_each_passage_under_its_head(indexed, run):
     heads = HEAD.findall(text)
     assert len(heads) == len(found["passages"]) and ("guide/locks.md", "0") in heads
     bodies = [part.partition("\n")[2] for part in re.split(r"\n\n(?=\[source: )", text)]
-    view = open_workspace().view("manual")
+    view = open_view(open_workspace().index_dir("manual"))
     chunks = view.chunks([p["chunk_id"] for p in found["passages"]])
     assert bodies == [chunk.snippet for chunk in chunks]
     assert f"{len(heads)} passages" in err

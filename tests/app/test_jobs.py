@@ -20,7 +20,9 @@ from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import BUTTONS, OPS, RERUN, ops_of
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import evolve
-from ragstream_core.wiring.workspace import Workspace, open_workspace
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring import stages
+from ragstream_core.wiring.workspace import open_workspace
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 REQUEST = PromptRequest(QUESTION, ("manual",))
@@ -42,14 +44,14 @@ def recording(indexed, monkeypatch):
 @pytest.fixture
 def held(monkeypatch):
     """Holds the retrieval until it is let go."""
-    real, go = Workspace.stage, threading.Event()
+    real, go = stages.make_stage, threading.Event()
 
     def stage(self, op, prompt, *, files=None):
         if op == "retrieval":
             assert go.wait(WAIT_S)
         return real(self, op, prompt, files=files)
 
-    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(stages, "make_stage", stage)
     yield go
     go.set()
 
@@ -88,7 +90,7 @@ def test_what_a_stage_raises_comes_out_of_the_result(space):
 
 
 def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
-    real = Workspace.stage
+    real = stages.make_stage
 
     def stage(self, op, prompt, *, files=None):
         if op == "a4_condenser":
@@ -97,7 +99,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
 
     desk = PromptSession()
     with monkeypatch.context() as patch:
-        patch.setattr(Workspace, "stage", stage)
+        patch.setattr(stages, "make_stage", stage)
         job = presses.start(desk, "Run all", REQUEST, space, fresh=True)
         with pytest.raises(RagstreamError, match="no more of this"):
             job.get(WAIT_S)
@@ -112,7 +114,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
 @pytest.mark.parametrize("again", [False, True])
 def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again):
     """Also where the audit asks for its second pass, which belongs to its own button."""
-    real = Workspace.stage
+    real = stages.make_stage
 
     def stage(self, op, prompt, *, files=None):
         made = real(self, op, prompt, files=files)
@@ -126,7 +128,7 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
 
         return audit
 
-    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(stages, "make_stage", stage)
     one_by_one, whole = PromptSession(), PromptSession()
     for button in BUTTONS:
         press(one_by_one, button, REQUEST, space)
@@ -154,7 +156,7 @@ def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
     for button in BUTTONS[6:]:
         press(desk, button, fewer, space)  # asked for once, not at each button again
     assert inputs_of(desk.last.prompt).changes == inputs.changes
-    assert space.replay(desk.last.prompt_key).verdict == "identical"
+    assert replay_prompt(space, desk.last.prompt_key).verdict == "identical"
     assert len(desk.last.prompt.extras["s_ctx"]["facts"]) <= 1
     press(desk, "Prompt Builder", REQUEST, space)  # and back again, from here on
     changed = inputs_of(desk.last.prompt).changes[-1]
@@ -252,7 +254,7 @@ def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
     assert done.returncode == -signal.SIGKILL, done.stderr
     key, run_id = done.stdout.split()
     assert recording.store.record(key).run_id == run_id
-    assert recording.replay(key).verdict == "identical"
+    assert replay_prompt(recording, key).verdict == "identical"
     assert all_runs(recording) == []
     desk = PromptSession()
     press_all(desk, REQUEST, recording, fresh=True)

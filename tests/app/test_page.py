@@ -104,12 +104,12 @@ def test_no_project_is_a_message(page):
 
 
 def test_an_unexpected_error_is_a_message_without_traceback(page, monkeypatch):
-    from ragstream_core.wiring.workspace import Workspace
+    from ragstream_assets.recorder import recorder
 
     def explode(self, request, now=None):
         raise ZeroDivisionError("canary")
 
-    monkeypatch.setattr(Workspace, "pin", explode)
+    monkeypatch.setattr(recorder, "pin_inputs", explode)
     click(ask(page), "PreProcessing")
     assert "ZeroDivisionError: canary" in page.error[0].value
     assert "Traceback" not in page.error[0].value and desk(page).steps == {}

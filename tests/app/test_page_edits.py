@@ -25,7 +25,9 @@ from ragstream_core.prompts.edits import HEADERS, PLACES, SHAPE, value_of
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.services.ask import prepare
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.tokens import ScriptTokenCounter
+from ragstream_core.wiring import stages
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.test_page import QUESTION, area, ask, click, desk, page  # noqa: F401 - a fixture
 
@@ -68,7 +70,7 @@ def test_what_is_edited_is_what_is_sent_and_kept(finished, indexed):
     sent = prepare(space, step.prompt, model=ScriptedChat()).messages
     assert "".join(m.text for m in sent) == built + "Answer in one line.\n"
     assert area(finished, "Super-Prompt").value == built + "Answer in one line.\n"
-    assert space.replay(step.prompt_key).verdict == "identical"
+    assert replay_prompt(space, step.prompt_key).verdict == "identical"
 
 
 def test_revert_brings_back_what_was_built(finished):
@@ -92,16 +94,16 @@ def test_an_emptied_text_comes_back_with_a_message(finished):
 @pytest.fixture
 def full_disk(monkeypatch):
     """Lets nothing be kept while it is on."""
-    from ragstream_core.wiring.workspace import Workspace
+    from ragstream_core.wiring import recall
 
-    real, on = Workspace.finish, []
+    real, on = recall.kept, []
 
-    def finish(self, prompt, **more):
+    def kept(workspace, *given):
         if on:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.data_dir))
-        return real(self, prompt, **more)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(workspace.data_dir))
+        return real(workspace, *given)
 
-    monkeypatch.setattr(Workspace, "finish", finish)
+    monkeypatch.setattr(recall, "kept", kept)
     return on
 
 
@@ -210,14 +212,12 @@ def test_an_edit_of_the_shaper_says_that_the_edited_text_goes(finished):
 
 
 def test_a_press_that_fails_drops_no_edit(finished, monkeypatch):
-    from ragstream_core.wiring.workspace import Workspace
-
     def explode(self, op, prompt, **more):
         raise ZeroDivisionError("canary")
 
     rewrite(finished, "Something else.\n")
     with monkeypatch.context() as patch:
-        patch.setattr(Workspace, "stage", explode)
+        patch.setattr(stages, "make_stage", explode)
         click(finished, BUTTONS[-1])
     assert "canary" in finished.error[0].value and not gone(finished)
     assert text_of(finished) == "Something else.\n"
@@ -248,7 +248,7 @@ def test_apply_changes_the_shaper_s_result_and_drops_later_steps(finished):
     assert "Audience: auditors of banks" in text_of(finished)
     space, key = open_workspace(), desk(finished).last.prompt_key
     assert {e.target for e in space.store.record(key).edits} == {"intent", "audience"}
-    assert space.replay(key).verdict == "identical"
+    assert replay_prompt(space, key).verdict == "identical"
 
 
 def test_apply_without_a_change_drops_nothing(finished):
@@ -290,8 +290,8 @@ def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
     edit(mine, BUILDER, {SUPER_PROMPT: "Only this.\n"}, space)
     record = space.store.record(mine.last.prompt_key)
     assert [e.target for e in record.edits] == ["tone", SUPER_PROMPT]
-    assert space.replay(record.prompt_key).verdict == "identical"
-    assert space.replay(record.parent).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.parent).verdict == "identical"
     revert(mine, BUILDER)
     assert mine.last.prompt_key == record.parent
     assert writer.flush(60)

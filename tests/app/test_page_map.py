@@ -6,7 +6,9 @@ import pytest
 
 from ragstream_app.page.panels import map
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
+from ragstream_core.index.view import open_view
 from ragstream_core.services import chunk_maps
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import click, open_page, run
 
@@ -38,7 +40,7 @@ def test_nothing_is_drawn_without_a_click(page):
 def test_a_press_draws_every_chunk(page):
     drawn(page)
     job = page.session_state[map.JOB_KEY]
-    count = len(open_workspace().view("manual").chunk_ids)
+    count = len(open_view(open_workspace().index_dir("manual")).chunk_ids)
     assert not job.error
     assert len(job.result.chunks.places) == count == len(job.result.snippets)
     assert any(f"manual · {count} chunks · PCA" in text.value for text in page.text)
@@ -59,7 +61,7 @@ def test_another_view_keeps_the_map_and_spends_nothing_on_it(page):
 def test_a_map_goes_with_its_generation(page, indexed):
     drawn(page)
     (indexed / "doc_raw" / "manual" / "new.md").write_text("# New\n\nA page that came later.\n")
-    open_workspace().ingest("manual")
+    ingest_project(open_workspace(), "manual")
     run(page)
     assert page.session_state[map.JOB_KEY] is None
     assert any("Draw the map again" in info.value for info in page.info)
@@ -88,7 +90,7 @@ def test_the_chart_holds_text_and_nothing_that_a_browser_would_fetch(indexed):
     hostile = "<img src=x onerror=alert(1)>.md"
     (indexed / "doc_raw" / "manual" / hostile).write_text("# Odd\n\n![p](http://a.example/p.png)\n")
     space = open_workspace()
-    space.ingest("manual")
+    ingest_project(space, "manual")
     found = chunk_maps.draw(space, chunk_maps.MapRequest(("manual",), method="pca"))
     texts = [text[:200] for text in chunk_maps.texts(space, found)]
     made = map.chart(found, texts, "file").to_dict()

@@ -14,7 +14,7 @@ from ragstream_app.page.prompt_session import PromptSession
 from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.exchanges import usage_of
-from ragstream_core.wiring.workspace import Workspace
+from ragstream_core.wiring import stages
 from tests.app.page_driver import QUESTION, area, ask, click, control, desk, open_page, run, said
 
 
@@ -27,14 +27,14 @@ def page(indexed):
 def slow(monkeypatch):
     """Stages that wait to be let go, and a page that does not wait for them."""
     go, entered = threading.Event(), []
-    real = Workspace.stage
+    real = stages.make_stage
 
     def stage(self, op, prompt, **more):
         entered.append(op)
         assert go.wait(60)
         return real(self, op, prompt, **more)
 
-    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(stages, "make_stage", stage)
     monkeypatch.setattr(presses, "PATIENCE_S", 0.0)
     yield go, entered
     go.set()
@@ -67,7 +67,7 @@ def test_what_a_slow_press_raises_becomes_a_message(page, monkeypatch):
     def explode(self, op, prompt, **more):
         raise ZeroDivisionError("canary")
 
-    monkeypatch.setattr(Workspace, "stage", explode)
+    monkeypatch.setattr(stages, "make_stage", explode)
     monkeypatch.setattr(presses, "PATIENCE_S", 0.0)
     click(ask(page), "PreProcessing")
     desk(page).job.wait(60)

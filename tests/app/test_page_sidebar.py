@@ -10,6 +10,7 @@ from ragstream_app.page.jobs.ingests import IngestJobs
 from ragstream_app.page.panels import files, projects, retrieval
 from ragstream_core.index.lock import project_lock
 from ragstream_core.prompts.inputs import inputs_of
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, click, control, desk, open_page, run, said
@@ -300,7 +301,7 @@ def test_trouble_of_the_sidebar_goes_when_it_is_over(page, monkeypatch):
 def test_a_file_stays_off_while_its_project_is_not_chosen(indexed):
     (indexed / "doc_raw" / "other").mkdir()
     (indexed / "doc_raw" / "other" / "a.md").write_text("# Other\n")
-    open_workspace().ingest("other")
+    ingest_project(open_workspace(), "other")
     page = open_page()
     chosen = control(page, "multiselect", "Projects")
     next(box for box in page.checkbox if "guide/locks.md" in box.label).uncheck().run()

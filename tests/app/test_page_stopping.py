@@ -16,8 +16,8 @@ from ragstream_core.ingestion.staging import BATCH_TEXTS
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.workspace import Workspace, open_workspace
+from ragstream_core.wiring import ingestion, stages
+from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, click, desk, open_page, run, said
 
 REQUEST = PromptRequest("How does the exact file lock restrict a prompt?", ("manual",))
@@ -43,14 +43,14 @@ class Gate:
 @pytest.fixture
 def held(monkeypatch):
     """Holds the retrieval until it is let go; the page does not wait for it."""
-    real, gate = Workspace.stage, Gate()
+    real, gate = stages.make_stage, Gate()
 
     def stage(self, op, prompt, **more):
         if op == "retrieval":
             gate.wait()
         return real(self, op, prompt, **more)
 
-    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(stages, "make_stage", stage)
     monkeypatch.setattr(presses, "PATIENCE_S", 0.0)
     yield gate
     gate.go.set()
@@ -109,14 +109,14 @@ def test_a_stopped_button_leaves_the_desk_as_it_was(indexed, monkeypatch):
     space, mine = open_workspace(), PromptSession()
     for button in BUTTONS[:5]:
         press(mine, button, REQUEST, space)
-    before, real, gate = dict(mine.steps), Workspace.stage, Gate()
+    before, real, gate = dict(mine.steps), stages.make_stage, Gate()
 
     def stage(self, op, prompt, **more):
         if op == "a4_condenser":
             gate.wait()
         return real(self, op, prompt, **more)
 
-    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(stages, "make_stage", stage)
     job = presses.start(mine, "A4 Condenser", REQUEST, space)
     assert gate.reached.wait(WAIT_S)
     job.stop()

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstream_core.index.view import open_view
 from ragstream_core.records.identity import chunk_id, parse_chunk_id, sha256_hex
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.passages import AROUND, WIDE, Line, as_text, passage
 from ragstream_core.services.trace import citable, trace
 from ragstream_core.wiring.workspace import open_workspace
@@ -31,7 +33,7 @@ def test_the_cited_lines_hold_the_chunk_and_have_the_file_s_numbers(asked, index
         path = parse_chunk_id(identifier)[0]
         rows = (indexed / "doc_raw" / "manual" / path).read_text().split("\n")
         found = passage(workspace, trace(workspace, identifier, key))
-        (chunk,) = workspace.view("manual").chunks([identifier])
+        (chunk,) = open_view(workspace.index_dir("manual")).chunks([identifier])
         assert all(rows[line.number - 1] == line.text for line in found)
         assert chunk.snippet in "\n".join(line.text for line in found if line.cited)
         assert sum(not line.cited for line in found) <= 2 * AROUND
@@ -42,7 +44,7 @@ def test_a_file_that_changed_shows_what_the_index_holds(asked, indexed):
     identifier = next(i for i in ids if i.startswith("guide/locks.md::"))
     (indexed / "doc_raw" / "manual" / "guide" / "locks.md").write_text("other")
     found = passage(workspace, trace(workspace, identifier, key))
-    (chunk,) = workspace.view("manual").chunks([identifier])
+    (chunk,) = open_view(workspace.index_dir("manual")).chunks([identifier])
     assert "\n".join(line.text for line in found if line.cited) == chunk.snippet
     assert {line.number for line in found} == {0}
 
@@ -67,10 +69,13 @@ def test_the_pieces_before_and_after_stand_around_the_cited_one(indexed):
     workspace = open_workspace()
     text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence {n} of it. " * 60 for n in range(8))
     (indexed / "doc_raw" / "manual" / "long.md").write_text(text)
-    number = workspace.ingest("manual").generation
+    number = ingest_project(workspace, "manual").generation
     digest = sha256_hex(text.encode())
     ids = [chunk_id("long.md", digest, n) for n in range(3)]
-    pieces = [chunk.snippet for chunk in workspace.view("manual", number).chunks(ids)]
+    pieces = [
+        chunk.snippet
+        for chunk in open_view(workspace.index_dir("manual"), generation=number).chunks(ids)
+    ]
     found = {"kind": "chunk", "now": "changed", "project": "manual", "path": "long.md"}
     found |= {"sha256": digest, "span": [0, 1], "generation": {"kept": True, "n": number}}
     for at, around in ((0, pieces[:2]), (1, pieces)):

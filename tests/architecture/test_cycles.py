@@ -24,7 +24,6 @@ KNOWN_IMPORTS_OF_SERVICES: dict[str, set[str]] = {
     "memory": {"cached_answer"},
     "neighbours": {"chunk_maps"},
     "passages": {"verify_prompt"},
-    "replay_bundle": {"bundle"},
     "restore": {"backup"},
     "spec_drafts": {"spec_sources"},
     "spec_sources": {"eval_sweep", "passages"},

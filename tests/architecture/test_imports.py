@@ -25,7 +25,8 @@ def test_importing_the_library_loads_nothing_heavy():
 
 def test_the_no_op_path_loads_neither_numpy_nor_an_engine():
     loaded = loaded_by(
-        "from ragstream_core.wiring import ingestion as ingesting; import ragstream_app.cli.main"
+        "import ragstream_core.services.ingest, ragstream_core.wiring.stages; "
+        "import ragstream_app.cli.main"
     )
     assert not {*HEAVY, "numpy"} & loaded
 

@@ -62,11 +62,16 @@ def test_a_whole_prompt_loads_nothing_of_it(tmp_path):
 import json, sys
 from ragstream_core.config import quiet_environment; quiet_environment()
 from ragstream_core.wiring.workspace import open_workspace
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.prompts.inputs import PromptRequest
 space = open_workspace(sys.argv[1], explicit={"embeddings.backend": "hashed",
                                               "rerank.backend": "none"})
-space.ingest("demo")
-space.finish(space.run(space.pin(PromptRequest("What is the weather in Berlin?", ("demo",)))))
+ingest_project(space, "demo")
+inputs = pin_inputs(space, PromptRequest("What is the weather in Berlin?", ("demo",)))
+save_prompt(space, run_prompt(space, inputs))
 print(json.dumps([name for name in sys.modules if "weather" in name.split(".")]))
 """
     done = subprocess.run(

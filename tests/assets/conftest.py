@@ -11,6 +11,7 @@ from ragstream_assets.recorder.writer import writer
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 
@@ -65,7 +66,7 @@ def make_project(root):
 
 @pytest.fixture
 def ingested(space):
-    space.ingest("demo")
+    ingest_project(space, "demo")
     return space
 
 

@@ -11,6 +11,7 @@ from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import journal
 from tests.unit.models.chat.test_keys import CANARIES, PATHS
 from tests.unit.models.conftest import Server
@@ -28,7 +29,7 @@ def run(root, open_root, request_, tmp_path, monkeypatch):
         monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
         monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
         space = open_root(root)
-        space.ingest("demo")
+        ingest_project(space, "demo")
         reference = space.store.put_request(request)
         result = defs.resolve_job_def("answer_question").execute_in_process(
             run_config={
@@ -108,7 +109,7 @@ def test_a_key_is_in_no_run_config_event_record_or_log(
     monkeypatch.setenv("RAGSTREAM_DEBUG__ENABLED", "true")
     monkeypatch.setenv("RAGSTREAM_DEBUG__VARS_ENABLED", "true")
     monkeypatch.setenv("RAGSTREAM_DEBUG__MIN_LEVEL", "DEBUG")
-    open_root(root).ingest("demo")
+    ingest_project(open_root(root), "demo")
     sent, said, home = [], [], tmp_path / "dagster"
     home.mkdir()
     with Server() as server, dg.DagsterInstance.local_temp(str(home)) as instance:

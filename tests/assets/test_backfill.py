@@ -13,6 +13,8 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from ragstream_assets.evaluation_assets import thresholds
 from ragstream_core.evaluation.sweep import RELATIVES
+from ragstream_core.index.view import open_view
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
 from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.quality_gate import gold_path
@@ -78,13 +80,15 @@ def test_all_projects_from_the_ui_and_again_as_a_no_op(web, space, home):
     for name in ASSETS:
         key = dg.AssetKey(["documents", name])
         assert home.get_materialized_partitions(key) == set(WANTED)
-    digests = {name: space.view(name).digest for name in WANTED}
+    digests = {name: open_view(space.index_dir(name)).digest for name in WANTED}
     assert all(ingestion.unchanged(space, name) is not None for name in WANTED)
 
     again = _carry_out(web, home, _backfill(web))
     assert again.status is BulkActionStatus.COMPLETED_SUCCESS
-    assert {name: space.view(name).generation for name in WANTED} == dict.fromkeys(WANTED, 1)
-    assert {name: space.view(name).digest for name in WANTED} == digests
+    assert {name: open_view(space.index_dir(name)).generation for name in WANTED} == dict.fromkeys(
+        WANTED, 1
+    )
+    assert {name: open_view(space.index_dir(name)).digest for name in WANTED} == digests
 
 
 @pytest.mark.slow
@@ -118,7 +122,7 @@ def test_months_of_the_history_from_the_ui_and_again_as_a_no_op(web, space, home
 @pytest.mark.slow
 def test_all_thresholds_from_the_ui_a_run_a_row(web, space, home):
     """And the heat map, which is not partitioned, after them, once."""
-    space.ingest("demo")
+    ingest_project(space, "demo")
     path = gold_path(space, "demo")
     path.parent.mkdir(parents=True)
     path.write_text('{"question": "What does a killed ingest leave?", "file": "crash.md"}')

@@ -6,6 +6,7 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.document_assets import EQUAL, KEY
 from ragstream_assets.recorder import recorder
 from ragstream_assets.resources import adopt
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.vector_stores.chroma import publisher, seal
 from ragstream_core.wiring import ingestion
 
@@ -98,7 +99,7 @@ def test_launched_alone_it_is_tried_again_and_fails_with_its_cause(kept, home, m
     def refuse(*_, **__):
         raise OSError(28, "no space left on device")
 
-    kept.ingest("demo", collection=False)
+    ingest_project(kept, "demo", collection=False)
     monkeypatch.setattr(publisher, "publish_dir", refuse)
     alone = materialise(kept, home, KEY)
     assert not alone.success

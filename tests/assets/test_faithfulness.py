@@ -13,6 +13,7 @@ from ragstream_core.evaluation.faithfulness import Answered, Report, judged, kep
 from ragstream_core.evaluation.judges import QuoteJudge
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.services.eval_faithfulness import figures_dir
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.quality_gate import gold_path
 
 QUESTION = "What does a killed ingest leave behind?"
@@ -53,7 +54,7 @@ def test_figures_a_row_a_question_and_a_point_a_generation(gold, home):
     (row,) = first["questions"].records
     assert (row.data["question"], row.data["score"]) == (QUESTION, 1.0)
     (gold.doc_dir("demo") / "more.md").write_text("# More\n\nA killed ingest is resumed later.\n")
-    gold.ingest("demo")
+    ingest_project(gold, "demo")
     second = shown(materialise(gold, home))
     assert second["generation"] == 2
     assert second["over_generations"].splitlines()[-2].split() == ["1", "2"]

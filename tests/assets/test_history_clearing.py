@@ -9,6 +9,8 @@ from ragstream_core.index.verify import Part
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import chroma_collections
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.verify_history import history_findings
@@ -37,7 +39,7 @@ def say(space, session, asked, answer, key=""):
 
 def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     space = open_root(root, **{"vector_store.collection": "true"})
-    space.ingest("demo")
+    ingest_project(space, "demo")
     say(space, "plain", "What does an ingest hold?", "The lock of its project.")
     done = record_prompt(space, PromptRequest(ASKED, ("demo",), session="secret"))
     say(space, "secret", ASKED, ANSWER, done.record.prompt_key)
@@ -59,13 +61,13 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert history_findings(space, Part(1, 1)) == []
     assert embed(space, home).success
     assert holders(root) == []
-    verdict = space.replay(other.record.prompt_key)  # it was pinned at a turn that is gone
+    verdict = replay_prompt(space, other.record.prompt_key)  # it was pinned at a turn that is gone
     assert verdict.verdict == "input unavailable" and "cleared" in verdict.reason
 
 
 def test_a_prompt_that_goes_on_after_a_clearing_leaves_nothing(root, home, open_root):
     space = open_root(root)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     say(space, "secret", ASKED, ANSWER)
     request = PromptRequest("And now?", ("demo",), session="secret")
     step = record_prompt(space, request, through=OPS[0])

@@ -8,6 +8,7 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.recorder import recorder
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import UnknownProject
+from ragstream_core.services.ingest import ingest_project
 
 KEYS = [dg.AssetKey(["documents", n]) for n in ("file_manifest", "chunks", "embeddings", "index")]
 
@@ -121,7 +122,7 @@ def _numbers(home):
 def test_all_missed_generations_are_reported_by_the_next_ingest(ingested, home):
     for word in ("old", "newer"):
         _grow(ingested, word)
-        ingested.ingest("demo")
+        ingest_project(ingested, "demo")
     _grow(ingested, "newest")
     recorder.record_ingest(ingested, "demo")
     assert _numbers(home) == [4, 3, 2, 1]
@@ -137,7 +138,9 @@ def test_all_missed_generations_are_reported_by_the_next_ingest(ingested, home):
 def test_after_the_loss_of_dagsters_home_the_kept_ones_are_reported(ingested, home, open_root):
     for n in range(4):
         _grow(ingested, str(n))
-        open_root(ingested.data_dir, **{"ingestion.retain_generations": "3"}).ingest("demo")
+        ingest_project(
+            open_root(ingested.data_dir, **{"ingestion.retain_generations": "3"}), "demo"
+        )
     assert reconcile.report_missed_generations(home, ingested, "demo") == [3, 4, 5]
     assert _numbers(home) == [5, 4, 3]
 
@@ -149,14 +152,14 @@ def test_a_store_made_anew_is_reported_from_its_start(ingested, home):
     recorder.record_ingest(ingested, "demo")
     shutil.rmtree(ingested.index_dir("demo"))
     _grow(ingested, "other")
-    ingested.ingest("demo")
+    ingest_project(ingested, "demo")
     assert reconcile.report_missed_generations(home, ingested, "demo") == [1]
     assert _numbers(home) == [1, 2, 1]
 
 
 def test_nothing_is_reported_of_a_project_without_a_readable_index(space, home):
     assert reconcile.report_missed_generations(home, space, "demo") == []
-    space.ingest("demo")
+    ingest_project(space, "demo")
     (space.index_dir("demo") / "catalog.sqlite").write_bytes(b"damaged")
     assert reconcile.report_missed_generations(home, space, "demo") == []
 

@@ -5,6 +5,7 @@ import base64
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.index.view import open_view
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from tests.copies import said
@@ -37,7 +38,7 @@ def test_the_job_runs_as_it_stands(ingested, home):
     result = drawn(ingested, home)
     assert result.success
     found = shown(result)
-    count = len(ingested.view("demo").chunk_ids)
+    count = len(open_view(ingested.index_dir("demo")).chunk_ids)
     assert picture(found).startswith(b"\x89PNG") and found["points"] == count == found["chunks"]
     assert found["findings"] == 0 and "tokens" in found["lengths"]
     rows = [row.data for row in found["neighbours"].records]

@@ -5,6 +5,9 @@ from dataclasses import replace
 
 from ragstream_core.prompts.exchanges import EXCHANGES
 from ragstream_core.wiring import models
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from tests.recorded import record_prompt, record_stage
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
@@ -17,8 +20,8 @@ def test_job_equals_chain_with_a_language_model(ingested, home, request_, monkey
     asking = replace(request_, settings={**request_.settings, **ALL})
     recorded = record_prompt(ingested, asking, now=NOW)
     assert len(model.asked) == 4
-    plain = ingested.run(ingested.pin(asking, NOW))
-    assert recorded.record.prompt_key == ingested.finish(plain).prompt_key
+    plain = run_prompt(ingested, pin_inputs(ingested, asking, NOW))
+    assert recorded.record.prompt_key == save_prompt(ingested, plain).prompt_key
     assert recorded.prompt.extras[EXCHANGES] == plain.extras[EXCHANGES]
     assert len(recorded.record.exchanges) == 4
 

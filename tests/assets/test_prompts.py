@@ -20,6 +20,11 @@ from ragstream_core.prompts.chain import OPS, RERUN, ops_of, run_chain
 from ragstream_core.prompts.inputs import change_settings
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.identity import canonical_json
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring import stages
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from tests.recorded import record_prompt, record_stage
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=2), "CEST"))
@@ -38,7 +43,7 @@ class _Rescoping:
     """Makes the real stages, but an audit that always asks for its re-run."""
 
     def __init__(self, space):
-        self.real = type(space).stage
+        self.real = stages.make_stage
 
     def __call__(self, space, op, prompt, *, files=None):
         made = self.real(space, op, prompt, files=files)
@@ -55,7 +60,7 @@ class _Rescoping:
 
 def test_job_equals_chain(ingested, home, request_):
     recorded = record_prompt(ingested, request_, now=NOW)
-    plain = ingested.run(ingested.pin(request_, NOW))
+    plain = run_prompt(ingested, pin_inputs(ingested, request_, NOW))
     assert _json(recorded.prompt) == _json(plain)
     assert recorded.warnings == ()
     assert _steps(home, recorded.run_id) == list(OPS)
@@ -68,9 +73,9 @@ def test_job_equals_chain(ingested, home, request_):
 
 def test_job_equals_chain_with_the_re_run(ingested, home, request_, monkeypatch):
     fake = _Rescoping(ingested)
-    monkeypatch.setattr(type(ingested), "stage", lambda s, *a, **k: fake(s, *a, **k))
+    monkeypatch.setattr(stages, "make_stage", lambda s, *a, **k: fake(s, *a, **k))
     recorded = record_prompt(ingested, request_, now=NOW)
-    plain = ingested.run(ingested.pin(request_, NOW))
+    plain = run_prompt(ingested, pin_inputs(ingested, request_, NOW))
     assert _json(recorded.prompt) == _json(plain)
     again = [f"rerun.{op}" for op in RERUN]
     assert _steps(home, recorded.run_id) == [*OPS[:8], *again, *OPS[8:]]
@@ -91,7 +96,7 @@ def test_the_settled_way_skips_the_re_run(ingested, home, request_):
 
 def test_the_launchpads_default_runs_as_it_stands(space, make_project):
     make_project("handbook")
-    space.ingest("handbook")
+    ingest_project(space, "handbook")
     result = defs.resolve_job_def("build_prompt").execute_in_process(
         run_config={"resources": {"workspace": {"config": adopt(space)}}}
     )
@@ -124,11 +129,13 @@ def test_resume_from_a_middle_stage_with_another_setting(ingested, home, request
     assert second.warnings == ()
     assert _steps(home, second.run_id) == list(ops)
     before = record_prompt(ingested, request_, now=NOW, through="a3").prompt
-    expected = run_chain(ingested.stage, change_settings(before, ops[0], changes), first=ops[0])
+    expected = run_chain(
+        stages.stages_of(ingested), change_settings(before, ops[0], changes), first=ops[0]
+    )
     assert _json(second.prompt) == _json(expected)
     assert second.prompt.extras["super_prompt"] != first.prompt.extras["super_prompt"]
     assert second.record.prompt_key != first.record.prompt_key
-    assert ingested.replay(second.record.prompt_key).verdict == "identical"
+    assert replay_prompt(ingested, second.record.prompt_key).verdict == "identical"
 
     # and back again: what the parent changed does not leak into a run that does not
     third = record_stage(ingested, second, ops)
@@ -153,7 +160,7 @@ def test_the_recorded_config_alone_makes_the_same_prompt(ingested, home, request
 
 
 def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
-    real = type(ingested).stage
+    real = stages.make_stage
 
     def stage(self, op, prompt, *, files=None):
         if op == "retrieval":
@@ -163,7 +170,7 @@ def test_ctrl_c_in_a_stage_stops_it(ingested, home, request_, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
     try:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(type(ingested), "stage", stage)
+            patch.setattr(stages, "make_stage", stage)
             record_prompt(ingested, request_)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -182,14 +189,14 @@ class _Refusal(RagstreamError):
 
 
 def _broken(monkeypatch, space, error, at="a3_nli_gate"):
-    real = type(space).stage
+    real = stages.make_stage
 
     def stage(self, op, prompt, *, files=None):
         if op == at:
             raise error
         return real(self, op, prompt, files=files)
 
-    monkeypatch.setattr(type(space), "stage", stage)
+    monkeypatch.setattr(stages, "make_stage", stage)
 
 
 def test_a_stages_own_error_arrives_as_itself(ingested, home, request_, monkeypatch):
@@ -265,12 +272,12 @@ def test_the_job_answers_from_the_record_and_every_step_is_as_it_was(
 ):
     reference = ingested.store.put_request(request_)
     first = _launched(ingested, home, {"prompt_ref": reference})
-    plain = type(ingested).stage
+    plain = stages.make_stage
 
     def never(*_, **__):
         raise AssertionError("a stage was made")
 
-    monkeypatch.setattr(type(ingested), "stage", never)
+    monkeypatch.setattr(stages, "make_stage", never)
     second = _launched(ingested, home, {"prompt_ref": reference})
     for op in OPS[: OPS.index("a2_audit")]:
         one, other = first.output_for_node(op), second.output_for_node(op)
@@ -279,7 +286,7 @@ def test_the_job_answers_from_the_record_and_every_step_is_as_it_was(
     shown = _shown(second, OPS[0])
     assert shown["answered_from_the_record"].value[:6]
     assert _shown(second, OPS[-1])["prompt_key"] == _shown(first, OPS[-1])["prompt_key"]
-    monkeypatch.setattr(type(ingested), "stage", plain)
+    monkeypatch.setattr(stages, "make_stage", plain)
     fresh = _launched(ingested, home, {"prompt_ref": reference, "fresh": True})
     assert "answered_from_the_record" not in _shown(fresh, OPS[0])
     changed = _launched(ingested, home, {"prompt_ref": reference, "settings": {"gate.theta": 0.9}})

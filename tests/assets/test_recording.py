@@ -20,7 +20,11 @@ from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.records import to_json
 from ragstream_core.records.identity import canonical_json
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring import stages
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from tests.recorded import record_prompt, record_stage
 
 STARTED = dg.DagsterRunStatus.STARTED
@@ -66,7 +70,7 @@ def test_a_broken_dagster_home_is_a_warning(space, request_, breakage):
 
 @pytest.mark.parametrize("events", [0, 3, 20])
 def test_an_event_store_that_breaks_in_the_middle(space, request_, monkeypatch, events):
-    space.ingest("demo")
+    ingest_project(space, "demo")
     home = instance.instance_of(space.data_dir)
     store = type(home.event_log_storage)
     real, count = store.store_event, []
@@ -78,11 +82,11 @@ def test_an_event_store_that_breaks_in_the_middle(space, request_, monkeypatch, 
         return real(self, event)
 
     monkeypatch.setattr(store, "store_event", store_event)
-    inputs = space.pin(request_)
-    monkeypatch.setattr(type(space), "pin", lambda *a: inputs)
+    inputs = pin_inputs(space, request_)
+    monkeypatch.setattr(recorder, "pin_inputs", lambda *a: inputs)
     found = record_prompt(space, request_)
     assert found.run_id == "" and "not recorded" in found.warnings[0]
-    assert _json(found.prompt) == _json(space.run(inputs))
+    assert _json(found.prompt) == _json(run_prompt(space, inputs))
 
     count.clear()
     (space.doc_dir("demo") / "late.md").write_text("# Late\n\nSomething new to say.\n")
@@ -92,7 +96,7 @@ def test_an_event_store_that_breaks_in_the_middle(space, request_, monkeypatch, 
 
 
 def test_after_a_breakage_recording_works_again(space, request_):
-    space.ingest("demo")
+    ingest_project(space, "demo")
     _home_is_a_file(space)
     assert record_prompt(space, request_).run_id == ""
     (space.data_dir / "dagster_home").unlink()
@@ -245,9 +249,9 @@ def test_text_is_in_no_file_of_dagster_but_the_previews(space, request_, monkeyp
     (space.doc_dir("demo") / "lock.md").write_text(
         "# Locks\n\nThe lock canarydocument7b31 holds.\n"
     )
-    space.ingest("demo")
+    ingest_project(space, "demo")
     asked = type(request_)(f"# Task\nWhat of the {canary} lock?", ("demo",))
-    real = type(space).stage
+    real = stages.make_stage
     for op in OPS[:-1]:
 
         def stage(self, name, prompt, *, files=None, at=op):
@@ -261,7 +265,7 @@ def test_text_is_in_no_file_of_dagster_but_the_previews(space, request_, monkeyp
 
             return fail
 
-        monkeypatch.setattr(type(space), "stage", stage)
+        monkeypatch.setattr(stages, "make_stage", stage)
         with pytest.raises(ValueError, match=canary):
             record_prompt(space, asked)
     home_dir = space.data_dir / "dagster_home"

@@ -21,6 +21,8 @@ from ragstream_core.prompts.chain import OPS, RERUN
 from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.prompts.recorded import SUFFIX, packed, unpacked
 from ragstream_core.services.explain import line_of
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from tests.assets.test_prompts import NOW
 from tests.assets.test_stage_settings import job
 from tests.recorded import record_prompt, record_stage
@@ -28,7 +30,7 @@ from tests.recorded import record_prompt, record_stage
 
 @pytest.fixture
 def kept(space, home, request_):
-    space.ingest("demo")
+    ingest_project(space, "demo")
     return record_prompt(space, request_, now=NOW)
 
 
@@ -58,7 +60,7 @@ def test_another_setting_gives_another_prompt_and_the_first_one_stays(space, kep
     assert now[:at] == then[:at] and now[at] != then[at]
     assert {tuple(c[:2]) for c in inputs_from(record.inputs).changes} == {
         ("a3_nli_gate", "gate.keep_top"), ("a3_nli_gate", "gate.theta")}  # fmt: skip
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
     run = home.get_run_by_id(done.run_id)
     assert done.warnings == () and run.status is dg.DagsterRunStatus.SUCCESS
     assert run.parent_run_id == kept.run_id
@@ -67,7 +69,7 @@ def test_another_setting_gives_another_prompt_and_the_first_one_stays(space, kep
 def test_the_documents_are_those_of_then(space, kept):
     path = space.doc_dir("demo") / "later.md"
     path.write_text("# Later\n\nThis came in afterwards and speaks of everything.\n")
-    space.ingest("demo")
+    ingest_project(space, "demo")
     done = again(space, kept.record.prompt_key, "retrieval", record=False)
     assert done.record.prompt_key == kept.record.prompt_key
 
@@ -138,7 +140,7 @@ def test_an_op_subset_goes_on_from_the_run_it_names(space, kept, home, op):
     (record,) = [r for r in map(space.store.record, space.store.keys()) if r.run_id == run.run_id]
     same = resume(space, kept.record.prompt_key, op, settings=settings, record=False)
     assert record.prompt_key == same.record.prompt_key != kept.record.prompt_key
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
     assert (record.resumed, kept.record.resumed) == (kept.record.prompt_key, "")
 
 

@@ -8,6 +8,8 @@ from ragstream_assets import schedules
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import WorkspaceResource, adopt
 from ragstream_core.index.lock import project_lock
+from ragstream_core.index.view import open_view
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import quality_gate
 
 SUNDAY = dt.datetime(2026, 3, 1, 3, 30, tzinfo=dt.UTC)
@@ -44,12 +46,12 @@ def test_every_project_that_is_a_partition_is_verified_once_a_week(space, home, 
             **request.run_config, "resources": {"workspace": {"config": adopt(space)}},
         },
     )  # fmt: skip
-    assert result.success and space.view("demo").generation == 1
+    assert result.success and open_view(space.index_dir("demo")).generation == 1
 
 
 def _change(space, n):
     (space.doc_dir("demo") / "lock.md").write_text(f"# Locks\n\nVersion {n} of the text.\n")
-    return space.ingest("demo")
+    return ingest_project(space, "demo")
 
 
 def test_retention_drops_what_the_settings_no_longer_keep(ingested, home, open_root, make_project):
@@ -65,7 +67,7 @@ def test_retention_drops_what_the_settings_no_longer_keep(ingested, home, open_r
     rows = {r.data["project"]: r.data for r in metadata["dropped"].value.records}
     assert rows["demo"]["generations"] == 3 and rows["demo"]["chunks"] > 0
     assert rows["other"]["note"] == "never ingested"
-    assert space.view("demo").generation == 5
+    assert open_view(space.index_dir("demo")).generation == 5
     again = schedules.collected(space, "demo")
     assert (again["generations"], again["chunks"]) == (0, 0)
 
@@ -87,14 +89,14 @@ def test_the_quality_check_shows_figures_and_fails_after_a_refusal(space, home, 
         (found,) = [r for r in checked(space, "demo") if r.check_name == QUALITY]
         return found
 
-    space.ingest("demo")
+    ingest_project(space, "demo")
     found = check()
     assert found.passed and found.metadata["recall"].value == 1.0
     assert found.metadata["questions"].value == 1
     before = (space.doc_dir("demo") / "lock.md").read_text()
     (space.doc_dir("demo") / "lock.md").write_text("# Soup\n\nIt is served at noon.\n")
-    assert space.ingest("demo").refused
+    assert ingest_project(space, "demo").refused
     found = check()
     assert not found.passed and "a newer state was refused: recall@1" in found.description
     (space.doc_dir("demo") / "lock.md").write_text(before + "\nIt is a file.\n")
-    assert space.ingest("demo").committed and check().passed
+    assert ingest_project(space, "demo").committed and check().passed

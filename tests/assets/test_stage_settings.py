@@ -16,6 +16,7 @@ from ragstream_core.config import overlay, typed
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import inputs_of
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings import SECTIONS, ChainSettings, chain_keys
 from tests.recorded import record_prompt, record_stage
 
@@ -130,7 +131,7 @@ def test_yes_no_choices_and_lists_are_taken(ingested, home, request_):
     (key,) = _made_in(ingested, run_id)
     changes = {name: value for _, name, value in ingested.store.record(key).inputs["changes"]}
     assert changes == settings
-    assert ingested.replay(key).verdict == "identical"
+    assert replay_prompt(ingested, key).verdict == "identical"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_assets.test_spec_assets import EXIST, JOB, KEY
+from ragstream_core.services.ingest import ingest_project
 
 REQUIREMENTS = (
     "# Doors\n\n- DO-1: The door must open. ![x](http://127.0.0.1/x.png)\n- DO-2: Nice things.\n"
@@ -14,7 +15,7 @@ REQUIREMENTS = (
 @pytest.fixture
 def doors(root, space):
     (root / "doc_raw" / "demo" / "doors.md").write_text(REQUIREMENTS)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     return space
 
 
@@ -61,7 +62,7 @@ def test_the_job_writes_the_specification_and_shows_its_coverage(doors, home):
 def test_a_requirement_that_is_gone_fails_the_check(doors, home):
     assert checked(materialise(doors, home)) == {EXIST: True}
     (doors.data_dir / "doc_raw" / "demo" / "doors.md").write_text("- DO-7: The door must shut.\n")
-    doors.ingest("demo")
+    ingest_project(doors, "demo")
     result = materialise(doors, home)
     assert result.success and checked(result) == {EXIST: False}
     told, _ = event_of(result)

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ragstream_core.index.view import open_view
+from ragstream_core.services.ingest import ingest_project
 from tests.benchmarks.bench_noop_ingest import ENV, process
 from tests.benchmarks.measure import table
 
@@ -114,15 +116,15 @@ def report(files: int = 500) -> str:
         docs, given, plain = data / "doc_raw" / "bench", Path(folder), Path(folder) / "plain"
         corpus(docs, files)
         space = open_workspace(data, explicit={"embeddings.backend": "scattered"})
-        space.ingest("bench", collection=False)
-        view = space.view("bench")
+        ingest_project(space, "bench", collection=False)
+        view = open_view(space.index_dir("bench"))
         np.save(given / "vectors.npy", view.vectors)
         (given / "ids.json").write_text(json.dumps(list(view.chunk_ids)))
         made, (rows, _, checked) = sync(data, "bench")
         added = bare(plain, given, "add")
         for path in sorted(docs.iterdir())[::SHARE]:
             path.write_text(path.read_text(encoding="utf-8").replace("word", "other"), "utf-8")
-        space.ingest("bench", collection=False)
+        ingest_project(space, "bench", collection=False)
         delta, (new, gone, again) = sync(data, "bench")
         upserted = bare(plain, given, "upsert", SHARE)
         start = 2 * process("import chromadb")[0]

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.measure import cpu, environment, table
 
@@ -62,7 +64,7 @@ def asked(data: Path, rounds: int = 2) -> list[float]:
     for round_no in range(rounds + 1):
         for question in QUESTIONS:
             request = PromptRequest(question, ("handbook",), session="s1")
-            seconds = cpu(lambda r=request: space.run(space.pin(r)))
+            seconds = cpu(lambda r=request: run_prompt(space, pin_inputs(space, r)))
             times += [seconds] if round_no else []
     return times
 

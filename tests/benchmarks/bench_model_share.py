@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from ragstream_core.services.ingest import ingest_project
 from tests.benchmarks.measure import cpu, table
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def report() -> str:
 
         embedder.embed_documents = timed
         found = []
-        whole = cpu(lambda: found.append(space.ingest("handbook")))
+        whole = cpu(lambda: found.append(ingest_project(space, "handbook")))
         (stats,) = found
     model = sum(inside)
     rows = [

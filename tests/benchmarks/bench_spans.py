@@ -18,6 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from tests.benchmarks.measure import table
 
 if TYPE_CHECKING:
@@ -80,8 +83,8 @@ def measured(
 
     found = []
     for number, question in enumerate(questions, 1):
-        inputs = workspace.pin(PromptRequest(question["text"], (PROJECT,)))
-        prompt = workspace.run(inputs)
+        inputs = pin_inputs(workspace, PromptRequest(question["text"], (PROJECT,)))
+        prompt = run_prompt(workspace, inputs)
         (paragraph,) = qrels[question["id"]]
         lost = lost_at(prompt, f"{paragraph}.md", question["meta"]["answer"])
         found.append((question["text"], lost, prompt.extras["enforced"]["total_tokens"]))
@@ -105,7 +108,7 @@ def prepared(corpus: Path, data: Path, project: str = PROJECT) -> Workspace:
             title = f"# {row['title']}\n\n" if row.get("title") else ""
             path.write_text(title + row["text"], encoding="utf-8")
     workspace = open_workspace(data, explicit=SETTINGS)
-    workspace.ingest(project)
+    ingest_project(workspace, project)
     return workspace
 
 

@@ -18,6 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from tests.benchmarks.bench_prompt import QUESTIONS, prepare
 from tests.benchmarks.measure import cpu, table
 
@@ -60,7 +63,7 @@ def enlarge(data: Path) -> int:
         return np.stack([total / np.linalg.norm(total) for total in sums]).astype(np.float32)
 
     encode, embedder.embed_documents = embedder.embed_documents, means
-    stats = space.ingest("handbook")
+    stats = ingest_project(space, "handbook")
     embedder.embed_documents = encode
     return int(stats.chunks["live"])
 
@@ -114,7 +117,7 @@ def asked(data: Path) -> dict[str, list[tuple[float, float, float]]]:
                 embedder.embed_queries(others)  # no question is still known from the last round
                 parts.seconds.clear()
                 request = PromptRequest(text, ("handbook",))
-                total = cpu(lambda r=request: space.run(space.pin(r)))
+                total = cpu(lambda r=request: run_prompt(space, pin_inputs(space, r)))
                 row = (total, parts.seconds["models"], parts.seconds["search"])
                 found[kind] += [row] if number else []  # the first round fills the token cache
     return found

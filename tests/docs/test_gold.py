@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.quality_gate import read_gold
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.quality_gate import gold_path
 from ragstream_core.wiring.workspace import open_workspace
 
@@ -20,8 +22,8 @@ def chunks(tmp_path_factory):
     data = tmp_path_factory.mktemp("gold")
     shutil.copytree(DATA / "doc_raw" / "handbook", data / "doc_raw" / "handbook")
     space = open_workspace(data, explicit={"embeddings.backend": "hashed"})
-    space.ingest("handbook")
-    view = space.view("handbook")
+    ingest_project(space, "handbook")
+    view = open_view(space.index_dir("handbook"))
     return [(chunk.source, chunk.snippet) for chunk in view.chunks(view.chunk_ids)]
 
 

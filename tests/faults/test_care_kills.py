@@ -8,11 +8,12 @@ import pytest
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.verify import Part
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import generations, verify
 from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
@@ -41,7 +42,7 @@ def template(tmp_path_factory):
     for n in range(5):
         for i in range(10):
             (docs / f"{i}.md").write_text(f"# Part {i}\n\nversion {n if i < 4 else 0} of {i}\n")
-        space.ingest("demo")
+        ingest_project(space, "demo")
     (docs / "secret.md").unlink()
     runs = root / "prompts" / "runs" / "r"
     runs.mkdir(parents=True)
@@ -83,17 +84,17 @@ def finish_forget(space):
         forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
     require_sound(space)
-    assert "secret.md" not in space.view("demo", 1).paths
+    assert "secret.md" not in open_view(space.index_dir("demo"), generation=1).paths
 
 
 def finish_gc(space):
     forget_views()
-    digest = space.view("demo").digest
+    digest = open_view(space.index_dir("demo")).digest
     require_sound(space)
     generations.gc(space, "demo")
     assert [row["n"] for row in generations.generations(space, "demo")] == [5]
     require_sound(space)
-    assert space.view("demo").digest == digest
+    assert open_view(space.index_dir("demo")).digest == digest
     assert generations.gc(space, "demo")["texts"] == 0
 
 
@@ -148,7 +149,7 @@ def grep(root):
 @pytest.mark.sweep
 def test_backup_and_restore(template, tmp_path):
     source = open_root(template)
-    digest = source.view("demo").digest
+    digest = open_view(source.index_dir("demo")).digest
     backup(source, tmp_path / "copy")
 
     def finish_backup(space):
@@ -166,7 +167,7 @@ def test_backup_and_restore(template, tmp_path):
             require_sound(space)
         restore(space, tmp_path / "copy", force=True)
         require_sound(space)
-        assert space.view("demo").digest == digest
+        assert open_view(space.index_dir("demo")).digest == digest
 
     kill_often(
         tmp_path, copies(template, tmp_path),

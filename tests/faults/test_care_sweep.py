@@ -16,10 +16,11 @@ import pytest
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.verify import Part
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.platform import files
 from ragstream_core.services import verify
 from ragstream_core.services.backup import backup, replace_folder
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring.workspace import open_workspace
 from tests.faults.harness import CRASH, DONE, EFFECTS, Child, need_strace
@@ -54,7 +55,7 @@ def origin(tmp_path_factory):
         for i in range(6):
             (docs / f"{i}.md").write_text(f"# Part {i}\n\nversion {n if i < 3 else 0} of {i}\n")
         notes.write_text(f"notes of version {n}\n")
-        space.ingest("demo")
+        ingest_project(space, "demo")
         if n == 1:
             backup(space, root.with_name("copy"))
     forget_views()
@@ -64,7 +65,7 @@ def origin(tmp_path_factory):
 def digest(space):
     forget_views()
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
-    return space.view("demo").digest
+    return open_view(space.index_dir("demo")).digest
 
 
 class Scene:
@@ -163,7 +164,9 @@ def counts(kind, origin, folder):
 @functools.lru_cache
 def states(origin):
     """Digests of what the backup holds and of what the root holds."""
-    return open_root(origin).view("demo", 2).digest, open_root(origin).view("demo", 3).digest
+    return open_view(open_root(origin).index_dir("demo"), generation=2).digest, open_view(
+        open_root(origin).index_dir("demo"), generation=3
+    ).digest
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,13 @@ import pytest
 from ragstream_assets import instance, sensors
 from ragstream_assets.recorder import recorder
 from ragstream_core.index.verify import Part
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import verify
 from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.lengths import by_length
@@ -62,7 +64,7 @@ def test_deleting_dagsters_home_loses_runs_and_no_work(space):
     stats, run_id = recorder.record_ingest(space, "demo")
     assert run_id and stats.chunks["embedded"] == 6
     prompt = record_prompt(space, PromptRequest("What does part 2 say?", ("demo",)))
-    digest = space.view("demo").digest
+    digest = open_view(space.index_dir("demo")).digest
     for _ in range(2):
         instance.drop_instances()
         shutil.rmtree(space.data_dir / "dagster_home")
@@ -71,8 +73,8 @@ def test_deleting_dagsters_home_loses_runs_and_no_work(space):
         (space.doc_dir("demo") / "0.md").write_text(f"# Part 0\n\nanother {time.time_ns()}\n")
         stats, run_id = recorder.record_ingest(space, "demo")
         assert run_id and stats.chunks["embedded"] == 1
-    assert space.view("demo", 1).digest == digest
-    assert space.replay(prompt.record.prompt_key).verdict == "identical"
+    assert open_view(space.index_dir("demo"), generation=1).digest == digest
+    assert replay_prompt(space, prompt.record.prompt_key).verdict == "identical"
 
 
 @pytest.mark.sweep
@@ -84,12 +86,12 @@ def test_a_garbled_cursor_embeds_nothing_again_and_misses_no_file(space):
     for n in range(by_length(8, 20, 100)):
         bad = garble(cursor, rng)
         result = sensors.tick(space, home, bad)
-        assert not result.run_requests or not space.ingest("demo").chunks["embedded"]
+        assert not result.run_requests or not ingest_project(space, "demo").chunks["embedded"]
         path = space.doc_dir("demo") / f"new{n}.md"
         path.write_text(f"# New\n\nfile number {n} after a garbled cursor\n")
         found = sensors.tick(space, home, garble(cursor, rng))
         assert len(found.run_requests) == 1, (n, bad)
-        assert space.ingest("demo").chunks["embedded"] == 1
+        assert ingest_project(space, "demo").chunks["embedded"] == 1
         cursor = sensors.tick(space, home, found.cursor).cursor
 
 

@@ -15,9 +15,13 @@ from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.erase_turns import finish, is_due
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
@@ -44,15 +48,17 @@ def template(tmp_path_factory):
     (root / "doc_raw" / "demo").mkdir(parents=True)
     (root / "doc_raw" / "demo" / "a.md").write_text("# Vault\n\nThe vault has a door.\n")
     space = open_root(root)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     journal(space)._segment_bytes = 4_000
     for n in range(24):
         secret = n % 3 == 1
         text = f"The phrase of the vault, says he, is {CANARY} number {n}." if secret else "plain"
         say(space, "secret" if secret else "plain", n, f"{text} {n}")
     embed(space)
-    prompt = space.run(space.pin(PromptRequest("Which phrase?", ("demo",), session="secret")))
-    space.finish(prompt)
+    prompt = run_prompt(
+        space, pin_inputs(space, PromptRequest("Which phrase?", ("demo",), session="secret"))
+    )
+    save_prompt(space, prompt)
     run = root / "prompts" / "runs" / "r"
     run.mkdir(parents=True)
     text = f"The phrase of the vault, says he, is {CANARY} number 4."

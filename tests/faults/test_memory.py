@@ -20,6 +20,7 @@ from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.wiring import after_turn, memory_files
 from ragstream_core.wiring.journal import show
 from ragstream_core.wiring.memory_files import memory_dir
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from tests.unit.services.memory.conftest import (
     MEMORY,
     QUESTION,
@@ -63,7 +64,9 @@ def test_a_kill_at_any_moment_loses_no_turn_and_the_memory_catches_up(space, mom
         time.sleep(moment)
         running.send_signal(signal.SIGKILL)
     fresh = opened(space.data_dir)
-    digest = fresh.pin(PromptRequest(QUESTION, ("demo",), settings=MEMORY)).texts["memory_digest"]
+    digest = pin_inputs(fresh, PromptRequest(QUESTION, ("demo",), settings=MEMORY)).texts[
+        "memory_digest"
+    ]
     kept = [row for row in show(fresh) if row["status"] == "complete"]
     assert len(kept) >= 3
     model = Spy()

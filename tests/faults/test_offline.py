@@ -69,10 +69,15 @@ sys.addaudithook(lambda event, args: calls.append((event, args[1:]))
                  if event in ("socket.connect", "socket.getaddrinfo") else None)
 from ragstream_core.config import quiet_environment; quiet_environment()
 from ragstream_core.wiring.workspace import open_workspace
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.prompts.inputs import PromptRequest
 space = open_workspace(sys.argv[1], explicit={"embeddings.backend": "hashed"})
-space.ingest("demo")
-space.finish(space.run(space.pin(PromptRequest("Who may write?", ("demo",)))))
+ingest_project(space, "demo")
+inputs = pin_inputs(space, PromptRequest("Who may write?", ("demo",)))
+save_prompt(space, run_prompt(space, inputs))
 print(calls)
 """
     done = subprocess.run(

@@ -24,7 +24,8 @@ import pytest
 
 from ragstream_app.server.processes import HOST, answers
 from ragstream_assets.sensors import INTERVAL_S
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.lengths import FULL
 
@@ -80,7 +81,7 @@ class Up:
         forget_views()
         with contextlib.suppress(Exception):  # not ingested yet, or being committed
             space = open_workspace(self.data, explicit={"embeddings.backend": "hashed"})
-            return set(space.view("demo").paths)
+            return set(open_view(space.index_dir("demo")).paths)
         return set()
 
     def ask(self, query: str) -> dict:
@@ -192,7 +193,9 @@ def _nothing_is_left(up: Up) -> None:
     assert until(lambda: not up.pids()[RUN], 30), "the process of a run ends with it"
     forget_views()
     space = open_workspace(up.data, explicit={"embeddings.backend": "hashed"})
-    assert space.ingest("demo").chunks.get("embedded", 0) == 0, "the lock is free, nothing is due"
+    assert ingest_project(space, "demo").chunks.get("embedded", 0) == 0, (
+        "the lock is free, nothing is due"
+    )
 
 
 @pytest.mark.slow

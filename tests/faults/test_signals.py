@@ -19,7 +19,7 @@ import pytest
 
 from ragstream_assets.recorder.runs import interrupts, stopping
 from ragstream_core.index.verify import Part
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import verify
 from ragstream_core.wiring.workspace import open_workspace
 from tests.lengths import FULL
@@ -66,7 +66,7 @@ class Place:
         forget_views()
         space = open_workspace(self.root / "data", explicit={"embeddings.backend": "hashed"})
         assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
-        view = space.view("demo")
+        view = open_view(space.index_dir("demo"))
         text = "\n".join(chunk.snippet for chunk in view.chunks(view.chunk_ids))
         assert all(path.read_text().split()[-1] in text for path in self.docs.iterdir())
 

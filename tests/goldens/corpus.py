@@ -10,9 +10,12 @@ from unittest.mock import patch
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import models
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, tag
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import Workspace, open_workspace
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
@@ -123,7 +126,7 @@ def build(root: Path) -> Workspace:
     memory.write_text("We write British English. The catalog lives on a local disk.\n")
     space = open_workspace(root, explicit={"embeddings.backend": "hashed"})
     for project in DOCS:
-        space.ingest(project)
+        ingest_project(space, project)
     turns = [
         Turn(
             f"01999999-0000-7000-8000-{n:012d}", session, f"2026-10-{day:02d}T10:00:00+00:00",
@@ -148,4 +151,4 @@ def run(space: Workspace, name: str, now: dt.datetime = NOW) -> SuperPrompt:
     request = PromptRequest(**{"projects": ("demo",), **SCENARIOS[name]})
     says = NARROWING if name == "rescoped" else {}
     with patch.object(models, "chat_model", lambda config: Thinking(**says)):
-        return space.run(space.pin(request, now))
+        return run_prompt(space, pin_inputs(space, request, now))

@@ -9,6 +9,10 @@ from ragstream_core.prompts.inputs import PromptRequest, begin, inputs_of
 from ragstream_core.prompts.stage_versions import Clock, TimedStage
 from ragstream_core.prompts.store import key_of
 from ragstream_core.records import evolve
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from tests.goldens.corpus import NOW, SCENARIOS, run
 
 LATER = NOW + dt.timedelta(days=3, hours=5)
@@ -43,7 +47,7 @@ def test_the_time_is_read_where_turns_age_or_run_out(space, settings, timed):
     keys = set()
     for now in (NOW, LATER):
         request = PromptRequest(text, ("demo",), session="other", settings=given)
-        prompt = space.run(space.pin(request, now))
+        prompt = run_prompt(space, pin_inputs(space, request, now))
         assert bool(inputs_of(prompt).now) == timed
         keys.add(key_of(prompt))
     assert len(keys) == 1 + timed
@@ -58,7 +62,7 @@ def test_a_date_in_the_question_is_no_clock_and_an_age_changes_once_a_day(space,
         request = PromptRequest(
             f"{SCENARIOS['past']['text']} {filters}", ("demo",), session="other"
         )
-        prompt = space.run(space.pin(request, now))
+        prompt = run_prompt(space, pin_inputs(space, request, now))
         assert not inputs_of(prompt).now
         found[now.date()] = [*found.get(now.date(), ()), key_of(prompt)]
     first, (later,) = found.values()
@@ -68,7 +72,9 @@ def test_a_date_in_the_question_is_no_clock_and_an_age_changes_once_a_day(space,
 def test_since_leaves_out_older_turns(space):
     def days(filters):
         text = f"{SCENARIOS['past']['text']} {filters}"
-        prompt = space.run(space.pin(PromptRequest(text, ("demo",), session="other"), NOW))
+        prompt = run_prompt(
+            space, pin_inputs(space, PromptRequest(text, ("demo",), session="other"), NOW)
+        )
         turns = [c for c in prompt.base_context_chunks if is_past(c)]
         return {int(c.snippet.removeprefix("[").split()[0]) for c in turns}
 
@@ -79,17 +85,17 @@ def test_since_leaves_out_older_turns(space):
 
 def test_a_replay_gives_the_recorded_time(space):
     prompt = run(space, "aged")
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     assert record.inputs["now"] == NOW.isoformat()
-    assert space.replay(record.prompt_key).verdict == "identical"
-    untimed = space.finish(run(space, "lock"))
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
+    untimed = save_prompt(space, run(space, "lock"))
     assert untimed.inputs["now"] == untimed.inputs["time_zone"] == ""
-    assert untimed.prompt_key == space.finish(run(space, "lock", LATER)).prompt_key
-    assert space.replay(untimed.prompt_key).verdict == "identical"
+    assert untimed.prompt_key == save_prompt(space, run(space, "lock", LATER)).prompt_key
+    assert replay_prompt(space, untimed.prompt_key).verdict == "identical"
 
 
 def test_a_clock_notes_that_it_was_read_and_a_second_pass_keeps_the_note(space):
-    inputs = space.pin(PromptRequest("Who?", ("demo",)), NOW)
+    inputs = pin_inputs(space, PromptRequest("Who?", ("demo",)), NOW)
     prompt, clock = begin(inputs), Clock(inputs.now)
     unread = TimedStage(lambda given: given, clock)(prompt)
     assert not inputs_of(unread).now

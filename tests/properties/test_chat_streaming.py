@@ -11,6 +11,7 @@ from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
 from ragstream_core.services.chat import ChatOptions, ChatSession, Made, build_here
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.properties.test_answering import FRAME, GAPS, LEAK, WORDS
 from tests.unit.prompts.conftest import write_docs
@@ -48,7 +49,7 @@ def talk_of(tmp_path_factory):
     space = open_workspace(
         root, explicit={"embeddings.backend": "hashed", "rerank.backend": "none"}
     )
-    space.ingest("demo")
+    ingest_project(space, "demo")
     options = ChatOptions(("demo",), settings={"history.persist": "false"})
     made = build_here(space, options.request(QUESTION))
 

@@ -16,11 +16,14 @@ from ragstream_core.conversations.question_match import same_words, stands_alone
 from ragstream_core.errors import BudgetExceeded
 from ragstream_core.prompts.blocks import digest_tokens, history_texts
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.text.tokens import HeuristicTokenCounter
 from ragstream_core.wiring import answer_cache
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, tag
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -35,7 +38,7 @@ def space(tmp_path_factory):
     found = open_workspace(
         root, explicit={"embeddings.backend": "hashed", "rerank.backend": "none"}
     )
-    found.ingest("demo")
+    ingest_project(found, "demo")
     for n in range(30):
         words = " ".join(f"gate {n} lock {k} of the catalog" for k in range(3 + n % 7))
         said = f"The project lock number {n} is held: {words}. It rained."
@@ -62,7 +65,7 @@ def test_memory_takes_at_most_its_share_and_the_sum_is_never_exceeded(
     }  # fmt: skip
     request = PromptRequest(QUESTION, ("demo",), settings=chosen, session="s1")
     try:
-        prompt = space.run(space.pin(request))
+        prompt = run_prompt(space, pin_inputs(space, request))
     except BudgetExceeded:  # the fixed parts alone are over it: refused, never exceeded
         return
     assert count(prompt.extras["super_prompt"]) <= budget
@@ -82,7 +85,7 @@ def test_memory_comes_before_the_documents(space):
     shares = {}
     for name, more in (("first", {}), ("off", {"memory.enabled": False})):
         request = PromptRequest(QUESTION, ("demo",), settings={**chosen, **more}, session="s1")
-        prompt = space.run(space.pin(request))
+        prompt = run_prompt(space, pin_inputs(space, request))
         rows = [row for row in prompt.extras["decisions"] if row["stage"] == "a4"]
         shares[name] = [
             sum(row["tokens"] for row in rows if row["chunk_id"].startswith("history::") is past)

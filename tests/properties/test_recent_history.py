@@ -11,11 +11,15 @@ import random
 import pytest
 
 from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.index.view import open_view
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import search
 from ragstream_core.wiring.conversation_memory import G_OP, ConversationMemory
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -54,7 +58,7 @@ def space(tmp_path_factory):
     found = open_workspace(
         root, explicit={"embeddings.backend": "hashed", "rerank.backend": "none"}
     )
-    found.ingest("demo")
+    ingest_project(found, "demo")
     chance = random.Random(7)
     pairs = itertools.product(range(1, TURNS + 1), SESSIONS)
     append_records(found, [turn_of(session, n, chance) for n, session in pairs])
@@ -67,7 +71,7 @@ def pinned(space):
     def pin(session, budget, k=4):
         request = PromptRequest("What of the pumps?", ("demo",), session=session)
         changes = {"history.recent_max_tokens": budget, "history.recency_k": k}
-        return space.pin(request).with_changes(G_OP, changes)
+        return pin_inputs(space, request).with_changes(G_OP, changes)
 
     return pin
 
@@ -96,7 +100,7 @@ def test_every_fact_is_shown_or_searched(space, pinned, rows_of, session, k):
 
 def test_every_fact_that_is_not_shown_is_found(space, pinned, rows_of):
     retriever = search.retriever(space, space.config.chain())
-    documents = [space.view("demo", 0)]
+    documents = [open_view(space.index_dir("demo"), generation=0)]
     for session in SESSIONS:
         memory = ConversationMemory(space, pinned(session, 600), "retrieval")
         shown, past = memory.rendered()[0]["body"], memory.past()
@@ -116,4 +120,7 @@ def test_every_fact_is_in_the_prompt_that_asks_for_it(space, budget):
         for n in (chance.randrange(1, TURNS - 4), chance.randrange(TURNS - 4, TURNS + 1)):
             asked = f"At how many bar does the pump {name_of(session, n)} run?"
             request = PromptRequest(asked, ("demo",), session=session, settings=settings)
-            assert fact_of(session, n) in space.run(space.pin(request)).extras["super_prompt"]
+            assert (
+                fact_of(session, n)
+                in run_prompt(space, pin_inputs(space, request)).extras["super_prompt"]
+            )

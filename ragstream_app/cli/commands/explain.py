@@ -78,14 +78,14 @@ def replay(
         IntegrityError: The bundle is not what was written, or of another prompt.
         Exit: With 3, where the bytes are not the same.
     """
+    from ragstream_core.services.replay import replay_bundle, replay_prompt
+
     workspace = session_of(ctx).workspace()
     if bundle is not None:
-        from ragstream_core.services.replay_bundle import replay_bundle
-
         full_key, verdict = replay_bundle(workspace, bundle, key=key, live=live)
     elif key:
         full_key = workspace.store.find(key)
-        verdict = workspace.replay(full_key, live=live)
+        verdict = replay_prompt(workspace, full_key, live=live)
     else:
         raise UsageError("no prompt given", hint="ragstream replay KEY, or --bundle FILE")
     identical = verdict.verdict == "identical"

@@ -134,8 +134,14 @@ class _How:
 
         with ingest_progress(project) as progress:
             if not self.record:
-                stats = self.workspace.ingest(
-                    project, verify=self.verify, rebuild=self.rebuild, progress=progress
+                from ragstream_core.services.ingest import ingest_project
+
+                stats = ingest_project(
+                    self.workspace,
+                    project,
+                    verify=self.verify,
+                    rebuild=self.rebuild,
+                    progress=progress,
                 )
                 return stats, ""
             from ragstream_assets.recorder.recorder import record_ingest

@@ -10,6 +10,7 @@ from ragstream_app.output.progress import AFTER_COMMIT, ReportRate
 from ragstream_app.output.tables import after_text
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_core.errors import Stopped
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class IngestJob(BackgroundJob["IngestionStats"]):
         """
         if self._workspace.config.settings.dagster.record == "none":
             unchanged = ingestion.unchanged(self._workspace, self.project)
-            return unchanged or self._workspace.ingest(self.project, progress=report)
+            return unchanged or ingest_project(self._workspace, self.project, progress=report)
         from ragstream_assets.recorder.recorder import record_ingest
 
         stats, self.run_id = record_ingest(self._workspace, self.project, progress=report)

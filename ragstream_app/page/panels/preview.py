@@ -29,7 +29,7 @@ def show_tokens() -> None:
     if step is None or not tree:
         st.text("No finished prompt yet: Prompt Builder, or Run all, counts its tokens.")
         return
-    budget = workspace().settings_for(inputs_of(step.prompt), OPS[-1]).prompt.budget_tokens
+    budget = inputs_of(step.prompt).settings_at(OPS[-1]).prompt.budget_tokens
     total = int(tree["total"])
     st.progress(
         min(1.0, total / budget), text=f"{total:,} of {budget:,} tokens · {tree['counter']}"

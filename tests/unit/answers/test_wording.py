@@ -12,6 +12,11 @@ from ragstream_core.errors import UnknownSetting
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import ask
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 
 OURS = "Cite [source: <filename>, chunk: <id>] at once, or say: {refusal}"
@@ -43,12 +48,12 @@ def made(bench, monkeypatch):
     )
     bench.write("locks.md", "# Lock\n\nThe lock restricts a prompt to injected files.\n")
     workspace = open_workspace(bench.root)
-    workspace.ingest(bench.project)
+    ingest_project(workspace, bench.project)
 
     def make(task):
         request = PromptRequest("What does the lock restrict?", (bench.project,), task=task)
-        prompt = workspace.run(workspace.pin(request))
-        return workspace, prompt, workspace.finish(prompt).prompt_key
+        prompt = run_prompt(workspace, pin_inputs(workspace, request))
+        return workspace, prompt, save_prompt(workspace, prompt).prompt_key
 
     return make
 
@@ -67,7 +72,7 @@ def test_a_task_profile_words_the_rules_and_the_prompt_is_another_one(made):
         assert "<<DOC" not in system.text and "<<DOC" in user.text
     assert said[1] == OURS.replace("{refusal}", REFUSAL) != said[0]
     assert REFUSAL in said[0] and keys[0] != keys[1]
-    assert workspace.replay(keys[1]).verdict == "identical"
+    assert replay_prompt(workspace, keys[1]).verdict == "identical"
 
 
 def test_a_wording_never_reaches_the_quoted_part(made):

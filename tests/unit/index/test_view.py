@@ -8,7 +8,9 @@ import pytest
 from ragstream_core.errors import GenerationGone, IntegrityError
 from ragstream_core.index import schema, view
 from ragstream_core.index.schema import CATALOG_NAME
+from ragstream_core.index.view import open_view
 from ragstream_core.ingestion import scan
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -18,7 +20,7 @@ def space(tmp_path, monkeypatch):
     monkeypatch.setattr(scan, "RACY_NS", 0)
     write_docs(tmp_path)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     view.forget_views()
     return workspace
 
@@ -36,32 +38,32 @@ def catalog(space):
 
 
 def test_an_unchanged_catalog_is_asked_once(space, asked):
-    first = space.view("demo")
+    first = open_view(space.index_dir("demo"))
     texts = first.chunks(first.chunk_ids)
     times = len(asked)
     for _ in range(3):
-        again = space.view("demo")
+        again = open_view(space.index_dir("demo"))
         assert again is first and again.chunks(again.chunk_ids) == texts
     assert len(asked) == times
-    assert space.view("demo", 1) is first and len(asked) == times + 1
+    assert open_view(space.index_dir("demo"), generation=1) is first and len(asked) == times + 1
 
 
 def test_a_commit_is_seen_at_once_and_texts_are_read_again(space, asked, tmp_path):
-    first = space.view("demo")
+    first = open_view(space.index_dir("demo"))
     first.chunks(first.chunk_ids)
     (tmp_path / "doc_raw" / "demo" / "fresh.md").write_text("# Fresh\n\nThis came in later.\n")
-    space.ingest("demo")
-    second = space.view("demo")
+    ingest_project(space, "demo")
+    second = open_view(space.index_dir("demo"))
     assert (first.generation, second.generation) == (1, 2)
     assert "fresh.md" in second.paths
-    assert space.view("demo", 1) is first
+    assert open_view(space.index_dir("demo"), generation=1) is first
     times = len(asked)
     first.chunks(first.chunk_ids[:1])
     assert len(asked) == times + 1
 
 
 def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(space):
-    first, path = space.view("demo"), catalog(space)
+    first, path = open_view(space.index_dir("demo")), catalog(space)
     before = path.stat()
     with sqlite3.connect(path) as db:
         db.execute("UPDATE generations SET digest = ?", ("0" * 64,))
@@ -69,20 +71,20 @@ def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(space):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
     with pytest.raises(IntegrityError):
-        space.view("demo")
+        open_view(space.index_dir("demo"))
     assert first.generation == 1
 
 
 def test_beside_a_journal_the_catalog_is_asked(space, asked):
-    space.view("demo")
+    open_view(space.index_dir("demo"))
     times = len(asked)
     catalog(space).with_name(f"{CATALOG_NAME}-journal").touch()
-    space.view("demo")
+    open_view(space.index_dir("demo"))
     assert len(asked) > times
 
 
 def test_a_catalog_that_is_gone_is_gone(space):
-    space.view("demo")
+    open_view(space.index_dir("demo"))
     catalog(space).unlink()
     with pytest.raises(GenerationGone):
-        space.view("demo")
+        open_view(space.index_dir("demo"))

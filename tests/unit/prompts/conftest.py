@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 
 DOCS = {
@@ -28,5 +29,5 @@ def write_docs(root, project="demo", docs=None):
 def workspace(tmp_path):
     write_docs(tmp_path)
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    space.ingest("demo")
+    ingest_project(space, "demo")
     return space

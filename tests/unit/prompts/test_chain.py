@@ -15,6 +15,8 @@ from ragstream_core.prompts.chain import (
 )
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt, stages_of
 
 
 def request(text="How are the signals added, and who may write?", **more):
@@ -38,7 +40,7 @@ def test_a_stage_or_an_op_names_the_last_op_that_makes_it():
 
 
 def test_the_trail_of_stages_is_the_seeds(workspace):
-    prompt = workspace.run(workspace.pin(request()))
+    prompt = run_prompt(workspace, pin_inputs(workspace, request()))
     assert prompt.history_of_stages == [
         "raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5",
     ]  # fmt: skip
@@ -50,12 +52,12 @@ def test_the_trail_of_stages_is_the_seeds(workspace):
 
 
 def test_stopping_and_going_on_gives_what_running_through_gives(workspace):
-    inputs = workspace.pin(request())
-    whole = workspace.run(inputs)
+    inputs = pin_inputs(workspace, request())
+    whole = run_prompt(workspace, inputs)
     for at in range(1, len(OPS)):
-        half = workspace.run(inputs, through=OPS[at - 1])
+        half = run_prompt(workspace, inputs, through=OPS[at - 1])
         stored = from_json(to_json(half))
-        rest = run_chain(workspace.stage, stored, first=OPS[at])
+        rest = run_chain(stages_of(workspace), stored, first=OPS[at])
         assert to_json(rest) == to_json(whole)
 
 
@@ -66,10 +68,10 @@ def test_no_stage_changes_what_it_was_given(workspace):
     from ragstream_core.prompts.chain import step
     from ragstream_core.prompts.inputs import begin
 
-    prompt = begin(workspace.pin(request()))
+    prompt = begin(pin_inputs(workspace, request()))
     for op in OPS:
         before = json.dumps(to_json(prompt), sort_keys=True)
-        result = step(workspace.stage, op, prompt)
+        result = step(stages_of(workspace), op, prompt)
         assert json.dumps(to_json(prompt), sort_keys=True) == before, op
         prompt = result
 
@@ -93,7 +95,9 @@ def test_a_rescoped_audit_runs_the_four_ops_once_more():
 
 def test_bad_ways_and_bad_requests_are_refused(workspace):
     with pytest.raises(UsageError, match="no such way"):
-        run_chain(workspace.stage, SuperPrompt(), first="a5_format_enforcer", through="retrieval")
+        run_chain(
+            stages_of(workspace), SuperPrompt(), first="a5_format_enforcer", through="retrieval"
+        )
     with pytest.raises(EmptyPrompt):
         request("  \n … ")
     with pytest.raises(UsageError, match="no project"):

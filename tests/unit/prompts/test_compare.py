@@ -17,6 +17,7 @@ from ragstream_core.prompts.compare import (
 )
 from ragstream_core.prompts.inputs import HistoryPin, Pin, PromptInputs, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 
 TEXT = (
     "## [0a1b2c3d4e5f] HARD RULES\nBe exact.\n\n## [0a1b2c3d4e5f] S_CTX\n### Facts\n"
@@ -29,7 +30,7 @@ TEXT = (
 
 @pytest.fixture
 def pinned(workspace):
-    return workspace.pin(PromptRequest(text="Who may write?", projects=("demo",)))
+    return pin_inputs(workspace, PromptRequest(text="Who may write?", projects=("demo",)))
 
 
 def test_every_field_of_the_inputs_is_in_one_group_and_no_other_name():

@@ -22,9 +22,12 @@ from ragstream_core.services.ask import answer, prepare
 from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.diff_prompts import ALL, diff
 from ragstream_core.services.forget import forget
-from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.what_if import leave_one_out
 from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt, stages_of
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import DONE, STOP, event, events, server  # noqa: F401 - a fixture
 
@@ -37,23 +40,23 @@ VALUES = {"intent": "compare", "audience": "auditors of banks", "format": "a tab
 def built(space, values=None, minutes=0, **more):
     """Return a finished prompt, with values edited after the shaper."""
     request = PromptRequest(text=QUESTION, projects=("demo",), **more)
-    inputs = space.pin(request, NOW + dt.timedelta(minutes=minutes))
-    shaped = run_chain(space.stage, begin(inputs), through=SHAPED)
+    inputs = pin_inputs(space, request, NOW + dt.timedelta(minutes=minutes))
+    shaped = run_chain(stages_of(space), begin(inputs), through=SHAPED)
     shaped = edited(shaped, values or {}, when=NOW.isoformat())
-    return run_chain(space.stage, shaped, first=OPS[3])
+    return run_chain(stages_of(space), shaped, first=OPS[3])
 
 
 def rewritten(space, words="Answer in one line.\n", **more):
     """Return a prompt whose text was edited, its key, and the key of the one before."""
     prompt = built(space, **more)
-    before = space.finish(prompt).prompt_key
+    before = save_prompt(space, prompt).prompt_key
     text = prompt.extras[SUPER_PROMPT] + words
     made, key = edit_prompt.edit(space, prompt, {SUPER_PROMPT: text})
     return made, key, before
 
 
 def test_a_prompt_without_edits_has_the_key_it_always_had(workspace):
-    record = workspace.finish(built(workspace))
+    record = save_prompt(workspace, built(workspace))
     assert record.edits == () and record.parent == ""
     assert record.prompt_key == digest_of([record.input_key, [], [], record.output_sha256])
 
@@ -69,12 +72,12 @@ def test_edited_headers_are_what_the_rest_of_the_chain_sees(workspace):
 
 @pytest.mark.parametrize("values", [VALUES, {"role": "a poet"}, {"domain": "security"}])
 def test_replay_makes_the_edits_again_without_the_rendering(workspace, values):
-    record = workspace.finish(built(workspace, values))
-    assert record.prompt_key != workspace.finish(built(workspace)).prompt_key
+    record = save_prompt(workspace, built(workspace, values))
+    assert record.prompt_key != save_prompt(workspace, built(workspace)).prompt_key
     folder = workspace.store.root / record.prompt_key
     (folder / "super_prompt.md").unlink()
     (folder / "decisions.parquet").unlink()
-    assert workspace.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(workspace, record.prompt_key).verdict == "identical"
     assert workspace.store.record(record.prompt_key).edits == record.edits != ()
     assert saved_prompts.decisions(workspace, record.prompt_key)
 
@@ -88,9 +91,11 @@ def test_an_edited_text_is_a_prompt_of_its_own_and_replays(workspace):
     assert (folder / "super_prompt.md").read_text() == prompt.extras[SUPER_PROMPT]
     shutil.rmtree(workspace.store.root / before)
     (folder / "super_prompt.md").unlink()
-    assert workspace.replay(key).verdict == "identical"
-    again = workspace.run(
-        workspace.pin(PromptRequest(QUESTION, ("demo",)), NOW), edits=record.edits
+    assert replay_prompt(workspace, key).verdict == "identical"
+    again = run_prompt(
+        workspace,
+        pin_inputs(workspace, PromptRequest(QUESTION, ("demo",)), NOW),
+        edits=record.edits,
     )
     assert to_json(again)["extras"][SUPER_PROMPT] == prompt.extras[SUPER_PROMPT]
     assert again.extras["trail"] == prompt.extras["trail"]
@@ -98,21 +103,23 @@ def test_an_edited_text_is_a_prompt_of_its_own_and_replays(workspace):
 
 def test_the_chain_and_the_edits_in_one_go_are_the_steps_by_hand(workspace):
     made = built(workspace, VALUES)
-    inputs = workspace.pin(PromptRequest(text=QUESTION, projects=("demo",)), NOW)
-    again = run_edited(workspace.stage, begin(inputs), edits_of(made))
+    inputs = pin_inputs(workspace, PromptRequest(text=QUESTION, projects=("demo",)), NOW)
+    again = run_edited(stages_of(workspace), begin(inputs), edits_of(made))
     assert to_json(again) == to_json(made)
     assert to_json(from_json(to_json(made))) == to_json(made)
 
 
 def test_a_replay_whose_chain_makes_another_text_is_not_identical(workspace):
     prompt, _, _ = rewritten(workspace)
-    record = make_record(prompt, environment=workspace.finish(prompt).environment, timings_ms={})
+    record = make_record(
+        prompt, environment=save_prompt(workspace, prompt).environment, timings_ms={}
+    )
     edit = dataclasses.replace(record.edits[0], before=sha256_hex("another text"))
     made = [edit.after, edit.target, edit.before, sha256_hex(edit.value)]
     key = digest_of([record.input_key, [], [made], record.output_sha256])
     forged = dataclasses.replace(record, edits=(edit,), prompt_key=key)
     workspace.store.put(forged, prompt)
-    assert workspace.replay(key).verdict == "defect"
+    assert replay_prompt(workspace, key).verdict == "defect"
 
 
 def test_a_record_whose_edits_were_changed_is_refused(workspace):
@@ -126,9 +133,9 @@ def test_a_record_whose_edits_were_changed_is_refused(workspace):
 
 
 def test_diff_names_the_edits_as_the_cause(workspace):
-    plain = workspace.finish(built(workspace)).prompt_key
-    shaped = workspace.finish(built(workspace, VALUES)).prompt_key
-    later = workspace.finish(built(workspace, VALUES, minutes=1)).prompt_key
+    plain = save_prompt(workspace, built(workspace)).prompt_key
+    shaped = save_prompt(workspace, built(workspace, VALUES)).prompt_key
+    later = save_prompt(workspace, built(workspace, VALUES, minutes=1)).prompt_key
     found = diff(workspace, plain, shaped)
     assert [(row["input"], row["effect"]) for row in found["causes"]] == [("edits", ALL)]
     assert "audience: as the chain made it → auditors of banks" in found["causes"][0]["details"]

@@ -14,6 +14,8 @@ from ragstream_core.prompts.inputs import (
     inputs_json,
     inputs_of,
 )
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 
 from .conftest import write_docs
 
@@ -22,7 +24,7 @@ NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
 def key(workspace, now=NOW, **more):
     request = PromptRequest(**{"text": "Who may write?", "projects": ("demo",), **more})
-    return workspace.pin(request, now).key
+    return pin_inputs(workspace, request, now).key
 
 
 def test_equal_inputs_have_equal_keys_and_each_input_counts(workspace):
@@ -47,7 +49,7 @@ def test_hard_rules_memory_and_documents_are_inputs(workspace, tmp_path):
     rules.write_text("Be brief.\n")
     second = key(workspace)
     (tmp_path / "doc_raw" / "demo" / "new.md").write_text("# New\n\nA new page about writers.\n")
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     third = key(workspace)
     assert len({first, second, third}) == 3
 
@@ -58,33 +60,35 @@ def test_an_mtime_alone_changes_no_key(workspace, tmp_path):
     first = key(workspace)
     for path in (tmp_path / "doc_raw").rglob("*.md"):
         os.utime(path, (1, 1))
-    assert not workspace.ingest("demo").committed
+    assert not ingest_project(workspace, "demo").committed
     assert key(workspace) == first
 
 
 def test_json_round_trip(workspace):
-    inputs = workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW)
+    inputs = pin_inputs(workspace, PromptRequest("Who may write?", ("demo",)), NOW)
     assert inputs_from(inputs_json(inputs)) == inputs
     with pytest.raises(UsageError, match="version"):
         inputs_from({**inputs_json(inputs), "version": 99})
 
 
 def test_changed_settings_hold_from_their_stage_on(workspace):
-    prompt = begin(workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW))
+    prompt = begin(pin_inputs(workspace, PromptRequest("Who may write?", ("demo",)), NOW))
     changed = change_settings(prompt, "a3_nli_gate", {"gate.theta": "0.9"})
     inputs = inputs_of(changed)
-    assert workspace.settings_for(inputs, "retrieval").gate.theta != 0.9
-    assert workspace.settings_for(inputs, "a3_nli_gate").gate.theta == 0.9
-    assert workspace.settings_for(inputs, "prompt_builder").gate.theta == 0.9
+    assert inputs.settings_at("retrieval").gate.theta != 0.9
+    assert inputs.settings_at("a3_nli_gate").gate.theta == 0.9
+    assert inputs.settings_at("prompt_builder").gate.theta == 0.9
     again = inputs_of(change_settings(changed, "a3_nli_gate", {"gate.theta": "0.1"}))
-    assert workspace.settings_for(again, "a3_nli_gate").gate.theta == 0.1
+    assert again.settings_at("a3_nli_gate").gate.theta == 0.1
     with pytest.raises(UnknownSetting, match="not read by the chain"):
         change_settings(prompt, "retrieval", {"dagster.port": "1"})
 
 
 def test_task_profiles_and_explicit_settings_reach_the_chain(workspace):
-    inputs = workspace.pin(
-        PromptRequest("Who?", ("demo",), task="chat", settings={"retrieval.depth": "7"}), NOW
+    inputs = pin_inputs(
+        workspace,
+        PromptRequest("Who?", ("demo",), task="chat", settings={"retrieval.depth": "7"}),
+        NOW,
     )
     assert inputs.settings["rerank"]["keep"] == 5
     assert inputs.settings["retrieval"]["depth"] == 7
@@ -92,17 +96,19 @@ def test_task_profiles_and_explicit_settings_reach_the_chain(workspace):
 
 def test_a_file_of_two_projects_must_say_which(workspace, tmp_path):
     write_docs(tmp_path, "other")
-    workspace.ingest("other")
+    ingest_project(workspace, "other")
     with pytest.raises(UsageError, match="give its full path"):
-        workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("catalog.md",)), NOW)
-    inputs = workspace.pin(PromptRequest("Who?", ("demo", "other"), off=("demo/catalog.md",)), NOW)
+        pin_inputs(workspace, PromptRequest("Who?", ("demo", "other"), off=("catalog.md",)), NOW)
+    inputs = pin_inputs(
+        workspace, PromptRequest("Who?", ("demo", "other"), off=("demo/catalog.md",)), NOW
+    )
     assert inputs.off == ("demo/catalog.md",)
 
 
 def test_the_key_names_the_version_of_every_stage(workspace, monkeypatch):
     from ragstream_core.wiring import prompt_inputs
 
-    first = workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW)
+    first = pin_inputs(workspace, PromptRequest("Who may write?", ("demo",)), NOW)
     assert tuple(first.code) == OPS
     raised = {**first.code, "a3_nli_gate": first.code["a3_nli_gate"] + 1}
     monkeypatch.setattr(prompt_inputs, "STAGE_VERSIONS", raised)
@@ -110,7 +116,7 @@ def test_the_key_names_the_version_of_every_stage(workspace, monkeypatch):
 
 
 def test_a_record_from_before_stages_had_versions_is_read(workspace):
-    inputs = workspace.pin(PromptRequest("Who may write?", ("demo",)), NOW)
+    inputs = pin_inputs(workspace, PromptRequest("Who may write?", ("demo",)), NOW)
     assert inputs_from({**inputs_json(inputs), "code": "ab" * 32}).code == {}
 
 

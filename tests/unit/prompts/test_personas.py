@@ -12,7 +12,12 @@ from ragstream_core.prompts.blocks import Layout
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.render import wrapped
 from ragstream_core.records import SuperPrompt
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.tokens import HeuristicTokenCounter
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -66,12 +71,14 @@ def space(tmp_path_factory):
         config, explicit={"embeddings.backend": "hashed", "paths.data_dir": str(root)}
     )
     workspace = open_workspace(root, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return type(workspace)(config=loaded)
 
 
 def ask(space, text=QUESTION, task="plumber", **settings):
-    return space.run(space.pin(PromptRequest(text, ("demo",), task=task, settings=settings)))
+    return run_prompt(
+        space, pin_inputs(space, PromptRequest(text, ("demo",), task=task, settings=settings))
+    )
 
 
 def test_a_task_profile_resolves_to_its_persona_and_changes_nothing_else(space):
@@ -103,13 +110,13 @@ def test_headers_of_the_prompt_come_before_the_persona(space):
 
 def test_a_persona_is_part_of_the_key_and_an_explicit_setting_beats_it(space):
     keys = {
-        space.pin(PromptRequest(QUESTION, ("demo",), task=task, settings=given)).key
+        pin_inputs(space, PromptRequest(QUESTION, ("demo",), task=task, settings=given)).key
         for task, given in (("", {}), ("plumber", {}), ("plumber", {"prompt.tone": "loud"}))
     }
     assert len(keys) == 3
     assert ask(space, **{"prompt.tone": "loud"}).body["tone"] == "loud"
-    record = space.finish(ask(space))
-    assert space.replay(record.prompt_key).verdict == "identical"
+    record = save_prompt(space, ask(space))
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 AROUND = st.text(st.characters(codec="utf-8", exclude_characters="{}"), max_size=60)

@@ -11,18 +11,24 @@ from dataclasses import replace
 import pytest
 
 from ragstream_core.errors import IntegrityError, UnknownPrompt
+from ragstream_core.index.view import open_view
 from ragstream_core.prompts import replay
 from ragstream_core.prompts.explain import load_decisions, ways
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
 
 def made(workspace, text="Who may write, and what is in settings.yaml?", **more):
     request = PromptRequest(text=text, projects=("demo",), **more)
-    prompt = workspace.run(workspace.pin(request, NOW))
-    return prompt, workspace.finish(prompt)
+    prompt = run_prompt(workspace, pin_inputs(workspace, request, NOW))
+    return prompt, save_prompt(workspace, prompt)
 
 
 def test_replay_is_identical_without_the_rendering(workspace):
@@ -31,21 +37,21 @@ def test_replay_is_identical_without_the_rendering(workspace):
     for name in ("super_prompt.md", "decisions.parquet"):
         (folder / name).unlink()
     shutil.rmtree(workspace.store.root / "runs", ignore_errors=True)
-    assert workspace.replay(record.prompt_key[:8]).verdict == "identical"
+    assert replay_prompt(workspace, record.prompt_key[:8]).verdict == "identical"
 
 
 def test_replay_is_identical_after_reingestion_and_after_later_generations(workspace, tmp_path):
     _, record = made(workspace)
     for path in (tmp_path / "doc_raw").rglob("*.*"):
         os.utime(path, (5, 5))
-    workspace.ingest("demo")
-    assert workspace.replay(record.prompt_key).verdict == "identical"
+    ingest_project(workspace, "demo")
+    assert replay_prompt(workspace, record.prompt_key).verdict == "identical"
     target = tmp_path / "doc_raw" / "demo"
     (target / "catalog.md").write_text("# Another catalog\n\nWriters are many now.\n")
     (target / "settings.yaml").write_text("changed: true\n")
     (target / "notes" / "limits.txt").unlink()
-    assert workspace.ingest("demo").generation == 2
-    assert workspace.replay(record.prompt_key).verdict == "identical"
+    assert ingest_project(workspace, "demo").generation == 2
+    assert replay_prompt(workspace, record.prompt_key).verdict == "identical"
 
 
 @pytest.mark.parametrize("extra", [{}, {"TZ": "Asia/Kathmandu"}, {"OPENBLAS_CORETYPE": "Haswell"}])
@@ -53,8 +59,9 @@ def test_replay_in_a_new_process(workspace, tmp_path, extra):
     _, record = made(workspace)
     code = (
         "import sys; from ragstream_core.wiring.workspace import open_workspace;"
+        "from ragstream_core.services.replay import replay_prompt;"
         "w = open_workspace(sys.argv[1], explicit={'embeddings.backend': 'hashed'});"
-        "print(w.replay(sys.argv[2]))"
+        "print(replay_prompt(w, sys.argv[2]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path), record.prompt_key],
@@ -77,7 +84,7 @@ def test_settings_of_today_do_not_reach_an_old_prompt(workspace, tmp_path, given
     _, record = made(workspace)
     given = {"embeddings.backend": "hashed", **given}
     today = open_workspace(tmp_path, explicit=given)
-    assert today.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(today, record.prompt_key).verdict == "identical"
     assert made(today)[1].output_sha256 != record.output_sha256
 
 
@@ -145,13 +152,13 @@ def test_a_missing_generation_and_missing_bytes_are_named(workspace, tmp_path):
     blob = workspace.store.root / "blobs" / prompt.extras["files"][0]["sha256"]
     kept = blob.read_bytes()
     blob.unlink()
-    verdict = workspace.replay(record.prompt_key)
+    verdict = replay_prompt(workspace, record.prompt_key)
     assert (verdict.verdict, "injected file" in verdict.reason) == ("input unavailable", True)
     blob.write_bytes(kept[:-1] + b"?")
-    assert "digest" in workspace.replay(record.prompt_key).reason
+    assert "digest" in replay_prompt(workspace, record.prompt_key).reason
     blob.write_bytes(kept)
     shutil.rmtree(tmp_path / "index")
-    verdict = workspace.replay(record.prompt_key)
+    verdict = replay_prompt(workspace, record.prompt_key)
     assert verdict.verdict == "input unavailable"
     assert "demo" in verdict.reason
 
@@ -242,8 +249,8 @@ def test_another_generation_under_the_same_number_is_named(workspace, tmp_path):
     _, record = made(workspace)
     shutil.rmtree(tmp_path / "index")
     (tmp_path / "doc_raw" / "demo" / "more.md").write_text("# More\n\nAnother generation one.\n")
-    assert workspace.ingest("demo").generation == 1
-    verdict = workspace.replay(record.prompt_key)
+    assert ingest_project(workspace, "demo").generation == 1
+    verdict = replay_prompt(workspace, record.prompt_key)
     assert (verdict.verdict, "has changed" in verdict.reason) == ("input unavailable", True)
 
 
@@ -276,5 +283,5 @@ def test_a_vector_damaged_while_it_was_written_is_made_anew_before_the_commit(
     monkeypatch.setattr(vectors, "pwrite_durable", flipped)
     write_docs(tmp_path)
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    assert "1 damaged" in space.ingest("demo").warnings[0]
-    assert len(space.view("demo").chunk_ids) > 1
+    assert "1 damaged" in ingest_project(space, "demo").warnings[0]
+    assert len(open_view(space.index_dir("demo")).chunk_ids) > 1

@@ -17,7 +17,10 @@ from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta
 from ragstream_core.services.ask import answer, prepare
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import append_turn, history_dir, journal
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import DOCS, write_docs
 
@@ -60,12 +63,14 @@ def space(tmp_path):
 def opened(root, **settings):
     explicit = {"embeddings.backend": "hashed", "rerank.backend": "none", **settings}
     space = open_workspace(root, explicit=explicit)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     return space
 
 
 def made(space, text=QUESTION, **more):
-    return space.run(space.pin(PromptRequest(text=text, projects=("demo",), **more)))
+    return run_prompt(
+        space, pin_inputs(space, PromptRequest(text=text, projects=("demo",), **more))
+    )
 
 
 def says(text, **more):

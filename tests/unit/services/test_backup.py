@@ -12,14 +12,19 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import IntegrityError, ProjectLocked, Refused, UnknownProject, UsageError
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.verify import Part
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.backup import backup
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, show, snapshot_path
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
@@ -36,7 +41,7 @@ def space(tmp_path):
     write_docs(root, "other")
     workspace = open_root(root)
     for name in ("demo", "other"):
-        workspace.ingest(name)
+        ingest_project(workspace, name)
     (root / "projects" / "demo").mkdir(parents=True)
     (root / "projects" / "demo" / "hard_rules.md").write_text("Cite everything.\n")
     return workspace
@@ -44,14 +49,16 @@ def space(tmp_path):
 
 def ask(space, project="demo", **more):
     text = "Who may write to the catalog?"
-    prompt = space.run(space.pin(PromptRequest(text=text, projects=(project,), **more)))
-    return space.finish(prompt).prompt_key
+    prompt = run_prompt(
+        space, pin_inputs(space, PromptRequest(text=text, projects=(project,), **more))
+    )
+    return save_prompt(space, prompt).prompt_key
 
 
 def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     key = ask(space, files=("notes/limits.txt",))
     prompt_retention.keep(space, key)
-    digest = space.view("demo").digest
+    digest = open_view(space.index_dir("demo")).digest
     made = backup(space, tmp_path / "copy", documents=True)
     assert made["projects"]["demo"] == {"generation": 1, "digest": digest}
     assert made["prompts"] == 1
@@ -60,11 +67,11 @@ def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     new = open_root(tmp_path / "elsewhere")
     restore(new, tmp_path / "copy")
     assert new.view("demo").digest == digest
-    assert new.replay(key).verdict == "identical"
+    assert replay_prompt(new, key).verdict == "identical"
     assert generations.generations(new, "demo")[0]["kept_by"] == ["newest", key]
     for name in ("demo", "other"):
         assert verify.verify_project(new, name, part=Part(1, 1))["findings"] == []
-    assert not new.ingest("demo").committed
+    assert not ingest_project(new, "demo").committed
 
 
 def test_one_project_takes_only_what_is_its_own(space, tmp_path):
@@ -94,20 +101,20 @@ def test_nothing_is_overwritten_unasked(space, tmp_path):
 
 
 def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
-    digest = space.view("demo").digest
+    digest = open_view(space.index_dir("demo")).digest
     backup(space, tmp_path / "copy")
-    held = space.view("demo")
+    held = open_view(space.index_dir("demo"))
     (space.doc_dir("demo") / "catalog.md").write_text("# Catalog\n\nquite another text\n")
     (space.data_dir / "projects" / "demo" / "hard_rules.md").write_text("Cite nothing.\n")
-    space.ingest("demo")
+    ingest_project(space, "demo")
     with pytest.raises(Refused):
         restore(space, tmp_path / "copy")
     restore(space, tmp_path / "copy", force=True)
     forget_views()
-    assert space.view("demo").digest == digest == held.digest
+    assert open_view(space.index_dir("demo")).digest == digest == held.digest
     rules = space.data_dir / "projects" / "demo" / "hard_rules.md"
     assert rules.read_text() == "Cite everything.\n"
-    assert space.ingest("demo").generation == 2
+    assert ingest_project(space, "demo").generation == 2
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
     assert not [p for p in space.config.index_dir.iterdir() if p.name.startswith(".")]
 

@@ -23,11 +23,15 @@ from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.prompts import bundle
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.bundle import write_bundle
-from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_bundle
 from ragstream_core.services.trace import trace
 from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -41,7 +45,7 @@ QUESTION = (
 def space(tmp_path):
     write_docs(tmp_path / "one")
     workspace = open_workspace(tmp_path / "one", explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
@@ -51,8 +55,10 @@ def empty(tmp_path):
 
 
 def bundled(space, tmp_path, projects=("demo",), text=QUESTION, **more):
-    prompt = space.run(space.pin(PromptRequest(text=text, projects=projects, **more)))
-    key = space.finish(prompt).prompt_key
+    prompt = run_prompt(
+        space, pin_inputs(space, PromptRequest(text=text, projects=projects, **more))
+    )
+    key = save_prompt(space, prompt).prompt_key
     write_bundle(space, key, tmp_path / "p.bundle")
     return key, tmp_path / "p.bundle"
 
@@ -68,7 +74,7 @@ def test_what_a_prompt_does_not_show_of_a_conversation_stays_at_home(space, tmp_
 
 def test_it_replays_where_nothing_of_it_ever_was(space, empty, tmp_path):
     (tmp_path / "one" / "doc_raw" / "demo" / "catalog.md").write_text("# Other\n\nOther.\n")
-    space.ingest("demo")  # generation 2 replaced a file of the first
+    ingest_project(space, "demo")  # generation 2 replaced a file of the first
     key, path = bundled(space, tmp_path, as_of=1)
     assert path.stat().st_mode & 0o777 == 0o600
     found, verdict = replay_bundle(empty, path)
@@ -84,7 +90,7 @@ def test_it_replays_in_another_process_after_the_first_machine_is_gone(space, tm
     (tmp_path / "one").rename(tmp_path / "gone")
     code = (
         "import sys; from pathlib import Path; from ragstream_core.wiring.workspace import *;"
-        "from ragstream_core.services.replay_bundle import replay_bundle;"
+        "from ragstream_core.services.replay import replay_bundle;"
         "w = open_workspace(sys.argv[1], explicit={'embeddings.backend': 'hashed'});"
         "print(replay_bundle(w, Path(sys.argv[2]), key=sys.argv[3]))"
     )
@@ -97,7 +103,7 @@ def test_it_replays_in_another_process_after_the_first_machine_is_gone(space, tm
 
 def test_several_projects_a_lock_and_settings_changed_on_the_way(space, empty, tmp_path):
     write_docs(tmp_path / "one", "other", {"a.md": "# A\n\nOther writers must wait as well.\n"})
-    space.ingest("other")
+    ingest_project(space, "other")
     for more in ({}, {"lock": True, "files": ("demo/settings.yaml",)}, {"off": ("other/a.md",)}):
         key, path = bundled(space, tmp_path, projects=("demo", "other"), **more)
         assert replay_bundle(empty, path)[1].verdict == "identical"
@@ -170,9 +176,9 @@ def test_what_cannot_travel_is_refused_before_anything_is_written(space, tmp_pat
 
 
 def test_a_store_that_is_no_function_of_the_rows_does_not_travel(space, tmp_path):
-    from ragstream_core.services.bundle import require_exact
+    from ragstream_core.prompts.bundle import require_exact
 
-    inputs = space.pin(PromptRequest(text=QUESTION, projects=("demo",)))
+    inputs = pin_inputs(space, PromptRequest(text=QUESTION, projects=("demo",)))
     require_exact(inputs)
     for changes in ({"models": {"store": "chroma abc"}},
                     {"settings": {"retrieval": {"store": "evil:Store"}}},

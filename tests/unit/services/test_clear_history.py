@@ -20,12 +20,15 @@ from ragstream_core.index.history_catalog import open_history_catalog
 from ragstream_core.index.rows import TextRow
 from ragstream_core.index.snapshot import open_snapshot
 from ragstream_core.index.verify import Part
+from ragstream_core.index.view import open_view
 from ragstream_core.models.embedders.token_cache import TokenVectorCache
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_transfer import export_jsonl, import_jsonl, read_lines
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import models
 from ragstream_core.wiring.erase_turns import ClearedTurns, finish, is_due
 from ragstream_core.wiring.history_embedding import embed
@@ -38,6 +41,9 @@ from ragstream_core.wiring.journal import (
     snapshot_path,
     tag,
 )
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.text_copies import CopyEraser
 from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
@@ -59,7 +65,7 @@ def space(tmp_path):
     workspace = open_workspace(
         tmp_path, explicit={"embeddings.backend": "hashed", "rerank.backend": "maxsim"}
     )
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
@@ -70,8 +76,8 @@ def say(space, session, user, assistant, day=1, **more):
 def ask(space, text, session="", **history):
     changes = {f"history.{name}": value for name, value in history.items()}
     request = PromptRequest(text, ("demo",), session=session, settings=changes)
-    prompt = space.run(space.pin(request))
-    return space.finish(prompt).prompt_key
+    prompt = run_prompt(space, pin_inputs(space, request))
+    return save_prompt(space, prompt).prompt_key
 
 
 def grep(root, canaries=CANARIES):
@@ -268,12 +274,15 @@ def test_words_that_stand_elsewhere_too_take_nothing_with_them(space):
     report = clear(space, Choice("secret"))
     assert clean not in kept(space)  # its Layer G was filled up with the other session
     assert report["left"] == [] and words(space) == [(same, "Yes, it was.")]
-    assert space.view("demo").digest and (space.doc_dir("demo") / "catalog.md").exists()
+    assert (
+        open_view(space.index_dir("demo")).digest
+        and (space.doc_dir("demo") / "catalog.md").exists()
+    )
     stays = ask(space, "Who may write to the catalog of the index?", "plain")
     say(space, "later", quote, "something else")
     clear(space, Choice("later"))
     assert stays in kept(space)
-    assert space.replay(stays).verdict == "identical"
+    assert replay_prompt(space, stays).verdict == "identical"
 
 
 @pytest.mark.parametrize("words", [8, 60, 2000])
@@ -386,13 +395,13 @@ def test_a_prompt_that_was_under_way_is_not_kept(space):
     talk(space)
     embed(space)
     request = PromptRequest("What does the treasury hold?", ("demo",), session="secret")
-    under_way = space.run(space.pin(request))
+    under_way = run_prompt(space, pin_inputs(space, request))
     assert "Quatermain" in under_way.extras["super_prompt"]
     clear(space, Choice("secret"))
     with pytest.raises(InputUnavailable, match="cleared while"):
-        space.finish(under_way)
+        save_prompt(space, under_way)
     assert grep(space.data_dir) == [] and not kept(space)
-    assert space.finish(space.run(space.pin(request))).prompt_key
+    assert save_prompt(space, run_prompt(space, pin_inputs(space, request))).prompt_key
     assert grep(space.data_dir) == []
 
 

@@ -9,6 +9,10 @@ from ragstream_core.errors import UnknownPrompt
 from ragstream_core.prompts.inputs import TIME_READ, PromptRequest, inputs_from
 from ragstream_core.records import evolve
 from ragstream_core.services.diff_prompts import ALL, NONE, PART, diff
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -23,16 +27,16 @@ QUESTION = (
 def space(tmp_path):
     write_docs(tmp_path)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def key_of(space, text=QUESTION, minutes=0, **more):
     request = PromptRequest(text=text, projects=("demo",), **more)
-    prompt = space.run(space.pin(request, NOW + dt.timedelta(minutes=minutes)))
+    prompt = run_prompt(space, pin_inputs(space, request, NOW + dt.timedelta(minutes=minutes)))
     if minutes:  # as if a stage had read the time
         prompt.extras[TIME_READ] = True
-    return space.finish(prompt).prompt_key
+    return save_prompt(space, prompt).prompt_key
 
 
 def effects(found):
@@ -68,7 +72,7 @@ def test_another_generation_names_its_files(space, tmp_path):
     first = key_of(space)
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_text("# Catalog\n\nMany writers now.\n")
     (tmp_path / "doc_raw" / "demo" / "more.md").write_text("# More\n\nA writer has a budget.\n")
-    space.ingest("demo")
+    ingest_project(space, "demo")
     found = diff(space, first, key_of(space))
     assert effects(found) == {"generation": ALL}
     assert found["causes"][0]["details"] == ["demo: generation 1 → 2"]
@@ -98,11 +102,11 @@ def test_where_nothing_can_be_tried_the_renderings_still_tell(space, tmp_path):
 
 def forged(space, key, text, **changed):
     """Keep a prompt as another version of the program would have: other bytes, its own key."""
-    prompt = space.run(inputs_from(space.store.record(key).inputs))
+    prompt = run_prompt(space, inputs_from(space.store.record(key).inputs))
     inputs = {**prompt.extras["inputs"], **changed}
     made = {"inputs": inputs, "super_prompt": text, TIME_READ: bool(inputs["now"])}
     prompt = evolve(prompt, extras={**prompt.extras, **made})
-    return space.finish(prompt).prompt_key
+    return save_prompt(space, prompt).prompt_key
 
 
 def test_older_code_is_a_cause_that_cannot_be_tried(space):

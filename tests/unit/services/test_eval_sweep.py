@@ -11,9 +11,12 @@ from ragstream_core.evaluation.sweep import heat_map, pictures, read_points, wri
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import eval_sweep
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.quality_gate import gold_path
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 
 DOCS = {
@@ -40,7 +43,7 @@ def space(tmp_path, monkeypatch):
         (folder / name).write_text(text)
     made = opened(tmp_path)
     ask(made, GOLD)
-    made.ingest("demo")
+    ingest_project(made, "demo")
     return made
 
 
@@ -76,7 +79,7 @@ def test_a_point_is_what_prompts_with_these_settings_are(space, tmp_path):
     same = opened(tmp_path, **{"gate.theta": 0.3, "gate.relative": 0.7})
     kept, tokens = [], []
     for row in GOLD:
-        prompt = same.run(same.pin(PromptRequest(row["question"], ("demo",))))
+        prompt = run_prompt(same, pin_inputs(same, PromptRequest(row["question"], ("demo",))))
         kept.append(len(prompt.views_by_stage["a3"]))
         tokens.append(prompt.extras["enforced"]["total_tokens"])
     assert point.candidates == round(sum(kept) / 3, 2)
@@ -98,7 +101,7 @@ def test_points_of_other_questions_or_generations_are_passed_over(space):
     other = opened(space.data_dir, **{"retrieval.top_k": 3})
     assert read_points(folder, eval_sweep.sweep_fingerprint(other, "demo")) == []
     (space.doc_dir("demo") / "new.md").write_text("# New\n\nSomething else entirely.\n")
-    space.ingest("demo")
+    ingest_project(space, "demo")
     later = eval_sweep.sweep_fingerprint(space, "demo")
     assert read_points(folder, later) == []
     ask(space, GOLD[:1])
@@ -121,7 +124,7 @@ def test_what_was_said_does_not_take_part(space):
     turn = Turn("turn-1", "talks", "2026-10-05T14:07:00+02:00", GOLD[0]["question"], said)
     append_records(space, [turn])
     embed(space)
-    heard = space.run(space.pin(PromptRequest(GOLD[0]["question"], ("demo",))))
+    heard = run_prompt(space, pin_inputs(space, PromptRequest(GOLD[0]["question"], ("demo",))))
     assert said in heard.extras["super_prompt"]
     assert list(eval_sweep.sweep(space, "demo", PAIRS[:1])) == before
 

@@ -13,13 +13,18 @@ from ragstream_core.errors import OperationFailed, Refused, UsageError
 from ragstream_core.index import erase
 from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.verify import Part
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import FileSubject, forget
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.fingerprints import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring import ingestion
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.text_copies import CopyEraser
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
@@ -38,13 +43,15 @@ def space(tmp_path):
     write_docs(tmp_path)
     (tmp_path / "doc_raw" / "demo" / "secret.md").write_text(SECRET)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def ask(space, text, **more):
-    prompt = space.run(space.pin(PromptRequest(text=text, projects=("demo",), **more)))
-    return space.finish(prompt).prompt_key
+    prompt = run_prompt(
+        space, pin_inputs(space, PromptRequest(text=text, projects=("demo",), **more))
+    )
+    return save_prompt(space, prompt).prompt_key
 
 
 def kept(space):
@@ -64,7 +71,7 @@ def grep(root, *, but=()):
 
 def vectors_of(space, path):
     """The bytes of each vector that a file had in the first generation."""
-    view = space.view("demo", 1)
+    view = open_view(space.index_dir("demo"), generation=1)
     rows = [view.vectors[i].tobytes() for i, p in enumerate(view.paths) if p == path]
     assert rows
     return rows
@@ -107,7 +114,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     rows = space.index_dir("demo") / ROWS_FILE
     assert b"secret.md::" in rows.read_bytes()
     (space.doc_dir("demo") / "secret.md").unlink()
-    space.ingest("demo")
+    ingest_project(space, "demo")
     forget_views()
     vectors = vectors_of(space, "secret.md")
     assert all(holders(space.data_dir, vector) for vector in vectors)
@@ -124,22 +131,25 @@ def test_nothing_of_it_is_left_anywhere(space):
     assert db.execute("SELECT id, last FROM asset_keys").fetchall() == [(1, None)]
     db.close()
     forget_views()
-    verdict = space.replay(other)  # its generation says something else now, and it says so
+    verdict = replay_prompt(space, other)  # its generation says something else now, and it says so
     assert verdict.verdict != "identical" and "generation 1" in verdict.reason
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
-    assert all(path != "secret.md" for path in space.view("demo").paths)
-    assert ingestion.unchanged(space, "demo") is not None or not space.ingest("demo").committed
+    assert all(path != "secret.md" for path in open_view(space.index_dir("demo")).paths)
+    assert (
+        ingestion.unchanged(space, "demo") is not None
+        or not ingest_project(space, "demo").committed
+    )
 
 
 def test_older_generations_lose_it_too_and_keep_the_rest(space):
     for n in range(3):
         (space.doc_dir("demo") / "catalog.md").write_text(f"# Catalog\n\nversion number {n}\n")
-        space.ingest("demo")
+        ingest_project(space, "demo")
     forget(space, "demo", "secret.md", delete=True)
     assert not (space.doc_dir("demo") / "secret.md").exists()
     forget_views()
     for row in generations.generations(space, "demo"):
-        view = space.view("demo", row["n"])
+        view = open_view(space.index_dir("demo"), generation=row["n"])
         assert "secret.md" not in view.paths
         assert len(set(view.paths)) == row["files"] == 4
         assert len(view.chunk_ids) == row["chunks"]
@@ -153,8 +163,8 @@ def test_the_newest_generation_is_what_a_fresh_index_would_be(space, tmp_path):
         space.data_dir,
         explicit={"embeddings.backend": "hashed", "paths.index_dir": str(tmp_path / "elsewhere")},
     )
-    fresh.ingest("demo")
-    assert space.view("demo").digest == fresh.view("demo").digest
+    ingest_project(fresh, "demo")
+    assert open_view(space.index_dir("demo")).digest == fresh.view("demo").digest
 
 
 def test_a_file_that_still_lies_there_is_refused(space):
@@ -172,11 +182,11 @@ def test_texts_that_another_file_has_too_stay(space):
     shared = "# Vault\n\nThe keeper has the key, and nobody else in this house has one.\n"
     (space.doc_dir("demo") / "a.md").write_text(shared)
     (space.doc_dir("demo") / "b.md").write_text(shared)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     report = forget(space, "demo", "a.md", delete=True)
     assert (report["texts"], report["shared"]) == (0, 1)
     forget_views()
-    assert "b.md" in space.view("demo").paths
+    assert "b.md" in open_view(space.index_dir("demo")).paths
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
@@ -217,7 +227,7 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
         with pytest.raises(KeyboardInterrupt):
             forget(space, "demo", "secret.md")
     forget_views()
-    assert "secret.md" not in space.view("demo").paths
+    assert "secret.md" not in open_view(space.index_dir("demo")).paths
     finished = step == "left" or (step == "purge_texts" and after)
     findings = verify.verify_project(space, "demo")["findings"]
     assert [f["run"] for f in findings] == (
@@ -235,12 +245,12 @@ def test_the_chroma_collection_is_made_again_without_it(tmp_path):
     space = open_workspace(
         tmp_path, explicit={"embeddings.backend": "hashed", "vector_store.collection": "true"}
     )
-    space.ingest("demo")
+    ingest_project(space, "demo")
     assert any("chroma_db" in name for name in grep(tmp_path))
     forget(space, "demo", "secret.md", delete=True)
     assert grep(tmp_path) == []
     (tmp_path / "doc_raw" / "demo" / "new.md").write_text("# New\n\nThe collection is back.\n")
-    assert not space.ingest("demo").warnings
+    assert not ingest_project(space, "demo").warnings
     assert any((tmp_path / "chroma_db" / "demo").rglob("*.sqlite3"))
     assert grep(tmp_path) == []
 

@@ -10,9 +10,14 @@ from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import summaries
 from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.unit.prompts.conftest import write_docs
@@ -29,7 +34,7 @@ def space(tmp_path):
     write_docs(tmp_path)
     explicit = {"embeddings.backend": "hashed", "history.summaries": "true"}
     found = open_workspace(tmp_path, explicit=explicit)
-    found.ingest("demo")
+    ingest_project(found, "demo")
     for n in range(12):
         say(found, "old", f"The torque of wheel bolt {n} is {90 + n} Nm.", when="2024-01-05")
     say(found, "new", "Something else.")
@@ -44,7 +49,7 @@ def cite(space, n):
 
 def found(space):
     request = PromptRequest("What is the torque of each wheel bolt?", ("demo",))
-    prompt = space.run(space.pin(request))
+    prompt = run_prompt(space, pin_inputs(space, request))
     return prompt, prompt.extras["scores"][SUMMARY]
 
 
@@ -63,7 +68,7 @@ def test_two_answers_promote_it_and_a_person_has_the_last_word(space):
     (row,) = summaries(space)
     assert (row["id"], row["answers"], row["tags"]) == (SUMMARY, 2, ["SILVER"])
     assert row["title"].startswith("Summary of turns 1 to 12: ")
-    key = space.finish(prompt).prompt_key
+    key = save_prompt(space, prompt).prompt_key
     say(space, "new", "One more.")
     assert not any("SILVER" in w for w in embed(space).warnings) and len(edits(space)) == 1
     forget_snapshots()
@@ -75,7 +80,7 @@ def test_two_answers_promote_it_and_a_person_has_the_last_word(space):
     cite(space, 3)
     embed(space)
     assert "tag" not in found(space)[1] and len(edits(space)) == 2
-    assert space.replay(key).verdict == "identical"
+    assert replay_prompt(space, key).verdict == "identical"
 
 
 def test_a_run_with_nothing_new_stays_one_after_a_promotion(space):

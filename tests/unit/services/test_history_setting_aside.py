@@ -11,10 +11,15 @@ from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import anonymise, bring_back, put_aside
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show, snapshot_path
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
@@ -28,7 +33,7 @@ MINE = choice_of(session="mine")
 def space(tmp_path):
     write_docs(tmp_path)
     found = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    found.ingest("demo")
+    ingest_project(found, "demo")
     when = "2026-10-0{}T10:00:00+00:00"
     append_turn(found, Turn("", "mine", when.format(1), "Which robot is it?", SECRET))
     append_turn(found, Turn("", "other", when.format(2), "Lunch?", "Soup, as always."))
@@ -38,7 +43,7 @@ def space(tmp_path):
 
 def ask(space, session="mine"):
     request = PromptRequest("Which nightly robot is named?", ("demo",), session=session)
-    return space.run(space.pin(request))
+    return run_prompt(space, pin_inputs(space, request))
 
 
 def is_used(space):
@@ -71,7 +76,7 @@ def sound(space):
 
 def test_an_inactive_turn_is_kept_listed_and_used_by_nothing_until_it_is_brought_back(space):
     assert is_used(space) == [True, True, True]
-    key = space.finish(ask(space)).prompt_key
+    key = save_prompt(space, ask(space)).prompt_key
     assert put_aside(space, MINE, dry_run=True)["turns"] == 1 and tags(space) == [[]]
     done = put_aside(space, MINE)
     assert (done["turns"], done["sessions"], done["rows"]) == (1, ["mine"], 0)
@@ -79,7 +84,7 @@ def test_an_inactive_turn_is_kept_listed_and_used_by_nothing_until_it_is_brought
     embed(space)
     assert is_used(space) == [False, False, False]
     assert [row["assistant_text"] for row in show(space, tags=["INACTIVE"])] == [SECRET]
-    assert space.replay(key).verdict == "identical"
+    assert replay_prompt(space, key).verdict == "identical"
     assert put_aside(space, MINE)["turns"] == 0
     assert bring_back(space, MINE, dry_run=True)["turns"] == 1 and tags(space) == [["INACTIVE"]]
     assert bring_back(space, MINE)["turns"] == 1 and tags(space) == [[]]
@@ -90,7 +95,7 @@ def test_no_setting_lets_an_inactive_turn_through(space):
     put_aside(space, MINE)
     settings = {"history.exclude_tags": "", "history.always_tags": "INACTIVE"}
     request = PromptRequest("Which robot?", ("demo",), settings=settings, session="mine")
-    assert "Pegasus" not in space.run(space.pin(request)).extras["super_prompt"]
+    assert "Pegasus" not in run_prompt(space, pin_inputs(space, request)).extras["super_prompt"]
 
 
 def test_deleted_vectors_are_gone_from_the_index_and_come_back_with_the_turn(space):
@@ -123,7 +128,7 @@ def test_anonymous_copies_take_the_place_of_the_turns(space):
     turn = Turn("", "mine", "2026-10-03T11:12:13+02:00", "Whom do I ask?", text,
                 speakers=("Babbage", "assistant"), tags=("GOLD",))  # fmt: skip
     append_turn(space, turn)
-    space.finish(ask(space))
+    save_prompt(space, ask(space))
     counted = anonymise(space, MINE, mask=["Ada Lovelace"], dry_run=True)
     assert counted["masked"] == {
         "account": 1, "address": 1, "email": 1, "home": 1, "name": 1, "phone": 1,

@@ -8,8 +8,11 @@ from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import UnknownProject, UsageError
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.history_transfer import adopt
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, show
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -30,7 +33,7 @@ def space(tmp_path):
         explicit={"embeddings.backend": "hashed", "history.projects": "current",
                   "history.recency_k": 0},
     )  # fmt: skip
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     append_records(
         workspace,
         [turn(1, "GOLD"), turn(2), turn(3, "GOLD", month="08"), turn(4, "GOLD", "note"),
@@ -41,7 +44,9 @@ def space(tmp_path):
 
 
 def found(space):
-    prompt = space.run(space.pin(PromptRequest("Who writes the catalog?", ("demo",)), NOW))
+    prompt = run_prompt(
+        space, pin_inputs(space, PromptRequest("Who writes the catalog?", ("demo",)), NOW)
+    )
     past = (i.split("::")[2] for i in prompt.views_by_stage["retrieval"] if i[:9] == "history::")
     return sorted(int(numbers.partition("-")[0]) for numbers in past)
 

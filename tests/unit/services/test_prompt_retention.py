@@ -15,6 +15,11 @@ from ragstream_core.errors import UnknownPrompt
 from ragstream_core.platform.files import move_aside
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import prompt_retention
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -170,10 +175,10 @@ def test_what_was_torn_before_its_record_goes_after_a_day(tmp_path):
 def asked(tmp_path):
     write_docs(tmp_path)
     space = space_of(tmp_path)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     request = PromptRequest("What is in settings.yaml?", ("demo",))
     space.store.put_request(request)
-    return space, space.finish(space.run(space.pin(request))).prompt_key
+    return space, save_prompt(space, run_prompt(space, pin_inputs(space, request))).prompt_key
 
 
 def later(days):
@@ -186,12 +191,12 @@ def test_a_kept_prompt_replays_after_a_year_and_another_does_not(asked):
     space, key = asked
     prompt_retention.keep(space, key)
     assert prompt_retention.gc(space, now=later(365))["files"] == 0
-    assert space.replay(key).verdict == "identical"
+    assert replay_prompt(space, key).verdict == "identical"
     prompt_retention.unkeep(space, key)
     done = prompt_retention.gc(space, now=later(365))
     assert done["prompts"] == [key] and done["files"] == 2  # the injected file, the request
     with pytest.raises(UnknownPrompt):
-        space.replay(key)
+        replay_prompt(space, key)
     assert not [path for path in space.store.root.rglob("*") if path.is_file()]
 
 
@@ -206,7 +211,7 @@ def test_keeping_wins_over_an_expiry_that_is_under_way(asked, monkeypatch):
 
     monkeypatch.setattr(prompt_retention, "move_aside", keep_first)
     assert prompt_retention.gc(space, now=later(99))["prompts"] == []
-    assert space.replay(key).verdict == "identical"
+    assert replay_prompt(space, key).verdict == "identical"
 
 
 def test_keeping_what_expires_at_that_moment_is_refused(asked, monkeypatch):

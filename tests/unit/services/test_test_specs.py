@@ -17,6 +17,8 @@ from ragstream_core.index.view import forget_views
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.services import spec_drafts, test_specs
 from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.spec_drafts import OP, redrafted
 from ragstream_core.services.spec_sources import read_project
 from ragstream_core.services.test_specs import SpecRequest, generate
@@ -70,7 +72,7 @@ def opened(root, **settings):
 @pytest.fixture
 def space(tmp_path):
     found = opened(make(tmp_path / "data"))
-    found.ingest("demo")
+    ingest_project(found, "demo")
     yield found
     forget_views()
 
@@ -110,7 +112,7 @@ def test_every_source_is_a_verbatim_quotation_that_can_be_traced(space):
             assert source.quote.split("\n")[0] in head and source.quote.split("\n")[-1] in tail
             found = trace(space, source.marker, source.prompt_key)
             assert (found["id"], found["now"]) == (source.chunk_id, "current")
-        assert space.replay(case.sources[0].prompt_key).verdict == "identical"
+        assert replay_prompt(space, case.sources[0].prompt_key).verdict == "identical"
 
 
 def test_the_same_inputs_give_the_same_bytes_also_elsewhere_and_after_a_conversation(
@@ -163,7 +165,7 @@ def test_a_part_of_a_file_that_is_renewed_leaves_the_rest_as_it_was(space):
 def test_a_precondition_holds_beside_a_column_of_checks(tmp_path):
     text = REQUIREMENTS.replace("One ingest", "While a disk is full, one ingest always")
     space = opened(make(tmp_path / "data", text))
-    space.ingest("demo")
+    ingest_project(space, "demo")
     (case,) = spec(space, requirements=("R-1",)).spec.cases
     assert case.precondition == "While a disk is full"
     assert case.expected == ("A second ingest stops at once",)
@@ -175,12 +177,12 @@ def test_more_statements_than_steps_are_counted_and_a_pronoun_stays_in_its_file(
     root = make(tmp_path / "data", f"# Doors\n\n## R-1 Guests\n\n{many}\n")
     (root / "doc_raw" / "demo" / "notes.md").write_text("# Notes\n")
     space = opened(root)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     (case,) = spec(space).spec.cases
     assert len(case.actions) == 12 and case.notes == ("3 further statements are not part of it",)
     make(root, "# Doors\n\n- R-1: the door must open.\n")
     (root / "doc_raw" / "demo" / "notes.md").write_text(notes)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     (case,) = spec(space).spec.cases
     assert case.actions == ("Exercise: the door", "Check: It must ring, R-1 says.")
 
@@ -242,7 +244,7 @@ def test_the_kept_specification_follows_the_documents(space):
     assert first.changed and first.path.read_text() == first.markdown
     assert test_specs.unknown_requirements(space, "demo") == []
     make(space.data_dir, REQUIREMENTS.replace("R-3", "R-5").replace("at once", "after a second"))
-    space.ingest("demo")
+    ingest_project(space, "demo")
     assert test_specs.unknown_requirements(space, "demo") == ["TC-002: R-3"]
     second = test_specs.write_kept(space, SpecRequest("demo", renew=True))
     rows = {row.requirement: row for row in second.spec.coverage}
@@ -379,7 +381,7 @@ def test_a_secret_is_sent_to_no_other_machine(tmp_path, monkeypatch):
     space = opened(make(tmp_path / "data", text))
     far = Far(entries=[{"say": "[]"}])
     monkeypatch.setattr(models, "chat_model", lambda config: far)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     (case,) = spec(space, form="llm", requirements=("R-1",)).spec.cases
     assert far.asked == [] and "secret" in case.notes[0]
 
@@ -396,4 +398,4 @@ def test_a_draft_whose_prompt_is_gone_gets_it_again(space):
     key = once.spec.cases[0].sources[0].prompt_key
     shutil.rmtree(space.store.root / key)
     assert spec(space).markdown == once.markdown
-    assert space.replay(key).verdict == "identical"
+    assert replay_prompt(space, key).verdict == "identical"

@@ -10,11 +10,14 @@ from ragstream_core.errors import UsageError
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.trace import injected_rows, trace
 from ragstream_core.services.verify_prompt import verify_key, verify_text
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
-from ragstream_core.wiring.saved_prompts import issued_ids
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import issued_ids, save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -30,13 +33,15 @@ WHEN = "2026-10-01T10:00:00+00:00"
 def space(tmp_path):
     write_docs(tmp_path)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo", provenance={"run_id": "run-7"})
+    ingest_project(workspace, "demo", provenance={"run_id": "run-7"})
     return workspace
 
 
 def made(space, text=QUESTION, projects=("demo",), **more):
-    prompt = space.run(space.pin(PromptRequest(text=text, projects=projects, **more)))
-    return prompt, space.finish(prompt).prompt_key
+    prompt = run_prompt(
+        space, pin_inputs(space, PromptRequest(text=text, projects=projects, **more))
+    )
+    return prompt, save_prompt(space, prompt).prompt_key
 
 
 def test_every_citation_of_a_prompt_leads_to_its_file_and_its_ingest(space, tmp_path):
@@ -64,12 +69,12 @@ def test_a_file_that_changed_moved_on_or_went_away_is_said_to_have(space, tmp_pa
     path.write_text(path.read_text() + "\nMore.\n")
     found = trace(space, one, key)
     assert (found["now"], found["indexed"]) == ("changed", "current")
-    space.ingest("demo", provenance={"run_id": "run-8"})
+    ingest_project(space, "demo", provenance={"run_id": "run-8"})
     found = trace(space, one, key)
     assert (found["now"], found["indexed"]) == ("changed", "changed")
     assert found["generation"]["provenance"]["run_id"] == "run-7"
     path.unlink()
-    space.ingest("demo")
+    ingest_project(space, "demo")
     found = trace(space, one, key)
     assert (found["now"], found["indexed"]) == ("deleted", "no longer")
 
@@ -84,7 +89,7 @@ def test_a_file_that_was_renamed_is_found_under_its_new_name(space, tmp_path):
     asked = {"catalog.md": one, "settings.yaml": file["short_id"]}
     for ingested in (False, True):
         if ingested:
-            space.ingest("demo")
+            ingest_project(space, "demo")
         for name, citation in asked.items():
             found = trace(space, citation, key)
             assert (found["now"], found["moved_to"]) == ("deleted", f"new-{name}" * ingested)
@@ -142,19 +147,19 @@ def test_another_generation_under_its_number_is_not_taken_for_it(space, tmp_path
     one = next(i for i in prompt.final_selection_ids if i.startswith("catalog.md"))
     shutil.rmtree(tmp_path / "index")
     (tmp_path / "doc_raw" / "demo" / "more.md").write_text("# More\n\nAnother first one.\n")
-    assert space.ingest("demo").generation == 1
+    assert ingest_project(space, "demo").generation == 1
     found = trace(space, one, key)
     assert found["generation"]["kept"] is False and "span" not in found
     assert (found["now"], found["indexed"]) == ("current", "current")
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_bytes(b"\0\0\0")
-    space.ingest("demo")
+    ingest_project(space, "demo")
     found = trace(space, one, key)
     assert (found["now"], found["indexed"]) == ("changed", "no longer")  # there, but not read
 
 
 def test_the_project_is_found_among_several(space, tmp_path):
     write_docs(tmp_path, "other", {"catalog.md": "# Other\n\nNobody may write a catalog here.\n"})
-    space.ingest("other")
+    ingest_project(space, "other")
     prompt, key = made(space, projects=("demo", "other"))
     homes = {c.id: c.meta["project"] for c in prompt.base_context_chunks}
     assert set(homes.values()) == {"demo", "other"}
@@ -164,7 +169,7 @@ def test_the_project_is_found_among_several(space, tmp_path):
 
 def test_a_file_of_two_projects_is_current_while_one_of_them_has_it(space, tmp_path):
     write_docs(tmp_path, "other")
-    space.ingest("other")
+    ingest_project(space, "other")
     key = made(space, projects=("demo", "other"))[1]
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_text("# Changed\n")
     rows = {row["path"]: row for row in verify_key(space, key)["files"] if row["use"] == "quoted"}
@@ -207,7 +212,7 @@ def test_receipts_against_the_disk_by_key_by_file_and_without_a_record(space, tm
 def test_of_two_projects_with_one_path_the_one_that_was_quoted_is_meant(space, tmp_path):
     other = {"catalog.md": "# Catalog\n\nA catalog of garden tools, spades and rakes.\n"}
     write_docs(tmp_path, "alpha", other)
-    space.ingest("alpha")
+    ingest_project(space, "alpha")
     prompt, key = made(space, projects=("alpha", "demo"))
     homes = {
         c.id: c.meta["project"] for c in prompt.base_context_chunks if c.source == "catalog.md"
@@ -224,7 +229,7 @@ def test_of_two_projects_with_one_path_the_one_that_was_quoted_is_meant(space, t
 def test_of_the_same_file_in_two_projects_the_one_that_is_still_there_is_named(space, tmp_path):
     for project in ("alpha", "zeta"):
         write_docs(tmp_path, project)
-        space.ingest(project)
+        ingest_project(space, project)
     _, key = made(space, projects=("alpha", "demo", "zeta"))
     for project, left in (("alpha", "demo"), ("demo", "zeta")):
         (tmp_path / "doc_raw" / project / "catalog.md").write_text("Gone.\n")

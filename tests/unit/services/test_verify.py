@@ -7,10 +7,15 @@ import pytest
 from ragstream_core.errors import GenerationGone, IntegrityError, ProjectLocked, UnknownPrompt
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.verify import Part
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.disk_usage import disk_usage
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -22,20 +27,20 @@ def space(tmp_path):
         tmp_path,
         explicit={"embeddings.backend": "hashed", "ingestion.retain_generations": "2"},
     )
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def ask(space, text="Who may write to the catalog?"):
-    prompt = space.run(space.pin(PromptRequest(text=text, projects=("demo",))))
-    return space.finish(prompt).prompt_key
+    prompt = run_prompt(space, pin_inputs(space, PromptRequest(text=text, projects=("demo",))))
+    return save_prompt(space, prompt).prompt_key
 
 
 def grow(space, times):
     for n in range(times):
         path = space.doc_dir("demo") / "notes" / "limits.txt"
         path.write_text(f"The limit is {n} and a half thousand tokens of text.\n")
-        space.ingest("demo")
+        ingest_project(space, "demo")
     forget_views()
 
 
@@ -49,12 +54,12 @@ def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
     grow(space, 4)
     assert numbers(space) == [5, 4, 1]
     assert generations.generations(space, "demo")[-1]["kept_by"] == [kept]
-    assert space.replay(kept).verdict == "identical"
+    assert replay_prompt(space, kept).verdict == "identical"
     prompt_retention.unkeep(space, kept)
     grow(space, 1)
     assert 1 not in numbers(space)
     forget_views()
-    assert space.replay(lost).verdict != "identical"
+    assert replay_prompt(space, lost).verdict != "identical"
     with pytest.raises(GenerationGone):
         prompt_retention.keep(space, kept)
 
@@ -71,7 +76,7 @@ def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space)
     grow(space, 2)
     path = space.doc_dir("demo") / "catalog.md"
     path.write_text("# The catalog\n\nIt is another one now.\n")
-    stats = space.ingest("demo")
+    stats = ingest_project(space, "demo")
     assert stats.committed
     assert any("kept" in w or "needs" in w for w in stats.warnings)
     with pytest.raises(IntegrityError):
@@ -87,7 +92,7 @@ def test_gc_frees_what_its_dry_run_says(space):
         space.data_dir,
         explicit={"embeddings.backend": "hashed", "ingestion.retain_generations": "1"},
     )
-    before = space.view("demo").digest
+    before = open_view(space.index_dir("demo")).digest
     said = generations.gc(space, "demo", dry_run=True)
     assert numbers(space) == [4, 3]
     done = generations.gc(space, "demo")
@@ -99,7 +104,7 @@ def test_gc_frees_what_its_dry_run_says(space):
     again = generations.gc(space, "demo")
     assert (again["generations"], again["texts"], again["vectors"]) == ([], 0, 0)
     forget_views()
-    assert space.view("demo").digest == before
+    assert open_view(space.index_dir("demo")).digest == before
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
@@ -135,7 +140,7 @@ def test_verifying_repairs_what_is_derived_and_names_what_to_run(space):
     forget_views()
     result = verify.verify_project(space, "demo", part=Part(1, 1))
     assert {f["run"] for f in result["findings"]} == {"ragstream ingest demo --rebuild"}
-    assert space.ingest("demo", rebuild=True).chunks["embedded"] == 1
+    assert ingest_project(space, "demo", rebuild=True).chunks["embedded"] == 1
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
@@ -158,7 +163,7 @@ def test_a_lost_catalog_beside_its_vectors_is_damage(space):
     forget_views()
     (finding,) = verify.verify_project(space, "demo")["findings"]
     assert finding["run"] == "ragstream ingest demo --rebuild"
-    space.ingest("demo", rebuild=True)
+    ingest_project(space, "demo", rebuild=True)
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 

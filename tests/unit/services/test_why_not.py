@@ -5,16 +5,21 @@ import pytest
 from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
+from ragstream_core.index.view import open_view
 from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex, shown_name
 from ragstream_core.services.explain import tokens_short
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.what_if import compared_with, leave_one_out
 from ragstream_core.services.why_not import why_not
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -36,13 +41,15 @@ def space(tmp_path):
     (tmp_path / "doc_raw" / "demo" / "photo.png").write_bytes(b"\x89PNG")
     given = {"embeddings.backend": "hashed", "retrieval.depth": DEPTH, "retrieval.top_k": 4}
     workspace = open_workspace(tmp_path, explicit=given)
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def made(space, text=QUESTION, **more):
-    prompt = space.run(space.pin(PromptRequest(text=text, projects=("demo",), **more)))
-    return prompt, space.finish(prompt).prompt_key
+    prompt = run_prompt(
+        space, pin_inputs(space, PromptRequest(text=text, projects=("demo",), **more))
+    )
+    return prompt, save_prompt(space, prompt).prompt_key
 
 
 def only(found):
@@ -54,7 +61,7 @@ def test_every_chunk_of_the_index_has_a_verdict_and_it_is_that_of_the_ledger(spa
     prompt, key = made(space)
     ledger = {row["chunk_id"]: row for row in prompt.extras["decisions"]}
     below = 0
-    for identifier in space.view("demo").chunk_ids:
+    for identifier in open_view(space.index_dir("demo")).chunk_ids:
         verdict = only(why_not(space, identifier, key))
         assert verdict["kept"] == (identifier in prompt.final_selection_ids)
         if identifier in ledger:
@@ -63,7 +70,9 @@ def test_every_chunk_of_the_index_has_a_verdict_and_it_is_that_of_the_ledger(spa
             below += 1
             assert verdict["rule"] == "not_listed"
             dense = next(p for p in verdict["places"] if p["signal"] == "dense")
-            assert dense["rank"] > DEPTH and dense["of"] == len(space.view("demo").chunk_ids)
+            assert dense["rank"] > DEPTH and dense["of"] == len(
+                open_view(space.index_dir("demo")).chunk_ids
+            )
             ranked = [place for place in verdict["places"] if place["rank"]]
             nearest = min(ranked, key=lambda place: place["rank"])
             assert verdict["distance"] == nearest["distance"]
@@ -139,7 +148,9 @@ def test_turns_and_documents_have_budgets_of_their_own():
 
 def test_a_chunk_and_a_file_can_be_named_in_several_ways(space):
     _, key = made(space)
-    identifier = next(i for i in space.view("demo").chunk_ids if i.startswith("rows/r07.md"))
+    identifier = next(
+        i for i in open_view(space.index_dir("demo")).chunk_ids if i.startswith("rows/r07.md")
+    )
     expected = only(why_not(space, identifier, key))
     for name in (sha256_hex(identifier)[:8], "rows/r07.md#0", "rows/r07.md", "demo/rows/r07.md",
                  "r07.md"):  # fmt: skip
@@ -151,7 +162,9 @@ def test_off_lock_and_injection_are_rules_of_their_own(space):
     _, key = made(space, off=("demo/catalog.md",))
     assert only(why_not(space, "catalog.md#0", key))["rule"] == "off"
     below = only(why_not(space, "rows/r39.md#0", key))
-    held = [i for i in space.view("demo").chunk_ids if not i.startswith("catalog.md::")]
+    held = [
+        i for i in open_view(space.index_dir("demo")).chunk_ids if not i.startswith("catalog.md::")
+    ]
     assert {p["of"] for p in below["places"] if p["signal"].startswith("dense")} == {len(held)}
     _, key = made(space, f"{QUESTION} file:notes/*")
     left_out = only(why_not(space, "catalog.md#0", key))
@@ -170,7 +183,7 @@ def test_files_without_a_chunk_say_why(space, tmp_path):
     (tmp_path / "doc_raw" / "demo" / "late.md").write_text("# Late\n\nA writer came late.\n")
     waiting = only(why_not(space, "late.md", key))
     assert waiting["rule"] == "not_indexed" and "ragstream ingest demo" in waiting["reason"]
-    space.ingest("demo")
+    ingest_project(space, "demo")
     assert only(why_not(space, "late.md", key))["rule"] == "later"
     with pytest.raises(UsageError, match="know nothing called") as error:
         why_not(space, "catalg.md", key)

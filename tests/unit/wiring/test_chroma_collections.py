@@ -11,11 +11,17 @@ from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.ingestion import scan
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import verify
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.search import search
 from ragstream_core.vector_stores.chroma import publisher
 from ragstream_core.vector_stores.chroma.reader import close_readers, reader_of
 from ragstream_core.vector_stores.exact import ExactStore
 from ragstream_core.vector_stores.registry import VECTOR_STORES
 from ragstream_core.wiring import candidate_stores, chroma_collections, ingestion
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 
 QUESTION = "word3 word17 word250 word99"
@@ -34,7 +40,7 @@ def root(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "RACY_NS", 0)
         for project in ("demo", "more"):
-            space(root, "catalog").ingest(project)
+            ingest_project(space(root, "catalog"), project)
     yield root
     close_readers()
 
@@ -70,10 +76,10 @@ def counted():
 
 @pytest.mark.parametrize("store", ["exact", "faiss", "chroma", "counted"])
 def test_a_store_finds_what_the_catalog_finds_with_its_scores(root, store, counted):
-    wanted = space(root, "catalog").search(QUESTION, ["demo", "more"], k=40)
-    found = space(root, store).search(QUESTION, ["demo", "more"], k=40)
+    wanted = search(space(root, "catalog"), QUESTION, ["demo", "more"], k=40)
+    found = search(space(root, store), QUESTION, ["demo", "more"], k=40)
     assert found == wanted
-    assert {row["chunk_id"].split("::")[0] for row in found}
+    assert {row.chunk_id.split("::")[0] for row in found}
     if store == "counted":
         assert Counted.searches == 2
     if store == "chroma":
@@ -86,23 +92,23 @@ def test_files_switched_off_stay_off(root, counted):
     workspace = space(root, "counted", **depth)
     off = tuple(f"demo/f{i:03}.md" for i in range(40))
     request = PromptRequest(QUESTION, ("demo",), off=off)
-    prompt = workspace.run(workspace.pin(request), through="retrieval")
+    prompt = run_prompt(workspace, pin_inputs(workspace, request), through="retrieval")
     assert Counted.searches == 1
     sources = {chunk.source for chunk in prompt.base_context_chunks}
     assert sources
     assert not sources & {path.partition("/")[2] for path in off}
     plain = space(root, "catalog", **depth)
-    same = plain.run(plain.pin(request), through="retrieval")
+    same = run_prompt(plain, pin_inputs(plain, request), through="retrieval")
     assert prompt.extras["scores"] == same.extras["scores"]
 
 
 def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):
     workspace = space(root, "chroma")
-    prompt = workspace.run(workspace.pin(PromptRequest(QUESTION, ("demo",))))
-    key = workspace.finish(prompt).prompt_key
-    assert workspace.replay(key).verdict == "identical"
+    prompt = run_prompt(workspace, pin_inputs(workspace, PromptRequest(QUESTION, ("demo",))))
+    key = save_prompt(workspace, prompt).prompt_key
+    assert replay_prompt(workspace, key).verdict == "identical"
     chroma_collections.collection_of(workspace, "demo").sync(rebuild=True)
-    verdict = workspace.replay(key)
+    verdict = replay_prompt(workspace, key)
     assert verdict.verdict == "input unavailable"
     assert "Chroma collection of demo" in verdict.reason
 
@@ -110,14 +116,14 @@ def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):
 def test_faiss_keeps_two_files_for_the_newest_rows_and_makes_them_again(root):
     folder = root / "index" / "demo" / candidate_stores.STORES / "faiss"
     workspace = space(root, "faiss")
-    wanted = workspace.search(QUESTION, ["demo"], k=5)
+    wanted = search(workspace, QUESTION, ["demo"], k=5)
     (home,) = folder.iterdir()
     assert sorted(p.name for p in home.iterdir()) == ["vectors.faiss", "vectors_meta.json"]
     (home / "vectors.faiss").write_bytes(b"broken")
     candidate_stores._stores.clear()
-    assert workspace.search(QUESTION, ["demo"], k=5) == wanted
+    assert search(workspace, QUESTION, ["demo"], k=5) == wanted
     candidate_stores._stores.clear()
-    assert workspace.search(QUESTION, ["demo"], k=5) == wanted
+    assert search(workspace, QUESTION, ["demo"], k=5) == wanted
 
 
 def test_the_name_of_seed_003_selects_too_and_the_newer_name_wins(root):
@@ -138,7 +144,9 @@ def test_what_is_no_store_is_refused_at_start(root):
         open_workspace(root, explicit={"vector_store.backend": "no.such:store"})
     with pytest.raises(UnknownSetting, match="no vector store"):
         workspace = space(root, "catalog")
-        workspace.pin(PromptRequest("x", ("demo",), settings={"retrieval.store": "nothing"}))
+        pin_inputs(
+            workspace, PromptRequest("x", ("demo",), settings={"retrieval.store": "nothing"})
+        )
 
 
 def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root):
@@ -146,7 +154,7 @@ def test_an_ingest_keeps_the_collection_and_a_no_op_knows_when_it_is_behind(root
     shutil.rmtree(root / "chroma_db", ignore_errors=True)
     assert ingestion.unchanged(space(root, "catalog"), "more") is not None
     assert ingestion.unchanged(kept, "more") is None
-    stats = kept.ingest("more")
+    stats = ingest_project(kept, "more")
     assert not stats.committed and not stats.warnings
     assert ingestion.unchanged(kept, "more") is not None
     assert chroma_collections.compare(kept, "more") == []
@@ -160,7 +168,7 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     shutil.rmtree(root / "chroma_db", ignore_errors=True)
     with monkeypatch.context() as full:
         full.setattr(publisher, "publish_dir", refuse)
-        (warning,) = kept.ingest("demo").warnings
+        (warning,) = ingest_project(kept, "demo").warnings
     assert "no space left" in warning and "next: " in warning and "index check demo" in warning
     idle = ingestion.unchanged(kept, "demo")
     assert not idle.committed and "not tried again" in idle.warnings[0]

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.errors import UnknownSetting
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.search import search
 from ragstream_core.text.chunk_profiles import MAX_SIZE, MIN_SIZE, PROFILES, adjusted
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.workspace import Workspace, open_workspace
+from ragstream_core.wiring.workspace import open_workspace
 
 LONG = " ".join(f"Sentence number {n} tells of one thing." for n in range(60))
 SHORT = "A text that fits into a chunk of any size."
@@ -31,24 +33,24 @@ def space(tmp_path):
 
 
 def test_each_setting_changes_the_chunks_and_equal_texts_keep_their_vectors(space):
-    first = space().ingest("notes")
+    first = ingest_project(space(), "notes")
     assert ingestion.status(space(), "notes")["reason"] != "settings changed"
     small = space(size=40)
     assert ingestion.status(small, "notes")["reason"] == "settings changed"
-    second = small.ingest("notes")
+    second = ingest_project(small, "notes")
     assert second.chunks["live"] > first.chunks["live"]
     assert second.chunks["reused"] >= 1  # the short one
-    assert space(size=40).ingest("notes").committed is False
+    assert ingest_project(space(size=40), "notes").committed is False
     seen = {first.digest, second.digest}
     for chunking in ({"size": 40, "overlap": 0}, {"size": 200, "unit": "characters"}):
-        seen.add(space(**chunking).ingest("notes").digest)
+        seen.add(ingest_project(space(**chunking), "notes").digest)
     assert len(seen) == 4
 
 
 def test_sizes_are_counted_in_the_unit(space):
-    space(size=200, overlap=50, unit="characters").ingest("notes")
-    hits = space(size=200, overlap=50, unit="characters").search("sentence", ["notes"])
-    assert max(len(hit["snippet"]) for hit in hits) <= 200
+    ingest_project(space(size=200, overlap=50, unit="characters"), "notes")
+    hits = search(space(size=200, overlap=50, unit="characters"), "sentence", ["notes"], k=10)
+    assert max(len(hit.snippet) for hit in hits) <= 200
 
 
 @given(st.integers(MIN_SIZE, MAX_SIZE), st.sampled_from(sorted(PROFILES)))
@@ -71,7 +73,7 @@ def test_a_size_alone_keeps_the_share_of_overlap(size, name):
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_anything_is_read(space, chunking, said):
-    for call in (Workspace.ingest, ingestion.status):
+    for call in (ingest_project, ingestion.status):
         with pytest.raises(UnknownSetting, match=said):
             call(space(**chunking), "notes")
 

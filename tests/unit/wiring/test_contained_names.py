@@ -8,9 +8,15 @@ import pytest
 
 from ragstream_core.conversations.journal.records import Turn, uuid7
 from ragstream_core.errors import RagstreamError
+from ragstream_core.index.view import open_view
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.external_reply import append_external
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.uploads import create_project, save_upload
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 
 PLACES = (
@@ -27,7 +33,7 @@ def prompt(space, **given):
     """Ask with hostile names; what is finished is kept, so that it may reach the disk."""
     request = PromptRequest(**{"text": "Which lock?", "projects": ("demo",), **given})
     space.store.put_request(request)
-    space.finish(space.run(space.pin(request)))
+    save_prompt(space, run_prompt(space, pin_inputs(space, request)))
 
 
 def turn(session):
@@ -37,7 +43,7 @@ def turn(session):
 
 
 ENTRIES = {
-    "ingest": lambda space, name: space.ingest(name, collection=False),
+    "ingest": lambda space, name: ingest_project(space, name, collection=False),
     "new project": create_project,
     "project of a prompt": lambda space, name: prompt(space, projects=(name,)),
     "file of a prompt": lambda space, name: prompt(space, files=(name,)),
@@ -53,9 +59,9 @@ ENTRIES = {
     "upload": lambda space, name: save_upload(space, "demo", f"{name}.md", b"text"),
     "project of an upload": lambda space, name: save_upload(space, name, "a.md", b"text"),
     "prompt key": lambda space, name: space.store.record(name),
-    "replay": lambda space, name: space.replay(name),
+    "replay": lambda space, name: replay_prompt(space, name),
     "request": lambda space, name: space.store.request(name),
-    "generation": lambda space, name: space.view(name),
+    "generation": lambda space, name: open_view(space.index_dir(name)),
 }
 
 
@@ -66,7 +72,7 @@ def space(tmp_path):
     (docs / "lock.md").write_text("# Lock\n\nThe lock is one file.\n")
     (tmp_path / "outer" / "b.md").write_text("CANARY outside of the root\n")
     space = open_workspace(tmp_path / "outer" / "data", explicit={"embeddings.backend": "hashed"})
-    space.ingest("demo", collection=False)
+    ingest_project(space, "demo", collection=False)
     return space
 
 

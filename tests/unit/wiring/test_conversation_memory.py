@@ -13,8 +13,13 @@ from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.external_reply import append_external
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, tag
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -31,7 +36,7 @@ def open_root(root, **settings):
 def root(tmp_path):
     data = tmp_path / "data"
     write_docs(data)
-    open_root(data).ingest("demo")
+    ingest_project(open_root(data), "demo")
     return data
 
 
@@ -51,7 +56,7 @@ def fill(space, turns=8, session="old"):
 
 def ask(space, text=QUESTION, **more):
     request = PromptRequest(text=text, projects=("demo",), **more)
-    return space.run(space.pin(request))
+    return run_prompt(space, pin_inputs(space, request))
 
 
 def block(prompt):
@@ -124,10 +129,10 @@ def test_a_blue_turn_is_not_recent(root):
     hidden = ask(space, session="mine")
     assert hidden.recentConversation["pairs_count"] == 1
     assert "Under the mat" not in hidden.extras["super_prompt"]
-    key = space.finish(hidden).prompt_key
+    key = save_prompt(space, hidden).prompt_key
     tag(space, str(first.seq), remove=["BLUE"])
     assert "Under the mat" in ask(space, session="mine").recentConversation["body"]
-    assert open_root(root).replay(key).verdict == "identical"
+    assert replay_prompt(open_root(root), key).verdict == "identical"
 
 
 def test_older_turns_are_found_with_the_documents_and_never_become_facts(root):
@@ -192,10 +197,10 @@ def test_what_is_tagged_after_the_pin_changes_nothing(root):
     space = open_root(root)
     first = fill(space)
     embed(space)
-    inputs = space.pin(PromptRequest(text=QUESTION, projects=("demo",)))
-    before = space.run(inputs)
+    inputs = pin_inputs(space, PromptRequest(text=QUESTION, projects=("demo",)))
+    before = run_prompt(space, inputs)
     tag(space, str(first.seq), add=["BLUE"])
-    after = open_root(root).run(inputs)
+    after = run_prompt(open_root(root), inputs)
     assert past_ids(before) and past_ids(after) == past_ids(before)
     assert after.extras["super_prompt"] == before.extras["super_prompt"]
 
@@ -205,14 +210,14 @@ def test_a_journal_that_was_replaced_is_noticed(root, fault):
     space = open_root(root)
     fill(space)
     embed(space)
-    key = space.finish(ask(space)).prompt_key
+    key = save_prompt(space, ask(space)).prompt_key
     log = root / "history" / "logs" / "conversation.log"
     kept = log.read_bytes().splitlines(keepends=True)[:5]
     log.write_bytes(b"".join(kept if fault == "shorter" else []))
     other = open_root(root)
     if fault == "another":
         fill(other, session="else")
-    verdict = other.replay(key)
+    verdict = replay_prompt(other, key)
     assert verdict.verdict == "input unavailable"
     assert "is not what it was" in verdict.reason
     if fault == "shorter":
@@ -255,12 +260,12 @@ def test_the_prompt_replays_after_more_was_said_and_published(root):
     space = open_root(root)
     fill(space)
     embed(space)
-    key = space.finish(ask(space)).prompt_key
+    key = save_prompt(space, ask(space)).prompt_key
     say(space, "later", "Who writes the catalog?", "Somebody new does, says the manager.", day=20)
     tag(space, "1", add=["GOLD"])
     embed(space)
     forget_snapshots()
-    verdict = open_root(root).replay(key)
+    verdict = replay_prompt(open_root(root), key)
     assert (verdict.verdict, verdict.reason) == ("identical", "")
 
 
@@ -271,11 +276,11 @@ def test_a_prompt_survives_a_clearing_unless_it_searched_what_is_gone(root, sear
     for n in range(4):
         say(space, "keep", f"Something else {n}", "Entirely", day=3)
     embed(space)
-    key = space.finish(ask(space)).prompt_key
-    assert space.replay(key).verdict == "identical"
+    key = save_prompt(space, ask(space)).prompt_key
+    assert replay_prompt(space, key).verdict == "identical"
     clear(space, Choice("old"))
     forget_snapshots()
-    verdict = open_root(root).replay(key)
+    verdict = replay_prompt(open_root(root), key)
     assert verdict.verdict == ("input unavailable" if searched else "identical")
     assert ("cleared" in verdict.reason) is searched
 
@@ -298,7 +303,7 @@ def test_a_clearing_that_takes_the_folder_of_a_prompt_while_it_is_written_is_nam
 
     monkeypatch.setattr(recorded, "note_asked", cleared_before)
     with pytest.raises(InputUnavailable, match="cleared while the prompt was made"):
-        space.finish(prompt)
+        save_prompt(space, prompt)
 
 
 @pytest.mark.parametrize("fault", ["missing", "torn", "other model"])
@@ -373,9 +378,9 @@ def test_what_recent_history_does_not_show_is_searched(root):
     prompt = ask(space, "Which nightly robot is named Pegasus?", session="chat")
     assert "Pegasus" not in prompt.recentConversation["body"]
     assert "Pegasus" in block(prompt)
-    key = space.finish(prompt).prompt_key
+    key = save_prompt(space, prompt).prompt_key
     forget_snapshots()
-    assert open_root(root).replay(key).verdict == "identical"
+    assert replay_prompt(open_root(root), key).verdict == "identical"
 
 
 def test_recent_history_leaves_half_of_a_small_prompt_free(root):
@@ -405,7 +410,7 @@ def test_the_journal_is_read_at_every_prompt(root):
 def test_an_external_reply_is_checked_and_found_like_any_turn(root):
     space = open_root(root)
     asked = ask(space, "Which signal is a cosine, and which signal is BM25?")
-    key = space.finish(asked).prompt_key
+    key = save_prompt(space, asked).prompt_key
     (short, *_) = asked.extras["citations"]
     reply = f"{SAID} [source: catalog.md, chunk: {short}] [source: made-up.md, chunk: 00000000]"
     entry, unknown = append_external(
@@ -440,7 +445,7 @@ def test_a_turn_about_an_older_version_of_an_injected_file_gives_way(root):
 
 def test_a_pasted_reply_carries_the_versions_of_the_files_it_answered_about(root):
     space = open_root(root)
-    key = space.finish(ask(space, files=("settings.yaml",))).prompt_key
+    key = save_prompt(space, ask(space, files=("settings.yaml",))).prompt_key
     reply = Turn("", "chat", "", "", assistant_text="Use top_k 50, as settings.yaml says.")
     entry, _ = append_external(space, reply, answers=key)
     (version,) = entry.record.versions

@@ -8,8 +8,13 @@ from ragstream_core.errors import WeightsMissing
 from ragstream_core.models.rerankers.cross_encoder import weights_digest
 from ragstream_core.platform import files
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import MS_MARCO
 from ragstream_core.wiring import models
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.rerankers.test_cross_encoder import build
 from tests.unit.prompts.conftest import write_docs
@@ -19,17 +24,17 @@ from tests.unit.prompts.conftest import write_docs
 def space(tmp_path):
     write_docs(tmp_path)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def ask(space, **settings):
     request = PromptRequest("Who may write to the catalog?", ("demo",), settings=settings)
-    return space.run(space.pin(request))
+    return run_prompt(space, pin_inputs(space, request))
 
 
 def test_without_weights_maxsim_stands_in_and_is_named(space):
-    inputs = space.pin(PromptRequest("Who may write?", ("demo",)))
+    inputs = pin_inputs(space, PromptRequest("Who may write?", ("demo",)))
     assert inputs.models["reranker"] == "maxsim"
     rules = {r["rule"] for r in ask(space).extras["decisions"] if r["stage"] == "reranked"}
     assert rules == {"maxsim"}
@@ -45,23 +50,23 @@ def test_with_weights_one_pass_orders_by_the_whole_query(space, tmp_path):
     assert [r["score"] for r in rows] == sorted((r["score"] for r in rows), reverse=True)
     assert prompt.views_by_stage["reranked"] == [r["chunk_id"] for r in rows]
     assert set(prompt.views_by_stage["reranked"]) == set(prompt.views_by_stage["retrieval"])
-    inputs = space.pin(PromptRequest("Who may write?", ("demo",)))
+    inputs = pin_inputs(space, PromptRequest("Who may write?", ("demo",)))
     assert inputs.models["reranker"] == MS_MARCO
-    record = space.finish(prompt)
-    assert space.replay(record.prompt_key).verdict == "identical"
+    record = save_prompt(space, prompt)
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
     folder = models.models_dir(space.config) / MS_MARCO
-    before = space.finish(ask(space, **{"gate.theta": -1}))
+    before = save_prompt(space, ask(space, **{"gate.theta": -1}))
     build(folder)
     with_weights = ask(space, **{"gate.theta": -1})
-    after = space.finish(with_weights)
-    trail = [r["rule"] for r in space.run(_inputs(before)).extras["decisions"]]
+    after = save_prompt(space, with_weights)
+    trail = [r["rule"] for r in run_prompt(space, _inputs(before)).extras["decisions"]]
     assert "maxsim" in trail and "cross_encoder" not in trail
-    assert space.replay(before.prompt_key).verdict == "identical"
+    assert replay_prompt(space, before.prompt_key).verdict == "identical"
     shutil.rmtree(folder)
-    verdict = space.replay(after.prompt_key)
+    verdict = replay_prompt(space, after.prompt_key)
     assert verdict.verdict == "environment differs" and MS_MARCO in verdict.reason
 
 
@@ -69,16 +74,16 @@ def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
 def test_other_weights_are_another_key_and_an_environment_that_differs(space, changed):
     folder = models.models_dir(space.config) / MS_MARCO
     build(folder)
-    record = space.finish(ask(space))
+    record = save_prompt(space, ask(space))
     assert record.inputs["models"]["reranker_weights"] == weights_digest(folder)
     raw = (folder / changed).read_bytes()
     (folder / changed).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
-    verdict = space.replay(record.prompt_key)
+    verdict = replay_prompt(space, record.prompt_key)
     assert verdict.verdict == "environment differs" and "have changed" in verdict.reason
     request = PromptRequest("Who may write to the catalog?", ("demo",))
-    assert space.pin(request).models != record.inputs["models"]
+    assert pin_inputs(space, request).models != record.inputs["models"]
     (folder / changed).write_bytes(raw)
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_a_file_is_read_once_until_it_changes(tmp_path, monkeypatch):
@@ -94,9 +99,9 @@ def test_a_file_is_read_once_until_it_changes(tmp_path, monkeypatch):
 
 
 def test_another_embedding_model_is_an_environment_that_differs(space, tmp_path):
-    record = space.finish(ask(space))
+    record = save_prompt(space, ask(space))
     other = open_workspace(tmp_path, explicit={"embeddings.backend": "onnx"})
-    verdict = other.replay(record.prompt_key)
+    verdict = replay_prompt(other, record.prompt_key)
     assert (verdict.verdict, "embedded by model" in verdict.reason) == ("environment differs", True)
 
 
@@ -121,6 +126,6 @@ def test_the_cross_encoder_reads_prompt_md_and_never_the_pieces(space, monkeypat
         "# Task\nWho may write?\n# Format\nA table.", ("demo",),
         settings={"rerank.backend": "cross_encoder"},
     )  # fmt: skip
-    prompt = space.run(space.pin(request))
+    prompt = run_prompt(space, pin_inputs(space, request))
     whole = render_prompt_md(prompt.body)
     assert asked == [(whole, len(prompt.views_by_stage["retrieval"]))] and "A table." in whole

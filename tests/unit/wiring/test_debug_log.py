@@ -15,7 +15,11 @@ from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -39,8 +43,8 @@ def ask(space, text=QUESTION, **more):
     import datetime as dt
 
     request = PromptRequest(text=text, projects=("demo",), **more)
-    prompt = space.run(space.pin(request, dt.datetime.fromisoformat(NOW)))
-    return space.finish(prompt), prompt.extras["super_prompt"]
+    prompt = run_prompt(space, pin_inputs(space, request, dt.datetime.fromisoformat(NOW)))
+    return save_prompt(space, prompt), prompt.extras["super_prompt"]
 
 
 def logs(root, kind="*"):
@@ -59,7 +63,7 @@ def root(tmp_path):
 
 def test_off_nothing_is_written_and_on_the_prompt_is_the_same(root):
     plain = open_root(root)
-    plain.ingest("demo")
+    ingest_project(plain, "demo")
     before = ask(plain)
     assert not (root / "history" / "logs").exists()
     assert ask(logging(root))[0].prompt_key == before[0].prompt_key
@@ -75,7 +79,11 @@ def test_off_not_even_its_code_is_loaded(root):
         "import sys; from ragstream_core.wiring.workspace import open_workspace\n"
         "from ragstream_core.prompts.inputs import PromptRequest\n"
         f"s = open_workspace({str(root)!r}, explicit={{'embeddings.backend': 'hashed'}})\n"
-        "s.ingest('demo'); s.run(s.pin(PromptRequest('What is a lock?', ('demo',))))\n"
+        "from ragstream_core.services.ingest import ingest_project\n"
+        "from ragstream_core.wiring.prompt_inputs import pin_inputs\n"
+        "from ragstream_core.wiring.stages import run_prompt\n"
+        "ingest_project(s, 'demo')\n"
+        "run_prompt(s, pin_inputs(s, PromptRequest('What is a lock?', ('demo',))))\n"
         "sys.exit('ragstream_core.platform.debug_log' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=root).returncode == 0
@@ -83,7 +91,7 @@ def test_off_not_even_its_code_is_loaded(root):
 
 def test_every_step_says_what_it_did_and_the_trace_shows_no_text(root):
     space = logging(root)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     ask(space)
     trace = words(root, "trace")
     begun = re.findall(r"^\[INFO\] (\w+) begins: ", trace, re.MULTILINE)
@@ -99,7 +107,7 @@ def test_the_same_work_writes_the_same_words(tmp_path):
     for name in ("one", "two"):
         write_docs(tmp_path / name)
         space = logging(tmp_path / name, debug__min_level="DEBUG")
-        space.ingest("demo")
+        ingest_project(space, "demo")
         ask(space)
         said.append((words(tmp_path / name, "trace"), words(tmp_path / name, "vars")))
     assert said[0] == said[1]
@@ -107,7 +115,7 @@ def test_the_same_work_writes_the_same_words(tmp_path):
 
 def test_each_session_has_files_of_its_own(root):
     space = logging(root)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     append_turn(space, Turn("", "sunday", NOW, "What is said?", "This."))
     for session in ("monday", "tuesday", "monday"):
         ask(space, session=session)
@@ -120,7 +128,7 @@ def test_each_tab_of_the_page_has_files_of_its_own(root):
     from ragstream_app.page.prompt_session import PromptSession
 
     space = logging(root, dagster__record="none")
-    space.ingest("demo")
+    ingest_project(space, "demo")
     desks, request = [PromptSession(), PromptSession()], PromptRequest(QUESTION, ("demo",))
     for desk in desks:
         presses.start(desk, presses.RUN_ALL, request, space).get(60)
@@ -130,20 +138,20 @@ def test_each_tab_of_the_page_has_files_of_its_own(root):
 
 
 def test_what_is_not_to_be_kept_is_not_logged(root):
-    open_root(root).ingest("demo")
+    ingest_project(open_root(root), "demo")
     space = logging(root)
     ask(space, settings={"history.persist": "false"})
     off = logging(root, history__persist="false")
     ask(off)
-    off.ingest("demo", verify=True)
+    ingest_project(off, "demo", verify=True)
     assert logs(root) == []
 
 
 def test_an_error_is_named_and_goes_on(root):
     space = logging(root)
     with pytest.raises(UnknownProject):
-        space.ingest("nowhere")
-    space.ingest("demo")
+        ingest_project(space, "nowhere")
+    ingest_project(space, "demo")
     with pytest.raises(RagstreamError):
         ask(space, settings={"prompt.budget_tokens": "200"}, text="Canaryword? " * 300)
     trace = words(root, "trace")
@@ -151,7 +159,7 @@ def test_an_error_is_named_and_goes_on(root):
 
 
 def test_a_log_that_cannot_be_written_fails_nothing(root):
-    open_root(root).ingest("demo")
+    ingest_project(open_root(root), "demo")
     (root / "history").mkdir(exist_ok=True)
     (root / "history" / "logs").write_text("a file where the folder should be")
     assert ask(logging(root))[1] == ask(open_root(root))[1]
@@ -161,7 +169,7 @@ def test_keys_are_redacted(root, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
     github = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     space = logging(root, debug__max_chars=5_000)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     ask(space, text=f"Why is {KEY} or {github} refused by the catalog?")
     shown = words(root, "vars")
     assert "refused by the catalog" in shown and "[redacted" in shown
@@ -174,7 +182,7 @@ CANARY = "Quatermain keeps the umbrella-marzipan-cathedral in the vault."
 @pytest.mark.parametrize("text", [CANARY, "918273!"])
 def test_clearing_reaches_the_variables_while_their_writer_lives(root, text):
     space = logging(root)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     ask(space, text=text, session="secret")
     append_turn(space, Turn("", "secret", NOW, text, "I see."))
     assert text[:20] in words(root, "vars")
@@ -188,7 +196,7 @@ def test_clearing_reaches_the_variables_while_their_writer_lives(root, text):
 def test_forgetting_a_file_reaches_the_variables(root):
     (root / "doc_raw" / "demo" / "secret.md").write_text(f"# Vault\n\n{CANARY}\n")
     space = logging(root, debug__max_chars=5_000)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     ask(space, text="What does Quatermain keep?", files=("secret.md",))
     assert logs(root, "vars")
     forget(space, "demo", "secret.md", delete=True)

@@ -8,8 +8,13 @@ import pytest
 from ragstream_core.errors import OperationFailed, UsageError
 from ragstream_core.prompts.inputs import PromptRequest, request_from
 from ragstream_core.prompts.parser import owners
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.verify_prompt import verify_text
 from ragstream_core.wiring import file_sources
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -33,12 +38,12 @@ def space(tmp_path):
     git(tmp_path, "commit", "-q", "-m", "first")
     (docs / "settings.yaml").write_text("retrieval:\n  top_k: 50\ngate:\n  theta: 0.4\n")
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def ask(space, **more):
-    return space.run(space.pin(PromptRequest(QUESTION, ("demo",), **more)))
+    return run_prompt(space, pin_inputs(space, PromptRequest(QUESTION, ("demo",), **more)))
 
 
 def warnings(prompt):
@@ -58,11 +63,11 @@ def test_the_changes_stand_in_a_block_of_their_own_with_a_receipt(space):
 
 
 def test_the_diff_is_an_input_replay_needs_no_repository(space, tmp_path):
-    record = space.finish(ask(space, diffs=("settings.yaml",)))
-    plain = space.finish(ask(space))
+    record = save_prompt(space, ask(space, diffs=("settings.yaml",)))
+    plain = save_prompt(space, ask(space))
     assert record.prompt_key != plain.prompt_key
     shutil.rmtree(tmp_path / ".git")
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
     assert not record.inputs["receipts"]
 
 

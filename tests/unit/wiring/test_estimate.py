@@ -3,6 +3,8 @@
 import pytest
 
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.token_budget import estimate
 from ragstream_core.wiring.workspace import open_workspace
 
@@ -40,8 +42,8 @@ def test_its_budget_is_the_one_that_the_prompt_gets(tmp_path, tokens):
     (tmp_path / "doc_raw" / "demo" / "a.md").write_text("# A\n\nOne sentence of text is here.\n")
     explicit = {"embeddings.backend": "hashed", "prompt.model_window": tokens}
     space = open_workspace(tmp_path, explicit=explicit)
-    space.ingest("demo")
-    pinned = space.pin(PromptRequest("What is here?", ("demo",)))
+    ingest_project(space, "demo")
+    pinned = pin_inputs(space, PromptRequest("What is here?", ("demo",)))
     assert estimate(space.config).budget_tokens == pinned.settings["prompt"]["budget_tokens"]
     assert estimate(space.config).budget_tokens == min(6000, max(200, tokens * 3 // 4))
 

@@ -7,6 +7,12 @@ import pytest
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.search import search
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -19,12 +25,12 @@ def space(tmp_path):
     old = dt.datetime(2020, 1, 1, tzinfo=dt.UTC).timestamp()
     os.utime(tmp_path / "doc_raw/demo/retrieval.md", (old, old))
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def ask(space, text, **more):
-    return space.run(space.pin(PromptRequest(text, ("demo",), **more)))
+    return run_prompt(space, pin_inputs(space, PromptRequest(text, ("demo",), **more)))
 
 
 def sources(prompt):
@@ -64,20 +70,20 @@ def test_nothing_left_is_said_and_nothing_is_searched(space):
 
 
 def test_a_prompt_replays_after_the_times_changed(space, tmp_path):
-    record = space.finish(ask(space, f"{QUESTION} since:2021-01-01"))
+    record = save_prompt(space, ask(space, f"{QUESTION} since:2021-01-01"))
     (tmp_path / "doc_raw/demo/retrieval.md").touch()
-    space.ingest("demo")
+    ingest_project(space, "demo")
     assert "retrieval.md" in sources(ask(space, f"{QUESTION} since:2021-01-01"))
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_search_obeys_them_too(space):
-    rows = space.search("catalog type:yaml", ["demo"])
-    assert {row["source"] for row in rows} == {"settings.yaml"}
+    rows = search(space, "catalog type:yaml", ["demo"], k=10)
+    assert {row.source for row in rows} == {"settings.yaml"}
 
 
 def test_tags_and_times_narrow_the_conversation(space):
-    inputs = space.pin(PromptRequest(f"{QUESTION} tag:GOLD since:2d", ("demo",)))
+    inputs = pin_inputs(space, PromptRequest(f"{QUESTION} tag:GOLD since:2d", ("demo",)))
     assert inputs.settings["history"]["tags"] == ("GOLD",)
     day = (dt.datetime.now().astimezone() - dt.timedelta(days=2)).date().isoformat()
     assert inputs.settings["history"]["since"].startswith(f"{day}T00:00:00")
@@ -86,7 +92,9 @@ def test_tags_and_times_narrow_the_conversation(space):
 
 @pytest.mark.parametrize("given", ["2026-10-01", "2026-10-01T08:00:00+02:00", ""])
 def test_since_is_a_setting_too(space, given):
-    inputs = space.pin(PromptRequest(QUESTION, ("demo",), settings={"history.since": given}))
+    inputs = pin_inputs(
+        space, PromptRequest(QUESTION, ("demo",), settings={"history.since": given})
+    )
     assert inputs.settings["history"]["since"] == given
 
 
@@ -96,4 +104,6 @@ def test_since_in_a_settings_file_is_a_date_and_a_wrong_one_is_named(tmp_path, s
     found = open_workspace(tmp_path, config_path=path).config.settings.history.since
     assert found == "2026-10-01"
     with pytest.raises(UnknownSetting, match=r"history\.since"):
-        space.pin(PromptRequest(QUESTION, ("demo",), settings={"history.since": "last week"}))
+        pin_inputs(
+            space, PromptRequest(QUESTION, ("demo",), settings={"history.since": "last week"})
+        )

@@ -39,13 +39,17 @@ from ragstream_core.services.clear_history import clear
 from ragstream_core.services.diff_prompts import diff, selected
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.forget import forget
-from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.restore import restore
 from ragstream_core.services.trace import citable
 from ragstream_core.services.what_if import compared_with, leave_one_out
 from ragstream_core.wiring import models, saved_prompts
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.llm_stages import recorded_usage
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import make_stage, run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server, raw, said
 from tests.unit.prompts.conftest import DOCS, write_docs
@@ -111,7 +115,7 @@ class Thinking(ScriptedChat):
 def root(tmp_path_factory):
     path = tmp_path_factory.mktemp("llm")
     write_docs(path)
-    opened(path).ingest("demo")
+    ingest_project(opened(path), "demo")
     return path
 
 
@@ -134,7 +138,7 @@ def meet(monkeypatch):
 def made(space, text=QUESTION, **more):
     changes = {**ALL, **more.pop("settings", {})}
     request = PromptRequest(text, ("demo",), settings=changes, **more)
-    return space.run(space.pin(request))
+    return run_prompt(space, pin_inputs(space, request))
 
 
 def s_ctx_items(prompt):
@@ -173,14 +177,14 @@ def test_all_forms_ask_once_and_a_replay_asks_nobody(root, meet):
     assert {r["rule"] for r in prompt.extras["decisions"] if r["stage"] == "a3"} <= {
         "llm_gate", "keep_top", "duplicate_text"}  # fmt: skip
     assert s_ctx_items(prompt)
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     assert list(prompt.extras[EXCHANGES]) == [
         "a2_prompt_shaper", "a3_nli_gate", "a4_condenser", "a2_audit"]  # fmt: skip
     assert all(e.validated for e in exchanges_of(space, record).values())
     turned = dict(reversed(prompt.extras[EXCHANGES].items()))
     assert key_of(evolve(prompt, extras={**prompt.extras, EXCHANGES: turned})) == record.prompt_key
     meet(NEVER)
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
     (space.store.root / record.prompt_key / "decisions.parquet").unlink()
     assert {
         r.chunk_id
@@ -194,7 +198,7 @@ def test_a_refined_header_is_explained_and_is_no_candidate(root, meet):
     meet(Thinking(Audited=lambda v: {**v, "form": "plan"}))
     prompt = made(space)
     assert "Form: numbered steps, each with its result" in prompt.extras["super_prompt"]
-    found = explanation(space, space.finish(prompt).prompt_key)
+    found = explanation(space, save_prompt(space, prompt).prompt_key)
     (row,) = found.to_json()["headers"]
     assert (row["header"], row["kept"], row["rule"]) == ("format", True, "language_model")
     assert "numbered steps" in row["reason"]
@@ -209,7 +213,7 @@ def test_what_was_read_stands_in_the_user_message_only_and_cannot_break_out(tmp_
     )
     write_docs(tmp_path, docs={**DOCS, "evil.md": attack, 'a"b>>.md': DOCS["retrieval.md"]})
     space, model = opened(tmp_path), meet(Thinking())
-    space.ingest("demo")
+    ingest_project(space, "demo")
     require_contract(made(space))
     systems = {messages[0].text for messages in model.asked}
     assert len(model.asked) == 4 and len(systems) == 4
@@ -262,12 +266,12 @@ def test_a_wrong_condensing_is_the_extractive_one_and_says_so(root, meet, case):
     assert prompt.extras["super_prompt"] == plain.extras["super_prompt"]
     (warning,) = [w for w in prompt.extras["warnings"] if w["stage"] == "a4_condenser"]
     assert "fallback=SAF-A1" in warning["message"] and FALSE not in warning["message"]
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     (kept,) = exchanges_of(space, record).values()
     assert (kept.validated, kept.fallback) == (False, SAF_A1) and kept.reason
     assert kept.reason in warning["message"]
     meet(NEVER)
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 @pytest.mark.parametrize(
@@ -297,7 +301,7 @@ def test_any_other_wrong_answer_is_the_deterministic_one(root, meet, schema, ins
     assert prompt.extras["super_prompt"] == plain.extras["super_prompt"]
     notes = [*prompt.extras["warnings"], *prompt.extras["events"]]
     assert any(n["stage"] == op and "language model did not" in n["message"] for n in notes)
-    (kept,) = exchanges_of(space, space.finish(prompt)).values()
+    (kept,) = exchanges_of(space, save_prompt(space, prompt)).values()
     assert not kept.validated and kept.fallback and kept.reason
 
 
@@ -318,11 +322,11 @@ def test_stages_are_idempotent_in_either_form(root, meet):
     space = opened(root)
     for form in ("llm", "deterministic"):
         for op in ("a3_nli_gate", "a4_condenser", "a2_audit", "a5_format_enforcer"):
-            inputs = space.pin(
-                PromptRequest(QUESTION, ("demo",), settings=dict.fromkeys(ALL, form))
+            inputs = pin_inputs(
+                space, PromptRequest(QUESTION, ("demo",), settings=dict.fromkeys(ALL, form))
             )
-            before = space.run(inputs, through=op)
-            again = space.stage(op, before)(before)
+            before = run_prompt(space, inputs, through=op)
+            again = make_stage(space, op, before)(before)
             assert to_json(again) == to_json(before), (form, op)
 
 
@@ -335,30 +339,30 @@ def test_a_higher_theta_never_keeps_more(root, meet, low, high):
     space, views = opened(root), []
     for theta in sorted((low, high)):
         changes = {**ALL, "gate.nli_theta": theta, "gate.keep_top": 0}
-        inputs = space.pin(PromptRequest(QUESTION, ("demo",), settings=changes))
-        views.append(set(space.run(inputs, through="a3_nli_gate").views_by_stage["a3"]))
+        inputs = pin_inputs(space, PromptRequest(QUESTION, ("demo",), settings=changes))
+        views.append(set(run_prompt(space, inputs, through="a3_nli_gate").views_by_stage["a3"]))
     assert views[1] <= views[0]
 
 
 def test_a_live_replay_says_what_the_model_says_otherwise(root, meet):
     space, model = opened(root), meet(Thinking())
-    record = space.finish(made(space))
-    assert space.replay(record.prompt_key, live=True).verdict == "identical"
+    record = save_prompt(space, made(space))
+    assert replay_prompt(space, record.prompt_key, live=True).verdict == "identical"
     assert len(model.asked) == 8
     fewer = meet(Thinking(Condensed=lambda v: {**v, "facts": v["facts"][:1]}))
-    verdict = space.replay(record.prompt_key, live=True)
+    verdict = replay_prompt(space, record.prompt_key, live=True)
     assert verdict.verdict == "environment differs" and len(fewer.asked) == 4
     assert "a4_condenser: another answer than then" in verdict.reason
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_a_diff_names_what_the_model_said_otherwise(root, meet):
     space = opened(root)
     meet(Thinking())
-    inputs = space.pin(PromptRequest(QUESTION, ("demo",), settings=ALL))
-    first = space.finish(space.run(inputs))
+    inputs = pin_inputs(space, PromptRequest(QUESTION, ("demo",), settings=ALL))
+    first = save_prompt(space, run_prompt(space, inputs))
     meet(Thinking(Condensed=lambda v: {**v, "facts": v["facts"][:1]}))
-    other = space.finish(space.run(inputs))
+    other = save_prompt(space, run_prompt(space, inputs))
     assert first.input_key == other.input_key and first.prompt_key != other.prompt_key
     (cause,) = diff(space, first.prompt_key, other.prompt_key)["causes"]
     assert cause["input"] == "language model" and cause["effect"] == "all of it"
@@ -368,36 +372,36 @@ def test_a_diff_names_what_the_model_said_otherwise(root, meet):
 def test_a_lost_exchange_is_an_input_that_is_not_there(root, meet):
     space = opened(root)
     meet(Thinking())
-    record = space.finish(made(space, "What is the lexical signal?"))
+    record = save_prompt(space, made(space, "What is the lexical signal?"))
     path = space.store.root / "blobs" / record.exchanges[-1]
     data = path.read_bytes()
     path.unlink()
-    verdict = space.replay(record.prompt_key)
+    verdict = replay_prompt(space, record.prompt_key)
     assert verdict.verdict == "input unavailable" and "exchange" in verdict.reason
     path.write_bytes(data.replace(b"validated", b"valuated"))
-    assert space.replay(record.prompt_key).verdict == "input unavailable"
+    assert replay_prompt(space, record.prompt_key).verdict == "input unavailable"
     path.write_bytes(data)
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_exchanges_travel_with_a_backup(tmp_path, meet):
     write_docs(tmp_path / "data")
     space = opened(tmp_path / "data")
-    space.ingest("demo")
+    ingest_project(space, "demo")
     meet(Thinking())
-    record = space.finish(made(space))
+    record = save_prompt(space, made(space))
     backup(space, tmp_path / "copy")
     shutil.rmtree(tmp_path / "data")
     meet(NEVER)
     again = opened(tmp_path / "data")
     restore(again, tmp_path / "copy")
-    assert again.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(again, record.prompt_key).verdict == "identical"
 
 
 def test_exchanges_travel_in_a_bundle(root, meet, tmp_path):
     space = opened(root)
     meet(Thinking())
-    record = space.finish(made(space))
+    record = save_prompt(space, made(space))
     write_bundle(space, record.prompt_key, tmp_path / "prompt.bundle")
     meet(NEVER)
     key, verdict = replay_bundle(opened(tmp_path / "empty"), tmp_path / "prompt.bundle")
@@ -412,9 +416,9 @@ def test_exchanges_travel_in_a_bundle(root, meet, tmp_path):
 def test_what_a_model_quoted_is_forgotten_with_its_file(tmp_path, meet):
     write_docs(tmp_path)
     space = opened(tmp_path)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     meet(Thinking())
-    record = space.finish(made(space))
+    record = save_prompt(space, made(space))
     secret = b"The catalog is a SQLite database"
     blobs = [space.store.root / "blobs" / digest for digest in record.exchanges]
     assert sum(secret in path.read_bytes() for path in blobs) == 1
@@ -425,12 +429,12 @@ def test_what_a_model_quoted_is_forgotten_with_its_file(tmp_path, meet):
 def test_what_a_model_said_goes_with_cleared_turns(tmp_path, meet):
     write_docs(tmp_path)
     space = opened(tmp_path)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     meet(Thinking())
-    record = space.finish(made(space, session="s1"))
+    record = save_prompt(space, made(space, session="s1"))
     turn = Turn("", "s1", "", QUESTION, "The writer.", prompt_key=record.prompt_key)
     append_turn(space, turn)
-    later = space.finish(made(space, "What is the lexical signal?", session="s1"))
+    later = save_prompt(space, made(space, "What is the lexical signal?", session="s1"))
     clear(space, Choice("s1"))
     for digest in [*record.exchanges, *later.exchanges]:
         assert not (space.store.root / "blobs" / digest).exists()
@@ -439,10 +443,10 @@ def test_what_a_model_said_goes_with_cleared_turns(tmp_path, meet):
 def test_nothing_is_written_where_nothing_may_be_kept(tmp_path, meet):
     write_docs(tmp_path)
     space = opened(tmp_path)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     meet(Thinking())
     prompt = made(space, settings={"history.persist": False})
-    assert len(prompt.extras[EXCHANGES]) == 4 and not space.finish(prompt).prompt_key
+    assert len(prompt.extras[EXCHANGES]) == 4 and not save_prompt(space, prompt).prompt_key
     assert not list(tmp_path.glob("prompts/**/*"))
 
 
@@ -457,7 +461,7 @@ def test_a_secret_does_not_leave(tmp_path, meet):
     key = "AKIA" + "QX7PLM2ZR5T9VB3N"
     write_docs(tmp_path, docs={"keys.md": f"# Keys\n\nThe deploy key of the lock is {key} here.\n"})
     space, model = opened(tmp_path), meet(Remote())
-    space.ingest("demo")
+    ingest_project(space, "demo")
     prompt = made(space, "What is the deploy key of the lock?")
     require_contract(prompt)
     assert prompt.extras["fallback"] == SAF_A1
@@ -482,7 +486,7 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     assert prompt.extras["audit"]["outcome"] == "rescoped"
     assert prompt.extras["shape"]["domain"] == "limits"
     assert {"a4_condenser", "a4_condenser#2", "a3_nli_gate#2"} <= set(prompt.extras[EXCHANGES])
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     assert selected(space, record.prompt_key) == tuple(prompt.final_selection_ids)
     kept = [
         way["chunk_id"]
@@ -491,7 +495,7 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     ]
     assert kept == prompt.final_selection_ids  # by the pass that counts, best first
     meet(NEVER)
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_the_model_cannot_override_what_the_person_settled(tmp_path, meet):
@@ -500,7 +504,7 @@ def test_the_model_cannot_override_what_the_person_settled(tmp_path, meet):
     memory.parent.mkdir(parents=True)
     memory.write_text("Our dagster pipeline has assets, sensors and a schedule.\n")
     space = opened(tmp_path)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     meet(Thinking(Audited=lambda v: {"topic": "", "files": ["notes/limits.txt"]}))
     text = "# Task\nImplement how other writers must wait or give up.\n# Role\na poet\n"
     prompt = made(space, text, off=("notes/limits.txt",), settings={"gate.nli_theta": 0.0})
@@ -557,9 +561,9 @@ def test_all_forms_over_http(root, server, tmp_path):
     prompt = made(space)
     require_contract(prompt)
     assert "fallback" not in prompt.extras and len(server.seen) == 4
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     assert all(e.validated and e.model for e in exchanges_of(space, record).values())
-    assert space.replay(record.prompt_key).verdict == "identical" and len(server.seen) == 4
+    assert replay_prompt(space, record.prompt_key).verdict == "identical" and len(server.seen) == 4
 
 
 @pytest.mark.parametrize("answer", ["I do not know.", '{"no": "schema"}', ""], ids=str)
@@ -567,7 +571,7 @@ def test_an_answer_that_is_not_taken_was_paid_for(root, server, tmp_path, answer
     server.answers = [said(answer)]
     space = over_http(root, tmp_path, server.url, prices="1.5")
     prompt = made(space)
-    found = recorded_usage(space, space.finish(prompt).exchanges)
+    found = recorded_usage(space, save_prompt(space, prompt).exchanges)
     assert found == llm_usage(prompt.extras[LLM_USAGE].values())
     assert [row["op"] for row in found["calls"]] == [op for op in OPS if op in AGENTS]
     assert not any(row["taken"] for row in found["calls"])
@@ -610,11 +614,11 @@ def test_no_answer_breaks_a_prompt(root, server, tmp_path, answer):
     require_contract(prompt)
     assert sha256_hex(prompt.extras["super_prompt"]) == sha256_hex(plain.extras["super_prompt"])
     assert prompt.extras["fallback"] == SAF_A1
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     kept = exchanges_of(space, record)
     assert len(kept) == 4 and not any(e.validated for e in kept.values())
     server.answers = [thinks]
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_a_server_that_does_not_run_breaks_no_prompt(root, tmp_path):
@@ -629,7 +633,7 @@ def test_what_the_agents_took_is_told_of_a_prompt_and_of_its_record(root, meet):
     space = opened(root)
     meet(Thinking(Judged=lambda v: {"verdicts": []}))
     prompt = made(space)
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     found = recorded_usage(space, record.exchanges)
     assert found == llm_usage(prompt.extras[LLM_USAGE].values())
     rows = {row["op"]: row for row in found["calls"]}
@@ -657,7 +661,7 @@ def test_a_stage_that_no_longer_asks_has_no_usage(root, meet):
     meet(Thinking())
     prompt = made(space)
     changed = change_settings(prompt, "a4_condenser", {"agents.a4_form": "deterministic"})
-    again = space.stage("a4_condenser", changed)(changed)
+    again = make_stage(space, "a4_condenser", changed)(changed)
     gone = {"a4_condenser"}
     for name in (EXCHANGES, LLM_USAGE):
         assert set(prompt.extras[name]) - set(again.extras[name]) == gone
@@ -671,7 +675,7 @@ def test_a_fallback_is_said_no_longer_where_the_stage_ran_again_without_one(root
     assert prompt.extras["fallback"] == SAF_A1
     meet(Thinking())
     changed = change_settings(prompt, "a4_condenser", {"agents.a4_form": form})
-    again = space.stage("a4_condenser", changed)(changed)
+    again = make_stage(space, "a4_condenser", changed)(changed)
     assert "fallback" not in again.extras
     assert not any("SAF-A1" in warning["message"] for warning in again.extras["warnings"])
 
@@ -693,8 +697,8 @@ def test_a_cost_that_nobody_knows_is_no_sum():
 def test_leave_one_out_asks_nobody_and_says_in_which_form_it_compares(root, meet):
     space = opened(root)
     meet(Thinking())
-    record = space.finish(made(space))
-    plain = space.finish(made(space, settings=dict.fromkeys(ALL, "deterministic")))
+    record = save_prompt(space, made(space))
+    plain = save_prompt(space, made(space, settings=dict.fromkeys(ALL, "deterministic")))
     meet(NEVER)
     found, other = (leave_one_out(space, r.prompt_key) for r in (record, plain))
     assert "deterministic" in found["note"] and other["note"] == ""

@@ -14,10 +14,14 @@ from ragstream_core.services.backup import backup
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.disk_usage import disk_usage
 from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring.conversation_memory import pin_history
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, show
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -42,11 +46,11 @@ def space(request, tmp_path, monkeypatch):
     if request.param == "environment":
         monkeypatch.setenv("RAGSTREAM_PATHS__LOGS", where)
     made = open_workspace(tmp_path / "data", config_path=config, explicit=SETTINGS)
-    made.ingest("demo")
+    ingest_project(made, "demo")
     append_turn(made, Turn("", "secret", "2026-10-05T14:07:00+02:00", f"{CANARY}?", f"{CANARY}."))
     now = dt.datetime.fromisoformat("2026-10-06T10:00:00+02:00")
     asked = PromptRequest("Who may write to the catalog?", ("demo",), session="secret")
-    made.finish(made.run(made.pin(asked, now)))
+    save_prompt(made, run_prompt(made, pin_inputs(made, asked, now)))
     return made
 
 

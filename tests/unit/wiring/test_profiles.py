@@ -4,6 +4,11 @@ import pytest
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -17,13 +22,13 @@ def space(tmp_path_factory):
     root = tmp_path_factory.mktemp("profiles")
     write_docs(root, docs=TOPICS)
     workspace = open_workspace(root, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def asked(space, **more):
     request = PromptRequest("Which writer holds lock number 7?", ("demo",), **more)
-    return space.run(space.pin(request))
+    return run_prompt(space, pin_inputs(space, request))
 
 
 def test_the_chat_profile_is_ten_and_ten_reranked_to_five(space):
@@ -45,9 +50,9 @@ def test_without_a_profile_every_candidate_goes_on(space):
 
 @pytest.mark.parametrize("change", [{"rerank.keep": 7}, {"rerank.passes": 2}])
 def test_how_many_are_kept_and_the_passes_are_part_of_the_key(space, change):
-    plain, other = (space.finish(asked(space, settings=given)) for given in ({}, change))
+    plain, other = (save_prompt(space, asked(space, settings=given)) for given in ({}, change))
     assert plain.prompt_key != other.prompt_key
-    assert space.replay(other.prompt_key).verdict == "identical"
+    assert replay_prompt(space, other.prompt_key).verdict == "identical"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragstream_core.errors import UsageError
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.ingestion.quality_gate import (
     Figures,
@@ -14,6 +14,7 @@ from ragstream_core.ingestion.quality_gate import (
     measure,
     read_gold,
 )
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import ingestion, quality_gate
 from ragstream_core.wiring.workspace import open_workspace
 
@@ -52,9 +53,9 @@ def gold(space, rows=GOLD):
 
 
 def test_without_gold_questions_nothing_is_asked(space):
-    stats = space.ingest("demo")
+    stats = ingest_project(space, "demo")
     assert (stats.committed, stats.refused, stats.quality) == (True, "", {})
-    assert "quality" not in space.view("demo").pinned.provenance
+    assert "quality" not in open_view(space.index_dir("demo")).pinned.provenance
 
 
 def test_right_answers_are_read_and_change_no_figure(space):
@@ -70,22 +71,22 @@ def test_right_answers_are_read_and_change_no_figure(space):
 
 def test_the_figures_stand_in_the_generation(space):
     gold(space)
-    stats = space.ingest("demo")
+    stats = ingest_project(space, "demo")
     assert stats.committed and not stats.refused
     assert (stats.quality["recall"], stats.quality["mrr"]) == (1.0, 1.0)
     assert stats.quality["before"] is None
-    kept = Figures.of(space.view("demo").pinned.provenance)
+    kept = Figures.of(open_view(space.index_dir("demo")).pinned.provenance)
     assert kept.to_json() == {k: v for k, v in stats.quality.items() if k != "before"}
     assert ingestion.unchanged(space, "demo") is not None
 
 
 def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     gold(space)
-    space.ingest("demo")
-    before = space.view("demo")
+    ingest_project(space, "demo")
+    before = open_view(space.index_dir("demo"))
     target = space.doc_dir("demo") / "logs.md"
     target.write_text("# Lunch\n\nThe canteen serves soup at noon.\n")
-    stats = space.ingest("demo")
+    stats = ingest_project(space, "demo")
     assert not stats.committed and stats.generation == 1
     assert "recall@1 0.500 is more than 0.050 below the last generation's 1.000" in stats.refused
     assert stats.changed["updated"] == ("logs.md",)
@@ -93,16 +94,16 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
     assert lost.startswith("gold.jsonl line 1: 'How long are logs kept")
     assert lost.endswith("→ logs.md: not among the first 1, was rank 1")
     forget_views()
-    assert space.view("demo").chunk_ids == before.chunk_ids
+    assert open_view(space.index_dir("demo")).chunk_ids == before.chunk_ids
     report = quality_gate.refusal(space, "demo", 1)
     assert report["figures"]["recall"] == 0.5 and report["before"]["recall"] == 1.0
     # nothing was marked: the next ingest sees the same change, embeds nothing, refuses again
     assert ingestion.unchanged(space, "demo") is None
-    again = space.ingest("demo")
+    again = ingest_project(space, "demo")
     assert (again.refused, again.chunks["embedded"]) == (stats.refused, 0)
     # and a document that answers again is published
     target.write_text(DOCS["logs.md"] + "\nThey are compressed.\n")
-    healed = space.ingest("demo")
+    healed = ingest_project(space, "demo")
     assert healed.committed and healed.generation == 2
     assert quality_gate.refusal(space, "demo", 2) is None
     assert ingestion.unchanged(space, "demo") is not None
@@ -110,31 +111,31 @@ def test_a_worse_generation_is_refused_and_the_old_one_stays(space):
 
 def test_the_floor_holds_for_the_first_generation_too(space):
     gold(space, [{"question": "What is the colour of the moon?", "file": "moon.md"}])
-    stats = make(space.data_dir, min_recall=0.5).ingest("demo")
+    stats = ingest_project(make(space.data_dir, min_recall=0.5), "demo")
     assert (stats.committed, stats.generation, stats.documents) == (False, 0, 0)
     assert stats.refused == "recall@1 0.000 is below the floor 0.500"
     assert stats.warnings == (
         "gold.jsonl line 1: 'What is the colour of the moon?' → moon.md: not among the first 1",
     )
-    passed = make(space.data_dir).ingest("demo")
+    passed = ingest_project(make(space.data_dir), "demo")
     assert passed.committed and passed.chunks["embedded"] == 0  # all were recorded before
 
 
 def test_a_wider_tolerance_lets_it_through(space):
     gold(space)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     (space.doc_dir("demo") / "logs.md").unlink()
-    assert space.ingest("demo").refused
-    stats = make(space.data_dir, recall_tolerance=1.0).ingest("demo")
+    assert ingest_project(space, "demo").refused
+    stats = ingest_project(make(space.data_dir, recall_tolerance=1.0), "demo")
     assert stats.committed and stats.quality["before"]["recall"] == 1.0
 
 
 def test_changed_questions_are_asked_of_both_generations(space):
     gold(space, GOLD[:1])
-    space.ingest("demo")
+    ingest_project(space, "demo")
     gold(space, [*GOLD, {"question": "What is the colour of the moon?", "file": "moon.md"}])
     (space.doc_dir("demo") / "new.md").write_text("# New\n\nNothing about logs.\n")
-    stats = space.ingest("demo")
+    stats = ingest_project(space, "demo")
     assert stats.committed
     assert stats.quality["before"]["recall"] == stats.quality["recall"] == 0.6667
 
@@ -143,7 +144,7 @@ def test_a_candidate_is_exactly_what_the_commit_publishes(space):
     from ragstream_core.index.catalog import Catalog
 
     gold(space)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     (space.doc_dir("demo") / "logs.md").write_text("# Logs\n\nLogs are kept for ninety days.\n")
     (space.doc_dir("demo") / "backup.md").unlink()
     seen = []
@@ -156,12 +157,12 @@ def test_a_candidate_is_exactly_what_the_commit_publishes(space):
 
     Catalog.candidate = spy
     try:
-        make(space.data_dir, recall_tolerance=1.0).ingest("demo")
+        ingest_project(make(space.data_dir, recall_tolerance=1.0), "demo")
     finally:
         Catalog.candidate = original
     ((view, chunks),) = seen
     forget_views()
-    committed = space.view("demo")
+    committed = open_view(space.index_dir("demo"))
     assert (view.chunk_ids, view.paths) == (committed.chunk_ids, committed.paths)
     assert (view.vectors == committed.vectors).all()
     assert view.lexical.packed() == committed.lexical.packed()
@@ -185,7 +186,7 @@ def test_a_bad_line_is_named_before_anything_is_embedded(space, line, says):
     path = gold(space)
     path.write_text(f'{{"question": "q", "file": "a.md"}}\n{line}\n')
     with pytest.raises(UsageError, match="gold.jsonl") as caught:
-        space.ingest("demo")
+        ingest_project(space, "demo")
     assert says in str(caught.value)
     assert not space.index_dir("demo").exists()
 

@@ -12,8 +12,13 @@ import pytest
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.backup import backup
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.restore import restore
 from ragstream_core.wiring import models
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server
 from tests.unit.models.embedders import test_openai_compatible as endpoints
@@ -44,13 +49,13 @@ def space(tmp_path, server):
     root = tmp_path / "data"
     write_docs(root)
     space = open_at(root, server)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     return space
 
 
 def made(space, **more):
-    prompt = space.run(space.pin(PromptRequest(QUESTION, ("demo",), **more)))
-    return prompt, space.finish(prompt)
+    prompt = run_prompt(space, pin_inputs(space, PromptRequest(QUESTION, ("demo",), **more)))
+    return prompt, save_prompt(space, prompt)
 
 
 def drifted(handler):
@@ -65,7 +70,7 @@ def test_a_replay_asks_nobody_and_is_identical(space, server):
     assert set(record.inputs["query_vectors"]) == {sha256_hex(p["text"]) for p in pieces}
     asked = len(server.seen)
     again = open_at(space.data_dir, server)
-    assert again.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(again, record.prompt_key).verdict == "identical"
     assert len(server.seen) == asked
 
 
@@ -86,14 +91,14 @@ def test_another_answer_is_another_prompt_and_both_replay(space, server):
     assert first.extras["scores"] != second.extras["scores"]
     assert before.input_key != after.input_key
     for record in (before, after):
-        assert space.replay(record.prompt_key).verdict == "identical"
+        assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
 
 def test_a_lost_vector_is_named_and_nobody_is_asked(space, server):
     _, record = made(space)
     shutil.rmtree(space.store.root / "blobs")
     asked = len(server.seen)
-    verdict = space.replay(record.prompt_key)
+    verdict = replay_prompt(space, record.prompt_key)
     assert verdict.verdict == "input unavailable" and "far-away is not kept" in verdict.reason
     assert len(server.seen) == asked
 
@@ -102,7 +107,7 @@ def test_a_lost_dimension_is_named_and_nobody_is_asked(space, server):
     _, record = made(space)
     shutil.rmtree(space.data_dir / "models" / "endpoints")
     asked = len(server.seen)
-    verdict = open_at(space.data_dir, server).replay(record.prompt_key)
+    verdict = replay_prompt(open_at(space.data_dir, server), record.prompt_key)
     assert verdict.verdict == "input unavailable" and "dimension" in verdict.reason
     assert len(server.seen) == asked
 
@@ -111,7 +116,7 @@ def test_a_locked_prompt_needs_no_vector(space, server):
     asked = len(server.seen)
     _, record = made(space, files=("settings.yaml",), lock=True)
     assert record.inputs["query_vectors"] == {}
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
     assert len(server.seen) == asked
 
 
@@ -121,4 +126,4 @@ def test_a_backup_takes_them_along(space, server, tmp_path):
     other = open_at(tmp_path / "other", server)
     restore(other, tmp_path / "copy")
     shutil.copytree(space.data_dir / "models", other.data_dir / "models")
-    assert other.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(other, record.prompt_key).verdict == "identical"

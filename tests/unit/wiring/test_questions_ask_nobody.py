@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ragstream_core.index.view import open_view
 from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.diff_prompts import diff
-from ragstream_core.services.replay_bundle import replay_bundle
+from ragstream_core.services.replay import replay_bundle
 from ragstream_core.services.trace import trace
 from ragstream_core.services.what_if import compared_with, leave_one_out
 from ragstream_core.services.why_not import why_not
@@ -26,7 +27,7 @@ def test_every_question_is_answered_from_the_record(space, server, recorded, tmp
     prompt, key, asked = recorded
     rows = leave_one_out(space, key)["files"]
     assert [row["error"] for row in rows] == [""] * len(rows)
-    found = why_not(space, space.view("demo").chunk_ids[0], key)
+    found = why_not(space, open_view(space.index_dir("demo")).chunk_ids[0], key)
     assert found["note"] == "" and len(found["verdicts"]) == 1
     for identifier in prompt.views_by_stage["retrieval"][:1]:
         assert trace(space, identifier, key)["now"] == "current"

@@ -22,10 +22,13 @@ from ragstream_core.records import to_json
 from ragstream_core.records.identity import canonical_json
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.forget import forget
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.prompt_retention import gc
-from ragstream_core.wiring import models
+from ragstream_core.wiring import models, stages
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.recall import recall
-from ragstream_core.wiring.workspace import Workspace, open_workspace
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
 
@@ -37,7 +40,7 @@ QUESTION = "Who holds the project lock, and what does settings.yaml say of theta
 def ingested(tmp_path_factory):
     root = tmp_path_factory.mktemp("recalling")
     write_docs(root)
-    opened(root).ingest("demo")
+    ingest_project(opened(root), "demo")
     return root
 
 
@@ -62,13 +65,13 @@ def ask(space, minutes=0, fresh=False, observe=None, **more):
 @pytest.fixture
 def ran(monkeypatch):
     """The ops that ran."""
-    seen, real = [], Workspace.stage
+    seen, real = [], stages.make_stage
 
     def stage(self, op, prompt, **given):
         seen.append(op)
         return real(self, op, prompt, **given)
 
-    monkeypatch.setattr(Workspace, "stage", stage)
+    monkeypatch.setattr(stages, "make_stage", stage)
     return seen
 
 
@@ -114,7 +117,7 @@ def test_stages_go_on_from_a_recalled_prompt(space, ran):
 def test_a_stage_pressed_again_without_a_change_leaves_the_record_able_to_answer(space, ran):
     first = ask(space)
     inputs = space.store.record(first.record.prompt_key).inputs
-    space.finish(first.prompt, run_id="another")
+    save_prompt(space, first.prompt, run_id="another")
     found = ask(space, minutes=1)
     assert found.asked and not found.said and found.record.run_id == "another"
     assert found.record.inputs == inputs and ran == list(OPS)
@@ -148,7 +151,7 @@ def _docs(space):
 
 def _ingest(space, name, text):
     (_docs(space) / name).write_text(text)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     return {}
 
 
@@ -262,7 +265,7 @@ def test_two_at_once_leave_one_record_that_answers(space):
     with ThreadPoolExecutor(4) as pool:
         keys = {r.record.prompt_key for r in pool.map(lambda n: ask(space, n), range(8))}
     assert len(keys) == 1
-    found, said = recall(space, space.pin(PromptRequest(QUESTION, ("demo",)), NOW))
+    found, said = recall(space, pin_inputs(space, PromptRequest(QUESTION, ("demo",)), NOW))
     assert found is not None and not said
     assert len(times_asked(space.store.root / keys.pop())) == 9
 

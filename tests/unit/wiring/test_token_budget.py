@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from ragstream_core.models.chat.prices import context_window
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings import ChainSettings
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import LEAST_TOKENS, within_window
 from tests.unit.prompts.conftest import DOCS, write_docs
 from tests.unit.services.memory.conftest import opened
@@ -46,10 +51,10 @@ def test_the_price_table_knows_windows_and_the_settings_outrank_it():
 def test_a_prompt_for_a_small_model_is_small_and_replays(tmp_path):
     write_docs(tmp_path, docs={**DOCS, "long.md": "The project lock is held. " * 400})
     space = opened(tmp_path)
-    space.ingest("demo")
+    ingest_project(space, "demo")
     settings = {"prompt.model_target": "toy-1", "prompt.model_window": 1_000}
     asked_for = PromptRequest("Who holds the project lock?", ("demo",), settings=settings)
-    record = space.finish(space.run(space.pin(asked_for)))
+    record = save_prompt(space, run_prompt(space, pin_inputs(space, asked_for)))
     assert record.inputs["settings"]["prompt"]["budget_tokens"] == 750
     assert 0 < record.tokens <= 750
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"

@@ -14,13 +14,18 @@ from ragstream_core.errors import (
     UsageError,
 )
 from ragstream_core.index.lock import project_lock
-from ragstream_core.index.view import forget_views
+from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.embedders.registry import EMBEDDERS
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.services.search import search
 from ragstream_core.wiring import ingestion, prompt_inputs
 from ragstream_core.wiring.file_sources import injectable
-from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES
+from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES, pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -29,12 +34,12 @@ from tests.unit.prompts.conftest import write_docs
 def space(tmp_path):
     write_docs(tmp_path)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def ask(space, text="Who may write to the catalog?", projects=("demo",), **more):
-    return space.run(space.pin(PromptRequest(text=text, projects=projects, **more)))
+    return run_prompt(space, pin_inputs(space, PromptRequest(text=text, projects=projects, **more)))
 
 
 def messages(prompt, kind="warnings"):
@@ -55,7 +60,7 @@ def test_an_unknown_project_is_named_with_the_nearest_one(space, tmp_path):
     with pytest.raises(UnknownProject, match="did you mean demo"):
         space.doc_dir("demi")
     with pytest.raises(UnknownProject):
-        space.ingest("nothing")
+        ingest_project(space, "nothing")
     assert not (tmp_path / "index" / "nothing").exists()
 
 
@@ -64,7 +69,7 @@ def test_flat_files_are_the_project_default_and_nothing_else(tmp_path):
     (tmp_path / "doc_raw" / "flat.md").write_text("# Flat\n\nA flat file about writers.\n")
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
     assert workspace.projects() == ["default", "demo"]
-    stats = workspace.ingest("default")
+    stats = ingest_project(workspace, "default")
     assert (stats.files["new"], stats.skipped_reasons) == (1, ())
     assert [c.source for c in ask(workspace, projects=("default",)).base_context_chunks] == [
         "flat.md"
@@ -105,7 +110,7 @@ def test_a_long_file_is_packed_and_a_changed_one_is_said(space, tmp_path):
 
 
 def test_the_folder_is_read_once_at_most_however_many_files_are_off(space, tmp_path, monkeypatch):
-    names, read = sorted(set(space.view("demo", 0).paths)), []
+    names, read = sorted(set(open_view(space.index_dir("demo"), generation=0).paths)), []
 
     def counted(*args):
         read.append(args)
@@ -117,7 +122,9 @@ def test_the_folder_is_read_once_at_most_however_many_files_are_off(space, tmp_p
         for new in ((), ("fresh.md",)):
             read.clear()
             off = (*names[:count], *new)
-            pinned = space.pin(PromptRequest(text="What is it?", projects=("demo",), off=off))
+            pinned = pin_inputs(
+                space, PromptRequest(text="What is it?", projects=("demo",), off=off)
+            )
             assert pinned.off == tuple(sorted(f"demo/{name}" for name in off))
             assert len(read) == len(new)  # for what the index does not know
 
@@ -129,8 +136,8 @@ def test_a_file_to_switch_off_is_named_by_its_whole_path(space, tmp_path):
         ask(space, off=("limits.txt",))
     assert "demo/notes/limits.txt" in str(found.value.hint)
     write_docs(tmp_path, docs={"demo/catalog.md": "Another catalog."})
-    space.ingest("demo")
-    pinned = space.pin(PromptRequest("What is it?", ("demo",), off=("demo/catalog.md",)))
+    ingest_project(space, "demo")
+    pinned = pin_inputs(space, PromptRequest("What is it?", ("demo",), off=("demo/catalog.md",)))
     assert pinned.off == ("demo/demo/catalog.md",)  # inside of the project, before its own name
     with pytest.raises(UsageError, match="no such file") as found:
         ask(space, off=("qqq",))
@@ -160,12 +167,12 @@ def test_whole_files_carry_line_numbers_where_that_is_wished(space):
 
 
 def test_a_search_obeys_the_least_cosine(space, tmp_path):
-    rows = space.search("Who may write to the catalog?", ["demo"], k=50)
-    for least in (-1.0, rows[1]["dense"], 1.0):
+    rows = search(space, "Who may write to the catalog?", ["demo"], k=50)
+    for least in (-1.0, rows[1].dense, 1.0):
         asked = {"embeddings.backend": "hashed", "retrieval.min_score": least}
         narrow = open_workspace(tmp_path, explicit=asked)
-        found = narrow.search("Who may write to the catalog?", ["demo"], k=50)
-        assert found == [row for row in rows if row["dense"] >= least]
+        found = search(narrow, "Who may write to the catalog?", ["demo"], k=50)
+        assert list(found) == [row for row in rows if row.dense >= least]
 
 
 def test_the_lock_shows_only_files_and_searches_nothing(space):
@@ -189,7 +196,7 @@ def test_a_file_that_is_off_is_in_no_view(space):
 
 def test_two_projects_answer_together(space, tmp_path):
     write_docs(tmp_path, "other", {"journal.md": "# Journal\n\nThe journal is append only.\n"})
-    space.ingest("other")
+    ingest_project(space, "other")
     prompt = ask(space, "Is the journal append only, and who may write to the catalog?",
                  projects=("other", "demo"))  # fmt: skip
     assert {c.meta["project"] for c in prompt.base_context_chunks} == {"demo", "other"}
@@ -214,14 +221,14 @@ def test_another_model_is_refused_and_rebuilt_on_request(space, tmp_path, reques
     request.addfinalizer(lambda: EMBEDDERS.unregister("other"))
     other = open_workspace(tmp_path, explicit={"embeddings.backend": "other"})
     with pytest.raises(ModelMismatch, match="--rebuild"):
-        other.ingest("demo")
+        ingest_project(other, "demo")
     with pytest.raises(ModelMismatch, match="--rebuild"):
         ask(other)
-    key = space.finish(ask(space)).prompt_key
-    verdict = other.replay(key)
+    key = save_prompt(space, ask(space)).prompt_key
+    verdict = replay_prompt(other, key)
     assert verdict.verdict == "environment differs" and "embedded by model" in verdict.reason
     assert "hashed" in verdict.hint and "--rebuild" not in verdict.hint
-    rebuilt = other.ingest("demo", rebuild=True)
+    rebuilt = ingest_project(other, "demo", rebuild=True)
     assert rebuilt.committed
     assert rebuilt.chunks["embedded"] == rebuilt.chunks["live"]
     with pytest.raises(ModelMismatch):
@@ -232,10 +239,10 @@ def test_a_damaged_catalog_names_the_command_and_rebuilds(space, tmp_path):
     forget_views()
     path = tmp_path / "index" / "demo" / "catalog.sqlite"
     path.write_bytes(b"not a database" * 100)
-    for call in (lambda: ask(space), lambda: space.ingest("demo")):
+    for call in (lambda: ask(space), lambda: ingest_project(space, "demo")):
         with pytest.raises(IntegrityError, match="--rebuild"):
             call()
-    assert space.ingest("demo", rebuild=True).committed
+    assert ingest_project(space, "demo", rebuild=True).committed
     assert ask(space).base_context_chunks
 
 
@@ -247,7 +254,7 @@ def test_a_damaged_vector_file_is_noticed_and_healed(space, tmp_path):
     path.write_bytes(bytes(data))
     with pytest.raises(IntegrityError, match="ragstream ingest demo"):
         ask(space)
-    space.ingest("demo", verify=True)
+    ingest_project(space, "demo", verify=True)
     forget_views()
     assert ask(space).base_context_chunks
 
@@ -255,8 +262,8 @@ def test_a_damaged_vector_file_is_noticed_and_healed(space, tmp_path):
 def test_a_locked_project_says_who_holds_it(space, tmp_path):
     (tmp_path / "doc_raw" / "demo" / "new.md").write_text("# New\n")
     with project_lock(tmp_path / "index" / "demo"), pytest.raises(ProjectLocked, match="process"):
-        space.ingest("demo")
-    assert space.ingest("demo").committed
+        ingest_project(space, "demo")
+    assert ingest_project(space, "demo").committed
 
 
 def test_one_bad_file_never_stops_the_others(space, tmp_path):
@@ -264,7 +271,7 @@ def test_one_bad_file_never_stops_the_others(space, tmp_path):
     (folder / "binary.md").write_bytes(b"\x00\x01" * 500)
     (folder / "latin.txt").write_bytes(b"caf\xe9 " * 50)
     (folder / "good.md").write_text("# Good\n\nA good file about fences.\n")
-    stats = space.ingest("demo")
+    stats = ingest_project(space, "demo")
     assert stats.committed
     reasons = dict(stats.skipped_reasons)
     assert {"binary.md", "latin.txt"} <= set(reasons)
@@ -274,7 +281,7 @@ def test_one_bad_file_never_stops_the_others(space, tmp_path):
 
 def test_as_of_reads_an_older_generation(space, tmp_path):
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_text("# Catalog\n\nAll may write now.\n")
-    assert space.ingest("demo").generation == 2
+    assert ingest_project(space, "demo").generation == 2
     old = ask(space, as_of=1)
     assert any("One writer holds" in c.snippet for c in old.base_context_chunks)
     new = ask(space)
@@ -284,18 +291,18 @@ def test_as_of_reads_an_older_generation(space, tmp_path):
 
 
 def test_search_needs_no_prompt(space):
-    rows = space.search("token budget", ["demo"], k=2)
-    assert rows[0]["source"] == "notes/limits.txt"
-    assert set(rows[0]) == {"chunk_id", "source", "score", "dense", "lexical", "snippet"}
+    rows = search(space, "token budget", ["demo"], k=2)
+    assert rows[0].source == "notes/limits.txt"
+    assert set(rows[0].to_json()) == {"chunk_id", "source", "score", "dense", "lexical", "snippet"}
 
 
 def test_keep_one_generation_when_replaced_rows_are_to_go(tmp_path):
     write_docs(tmp_path)
     settings = {"embeddings.backend": "hashed", "ingestion.delete_replaced": "true"}
     workspace = open_workspace(tmp_path, explicit=settings)
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_text("# Catalog\n\nOther words.\n")
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     db = sqlite3.connect(tmp_path / "index" / "demo" / "catalog.sqlite")
     texts = " ".join(row[0] for row in db.execute("SELECT text FROM texts"))
     db.close()

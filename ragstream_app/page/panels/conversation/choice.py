@@ -45,11 +45,12 @@ def block() -> tuple[str, tuple[str, ...]]:
     """Return the block and its notes; an empty prompt box does not matter.
 
     Raises:
-        RagstreamError: As `Workspace.pin`.
+        RagstreamError: As `pin_inputs`.
     """
     from ragstream_core.wiring.conversation_memory import ConversationMemory
+    from ragstream_core.wiring.prompt_inputs import pin_inputs
 
-    inputs = workspace().pin(request_now(default="recent history"))
+    inputs = pin_inputs(workspace(), request_now(default="recent history"))
     found, notes = ConversationMemory(workspace(), inputs).rendered()
     return str(found.get("body", "")), notes
 

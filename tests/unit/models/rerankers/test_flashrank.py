@@ -9,7 +9,12 @@ import pytest
 from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
 from ragstream_core.models.rerankers.flashrank import FlashRankReranker, find_flashrank
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import models
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.rerankers.test_cross_encoder import build
 from tests.unit.prompts.conftest import write_docs
@@ -117,21 +122,21 @@ def test_through_the_chain_pinned_by_its_weights(tmp_path, folder):
     space = open_workspace(
         tmp_path, explicit={"embeddings.backend": "hashed", "rerank.backend": "flashrank"}
     )
-    space.ingest("demo")
+    ingest_project(space, "demo")
     request = PromptRequest("Who may write to the catalog?", ("demo",))
     with pytest.raises(WeightsMissing) as caught:
-        space.run(space.pin(request))
+        run_prompt(space, pin_inputs(space, request))
     assert f"flashrank/{NAME}" in caught.value.hint
     here = models.models_dir(space.config) / "flashrank" / NAME
     shutil.copytree(folder, here)
-    prompt = space.run(space.pin(request))
+    prompt = run_prompt(space, pin_inputs(space, request))
     rows = [r for r in prompt.extras["decisions"] if r["stage"] == "reranked"]
     assert {r["rule"] for r in rows} == {"flashrank"}
     assert [r["score"] for r in rows] == sorted((r["score"] for r in rows), reverse=True)
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     assert record.inputs["models"]["reranker"] == f"flashrank:{NAME}"
     assert len(record.inputs["models"]["reranker_weights"]) == 64
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
     path = next(here.glob("*.onnx"))
     path.write_bytes(path.read_bytes() + b"\0")
-    assert space.replay(record.prompt_key).verdict == "environment differs"
+    assert replay_prompt(space, record.prompt_key).verdict == "environment differs"

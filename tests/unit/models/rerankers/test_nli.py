@@ -17,9 +17,14 @@ from ragstream_core.models.rerankers.cross_encoder import NliModel, entailment_i
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.services.eval_sweep import measure_gate
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import NLI
 from ragstream_core.wiring import models
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.quality_gate import gold_path
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.rerankers.test_cross_encoder import build
 from tests.unit.prompts.conftest import write_docs
@@ -140,13 +145,13 @@ def test_raising_theta_never_keeps_more(probabilities, thetas, keep_top):
 def space(tmp_path):
     write_docs(tmp_path)
     workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    workspace.ingest("demo")
+    ingest_project(workspace, "demo")
     return workspace
 
 
 def ask(space, **settings):
     request = PromptRequest("Who may write to the catalog?", ("demo",), settings=settings)
-    return space.run(space.pin(request))
+    return run_prompt(space, pin_inputs(space, request))
 
 
 def rules(prompt):
@@ -154,7 +159,7 @@ def rules(prompt):
 
 
 def test_without_weights_the_similarity_gate_stands_in_and_is_named(space):
-    inputs = space.pin(PromptRequest("Who may write?", ("demo",)))
+    inputs = pin_inputs(space, PromptRequest("Who may write?", ("demo",)))
     assert (inputs.models["gate"], inputs.models["gate_weights"]) == ("similarity", "")
     assert "nli_gate" not in rules(ask(space))
     with pytest.raises(WeightsMissing, match=NLI) as caught:
@@ -200,7 +205,7 @@ def test_auto_takes_no_model_without_a_measurement_of_its_weights_and_says_so(sp
     assert any(NLI in said and "ragstream eval gate PROJECT" in said for said in told)
     (check,) = _gate(space.config)
     assert check.level == "ok" and "ragstream eval gate PROJECT" in check.detail
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     for wrong in ({"nli": WORSE}, {"theta": 0.4}):
         path = measured(space, folder, **wrong)
         assert "nli_gate" not in rules(ask(space))
@@ -208,7 +213,7 @@ def test_auto_takes_no_model_without_a_measurement_of_its_weights_and_says_so(sp
     assert "nli_gate" not in rules(ask(space))
     measured(space, folder)
     assert "nli_gate" in rules(ask(space))
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
     build_nli(folder, LABELS[::-1])  # other weights: nobody has measured those
     assert "nli_gate" not in rules(ask(space))
 
@@ -235,27 +240,27 @@ def test_the_command_measures_both_gates_on_the_gold_questions(space, capsys):
 
 
 def test_with_weights_the_model_decides_pinned_and_replayed(space):
-    before = space.finish(ask(space))
+    before = save_prompt(space, ask(space))
     folder = build_nli(models.models_dir(space.config) / NLI)
     measured(space, folder, theta=0)
     prompt = ask(space, **{"gate.keep_top": 0, "gate.nli_theta": 0})
     assert rules(prompt) <= {"nli_gate", "duplicate_text"} and "nli_gate" in rules(prompt)
     assert any(NLI in row["message"] for row in prompt.extras["events"])
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     assert record.inputs["models"]["gate"] == NLI
     assert record.inputs["models"]["gate_weights"] == weights_digest(folder)
-    assert space.replay(record.prompt_key).verdict == "identical"
-    assert space.replay(before.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, before.prompt_key).verdict == "identical"
     assert "nli_gate" not in rules(ask(space, **{"gate.backend": "similarity"}))
     assert "nli_gate" not in rules(ask(space, **{"agents.a3": False}))
     chosen = open_workspace(space.data_dir, explicit={"gate.backend": "nli"}).config
     (check,) = _gate(chosen)
     assert check.level == "ok" and weights_digest(folder)[:12] in check.detail
     build_nli(folder, LABELS[::-1])
-    verdict = space.replay(record.prompt_key)
+    verdict = replay_prompt(space, record.prompt_key)
     assert verdict.verdict == "environment differs" and "have changed" in verdict.reason
     shutil.rmtree(folder)
-    assert space.replay(record.prompt_key).verdict == "environment differs"
+    assert replay_prompt(space, record.prompt_key).verdict == "environment differs"
 
 
 def test_the_doctor_says_what_a_chosen_gate_lacks(tmp_path):

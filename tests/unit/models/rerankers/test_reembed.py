@@ -8,6 +8,11 @@ from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.rerankers.reembed import ReembedReranker
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.retrieval.scoring import log_avg_exp
+from ragstream_core.services.ingest import ingest_project
+from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
 
@@ -39,10 +44,10 @@ def test_an_endpoint_is_not_asked_again():
 def test_through_the_chain_the_order_changes_and_replays(tmp_path):
     write_docs(tmp_path)
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    space.ingest("demo")
+    ingest_project(space, "demo")
     question = "How are long questions cut, and what is the catalog?"
     request = PromptRequest(question, ("demo",), task="reembed", settings={"rerank.top_k": 3})
-    prompt = space.run(space.pin(request))
+    prompt = run_prompt(space, pin_inputs(space, request))
     before, after = (prompt.views_by_stage[s] for s in ("retrieval", "reranked"))
     assert set(before[:3]) == set(after[:3]) and before[3:] == after[3:]
     assert before != after
@@ -50,6 +55,6 @@ def test_through_the_chain_the_order_changes_and_replays(tmp_path):
     assert [r["rule"] for r in rows[:4]] == ["reembed"] * 3 + ["below_head"]
     scores = [r["score"] for r in rows[:3]]
     assert scores == sorted(scores, reverse=True)
-    record = space.finish(prompt)
+    record = save_prompt(space, prompt)
     assert record.inputs["models"]["reranker"] == "reembed"
-    assert space.replay(record.prompt_key).verdict == "identical"
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"

@@ -11,6 +11,7 @@ from ragstream_core.errors import ChatUnreachable
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.services.chat import ChatOptions, ChatSession
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs
@@ -69,5 +70,5 @@ def unreachable():
 def space(tmp_path):
     write_docs(tmp_path)
     found = opened(tmp_path)
-    found.ingest("demo")
+    ingest_project(found, "demo")
     return found

@@ -12,6 +12,7 @@ from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.wiring.journal import show, tag
 from ragstream_core.wiring.memory_files import memory_dir
@@ -62,7 +63,7 @@ def test_citations_of_files_and_of_several_projects_are_those_of_the_first_answe
             yield from ScriptedChat.stream(self, messages)
 
     write_docs(space.data_dir, project="other", docs={"a b [1].md": DOCS["catalog.md"]})
-    space.ingest("other")
+    ingest_project(space, "other")
     name = "settings.yaml" if len(projects) == 1 else "demo/settings.yaml"
     model = Everything()
     talk = chat(space, model, session="s", projects=projects, files=(name,))
@@ -151,7 +152,7 @@ BORDERS = {
 def test_no_answer_crosses_a_border(space, border):
     name = "retrieval.md"
     write_docs(space.data_dir, project="other")
-    space.ingest("other")
+    ingest_project(space, "other")
     options = {
         key: tuple(name if v == "locks.md" else v for v in value)
         if isinstance(value, tuple)
@@ -170,7 +171,7 @@ def test_no_answer_crosses_a_generation_a_model_or_a_rule_text(space):
     talk = chat(space, model := Spy(), session="s")
     talk.ask(QUESTION)
     write_docs(space.data_dir, docs={"new.md": "# New\n\nThe project lock is held by nobody now."})
-    space.ingest("demo")
+    ingest_project(space, "demo")
     assert talk.ask(QUESTION).origin == "model"
     rules = space.data_dir / "projects" / "demo" / "hard_rules.md"
     rules.parent.mkdir(parents=True)

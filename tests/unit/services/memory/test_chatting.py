@@ -21,6 +21,7 @@ from ragstream_core.errors import (
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.chat import ChatDelta
 from ragstream_core.services.chat import ChatOptions, ChatSession, build_here
+from ragstream_core.services.ingest import ingest_project
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import newest_turns
 from ragstream_core.wiring.journal import append_turn, show
@@ -78,7 +79,7 @@ def test_of_a_locked_file_the_paragraphs_with_the_words_of_the_question_are_the_
     told = "Bread is baked at dawn."
     text = f"# Locks\n\nNobody waits.\n\n{told}\n\nA lock is held.\n\nDawn and the lock.\n"
     write_docs(space.data_dir, docs={"oven.md": text})
-    space.ingest("demo")
+    ingest_project(space, "demo")
     talk = chat(space, unreachable(), settings=PLAIN, files=("oven.md",), lock=True)
     turn = talk.ask("When is bread baked, at dawn or at the lock?")
     assert (turn.origin, turn.prompt.extras["s_ctx"]["facts"]) == ("extract", [])
@@ -95,7 +96,7 @@ def test_of_a_locked_file_the_paragraphs_with_the_words_of_the_question_are_the_
 def test_in_a_file_a_rare_word_counts_more_than_two_common_ones(space):
     common = "".join(f"The lock number {n} at dawn.\n\n" for n in range(3))
     write_docs(space.data_dir, docs={"oven.md": f"{common}An oven is hot.\n"})
-    space.ingest("demo")
+    ingest_project(space, "demo")
     talk = chat(space, unreachable(), settings=PLAIN, files=("oven.md",), lock=True)
     kept = talk.ask("Is the oven a lock of the dawn?").answer.text.split("\n\n")[1]
     assert kept.startswith("- An oven is hot.")
@@ -137,7 +138,7 @@ def test_an_endpoint_that_is_not_there_is_met_in_a_second_and_over_http(tmp_path
     for model in ("toy-1", ""):
         monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", model)
         space = open_workspace(tmp_path, explicit=explicit)
-        space.ingest("demo")
+        ingest_project(space, "demo")
         turn = ChatSession(space, ChatOptions(("demo",))).ask(QUESTION)
         assert turn.origin == "extract" and "127.0.0.1:9" in turn.answer.text
         assert turn.answer.citations[0].verified
@@ -265,7 +266,7 @@ def test_another_model_is_the_one_that_is_asked(space, monkeypatch):
 
 def test_secrets_stay_here_also_where_an_extract_could_be_made(space):
     write_docs(space.data_dir, docs={"key.md": f"# Project lock key\n\nThe lock key is {KEY}.\n"})
-    space.ingest("demo")
+    ingest_project(space, "demo")
     model = unreachable()
     model.is_local = False
     with pytest.raises(Refused, match="secrets"):

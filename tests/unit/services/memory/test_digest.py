@@ -15,10 +15,13 @@ from ragstream_core.prompts.compare import differing
 from ragstream_core.prompts.inputs import DIGEST, PromptRequest
 from ragstream_core.prompts.parser import owners
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.tokens import HeuristicTokenCounter
 from ragstream_core.wiring import digest
 from ragstream_core.wiring.journal import append_turn, journal, show, tag
 from ragstream_core.wiring.memory_files import memory_dir
+from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.stages import run_prompt
 from tests.unit.services.memory.conftest import MEMORY, QUESTION, SAID, Spy, chat, opened, turns
 
 HISTORY = "RECENT HISTORY (non-authoritative)"
@@ -34,7 +37,7 @@ def say(space, n, session="s", answer="", **more):
 
 def pinned(space, **settings):
     request = PromptRequest(QUESTION, ("demo",), settings={**ON, **settings}, session="s")
-    return space.pin(request)
+    return pin_inputs(space, request)
 
 
 def files(space):
@@ -108,7 +111,7 @@ def test_it_is_in_the_key_replayed_and_named_where_two_prompts_differ(space):
     two = talk.ask(QUESTION)
     assert one.prompt_key != two.prompt_key
     for turn in (one, two):
-        assert space.replay(turn.prompt_key).verdict == "identical"
+        assert replay_prompt(space, turn.prompt_key).verdict == "identical"
     pair = [pinned(space), pinned(space, **{"memory.summary_tokens": 20})]
     assert any(line.startswith(DIGEST) for line in differing(*pair)["texts"])
 
@@ -124,10 +127,10 @@ def test_an_answer_that_was_given_again_is_told_once(space):
 def test_lock_and_hidden_history_have_none(space):
     say(space, 1)
     locked = PromptRequest(QUESTION, ("demo",), settings=ON, lock=True, files=("catalog.md",))
-    assert DIGEST not in space.pin(locked).texts
-    prompt = space.run(pinned(space, **{"prompt.recent_history": False}))
+    assert DIGEST not in pin_inputs(space, locked).texts
+    prompt = run_prompt(space, pinned(space, **{"prompt.recent_history": False}))
     assert "conversation-digest" not in prompt.extras["super_prompt"]
-    assert DIGEST not in space.pin(PromptRequest(QUESTION, ("demo",))).texts
+    assert DIGEST not in pin_inputs(space, PromptRequest(QUESTION, ("demo",))).texts
 
 
 def test_clearing_takes_digest_files_and_every_prompt_that_shows_it(space):

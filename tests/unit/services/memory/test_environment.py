@@ -11,6 +11,7 @@ from ragstream_core.prompts.inputs import DIGEST, PromptRequest
 from ragstream_core.settings import SECTIONS
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.memory_files import memory_dir
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from tests.unit.services.memory.conftest import QUESTION, chat, opened
 
 GIVEN = {
@@ -78,7 +79,7 @@ def test_window_and_tokens_bound_the_digest(monkeypatch, space, tmp_path, window
     here = with_memory(
         monkeypatch, tmp_path, enabled="1", rolling_window=window, summary_tokens=tokens
     )
-    digest = here.pin(PromptRequest(QUESTION, ("demo",))).texts.get(DIGEST, "")
+    digest = pin_inputs(here, PromptRequest(QUESTION, ("demo",))).texts.get(DIGEST, "")
     assert len(turns_of(digest)) == most
 
 

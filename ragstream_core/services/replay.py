@@ -1,12 +1,13 @@
-"""`ragstream replay --bundle`: a foreign file becomes a data root of its own, for one replay.
+"""`ragstream replay`: a kept prompt, or that of a bundle, made again and compared.
 
 A bundle comes from somewhere else and is treated as such: it is checked as a whole, read by strict
-forms, and what it says of itself is held against the prompt's record. It is put into a private
-folder that is removed afterwards; the data root stays as it was.
+forms, and what it says of itself is held against the prompt's record. It becomes a data root
+of its own in a private folder that is removed afterwards; the data root stays as it was.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
@@ -35,13 +36,18 @@ from ragstream_core.prompts.bundle import (
     Bundle,
     broken,
     index_part,
+    mentioned,
+    require_exact,
+    required_blobs,
     strict_json,
     unpack,
 )
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from
+from ragstream_core.prompts.replay import replay
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.services.bundle import mentioned, require_exact, required_blobs
+from ragstream_core.wiring import prompt_inputs
+from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.journal import snapshot_path
 
 if TYPE_CHECKING:
@@ -59,6 +65,24 @@ _CHUNK = (str, str, str, int, int, int, int, str, str)
 _TEXT = (str, int, str)
 _HEAD = {"index_fp": str, "embed_fp": str, "dimension": int}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
+
+
+def replay_prompt(workspace: Workspace, key: str, *, live: bool = False) -> ReplayVerdict:
+    """Recompute a kept prompt and compare.
+
+    Args:
+        workspace: The data root.
+        key: Its key or the first digits.
+        live: Ask the language model again and compare what it says as well.
+
+    Raises:
+        UnknownPrompt: No prompt under that key.
+        IntegrityError: Its record is damaged.
+    """
+    record = workspace.store.record(key)
+    answers = RecordedAnswers.of(record, live=live)
+    run = functools.partial(prompt_inputs.rerun, workspace, answers=answers)
+    return replay(record, run, answers.differences)
 
 
 def replay_bundle(
@@ -89,7 +113,7 @@ def replay_bundle(
     with tempfile.TemporaryDirectory(prefix="ragstream-bundle-") as folder:
         try:
             space = put_down(workspace, Path(folder), bundle)
-            return bundle.prompt_key, space.replay(bundle.prompt_key, live=live)
+            return bundle.prompt_key, replay_prompt(space, bundle.prompt_key, live=live)
         except _NO_VALUE as error:
             broken(f"a value is not what it must be ({type(error).__name__})")
 
@@ -164,7 +188,7 @@ def _recorded(space: Workspace, bundle: Bundle) -> PromptInputs:
         require_exact(inputs)
     except RagstreamError as error:
         broken(error.message)
-    settings = space.settings_for(inputs, "prompt_builder")
+    settings = inputs.settings_at("prompt_builder")
     for name in (settings.rerank.model, inputs.models.get("reranker", "none")):
         if _MODEL.fullmatch(name) is None:
             broken(f"it names {name[:80]!r} as a model")

@@ -1,0 +1,102 @@
+"""`ragstream ingest`: bring a project's index, and what is derived from it, up to date."""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ragstream_core.wiring import chroma_collections, ingestion, projects
+
+if TYPE_CHECKING:
+    from ragstream_core.ingestion.ingestion_manager import IngestionManager
+    from ragstream_core.ingestion.stats import IngestionStats
+    from ragstream_core.wiring.workspace import IngestProgress, Workspace
+
+
+def ingest_project(
+    workspace: Workspace,
+    project: str,
+    *,
+    verify: bool = False,
+    rebuild: bool = False,
+    progress: IngestProgress | None = None,
+    provenance: dict[str, str] | None = None,
+    collection: bool = True,
+) -> IngestionStats:
+    """Bring a project's index up to date.
+
+    Args:
+        workspace: The data root.
+        project: Its name.
+        verify: Hash every file and check every vector, whatever the signatures say.
+        rebuild: Start a new store; needed after a change of the model or damage.
+        progress: Called with (phase, done, total).
+        provenance: Kept in the generation row, e.g. the Dagster run.
+        collection: Bring its Chroma collection up to date as well, if one is kept; what goes
+            wrong there is a warning.
+
+    Raises:
+        UnknownProject: There is no such folder.
+        InvalidName: The name could lead outside the data root.
+        ProjectLocked: Another process is writing it.
+        ModelMismatch: The store was built by another model.
+        IntegrityError: The store is damaged.
+    """
+    manager = _manager(workspace, project, progress)
+    config = replace(
+        ingestion.ingestion_config(workspace, project),
+        verify=verify,
+        rebuild=rebuild,
+        provenance=provenance or {},
+    )
+    run = functools.partial(manager.run, project, config)
+    if workspace.config.settings.debug.enabled:
+        from ragstream_core.wiring.debug_log import logged_ingest
+
+        stats = logged_ingest(workspace, project, run)
+    else:
+        stats = run()
+    ended = time.perf_counter()
+    warnings: tuple[str, ...] = ()
+    if collection:
+        if progress is not None:
+            progress("collection", 0, 0)
+        warnings = chroma_collections.sync_after_commit(
+            workspace, project, rebuild=rebuild, verify_all=verify
+        )
+    return replace(
+        stats,
+        warnings=(*stats.warnings, *warnings),
+        after_commit_s=time.perf_counter() - ended,
+    )
+
+
+def _manager(
+    workspace: Workspace, project: str, progress: IngestProgress | None
+) -> IngestionManager:
+    """Return what ingests a project; loads its model."""
+    from ragstream_core.ingestion.ingestion_manager import IngestionManager
+    from ragstream_core.prompts.store import pinned
+    from ragstream_core.text.chunker import Chunker
+    from ragstream_core.text.tokenizer import word_offsets
+    from ragstream_core.wiring import models
+    from ragstream_core.wiring.quality_gate import gate_of
+
+    folder = workspace.doc_dir(project)
+    embedder = models.embedder(workspace.config)
+    offsets = getattr(embedder, "token_offsets", word_offsets)
+    return IngestionManager(
+        folder if projects.is_flat(workspace.data_dir, project) else folder.parent,
+        workspace.config.index_dir,
+        embedder=embedder,
+        chunkers=lambda _: Chunker(
+            ingestion.profile_of(workspace),
+            token_offsets=offsets,
+            strip_markdown=workspace.config.settings.chunking.strip_markdown,
+        ),
+        progress=progress,
+        gate=gate_of(workspace, project),
+        pinned=functools.partial(pinned, workspace.store.root),
+    )
