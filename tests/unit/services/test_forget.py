@@ -164,7 +164,7 @@ def test_the_newest_generation_is_what_a_fresh_index_would_be(space, tmp_path):
         explicit={"embeddings.backend": "hashed", "paths.index_dir": str(tmp_path / "elsewhere")},
     )
     ingest_project(fresh, "demo")
-    assert open_view(space.index_dir("demo")).digest == fresh.view("demo").digest
+    assert open_view(space.index_dir("demo")).digest == open_view(fresh.index_dir("demo")).digest
 
 
 def test_a_file_that_still_lies_there_is_refused(space):
