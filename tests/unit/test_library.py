@@ -21,7 +21,6 @@ from ragstream_core.errors import (
     UsageError,
 )
 from ragstream_core.prompts.chain import OPS
-from ragstream_core.services.ingest import ingest_project
 from tests.unit.prompts.conftest import write_docs
 
 PAGE = Path(__file__).parents[2] / "data" / "doc_raw" / "handbook" / "python-library.md"
@@ -41,7 +40,7 @@ def rag(tmp_path_factory):
         _in_environment(patch, NOBODY)
         made = RAGstream(data_dir=root, settings=SETTINGS)
     phases = []
-    stats = ingest_project(made, "demo", progress=lambda *told: phases.append(told))
+    stats = made.ingest("demo", progress=lambda *told: phases.append(told))
     assert stats.committed and stats.files["new"] == 4 and str(stats).startswith("demo: ")
     assert phases and all(len(told) == 3 for told in phases)
     return made
