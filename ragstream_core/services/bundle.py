@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-
 def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]:
     """Write the bundle of a recorded prompt; a file that is there is replaced.
 
