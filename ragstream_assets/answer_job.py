@@ -16,7 +16,7 @@ from ragstream_assets.specs import asset_spec
 from ragstream_core.answers.answer import Answer
 from ragstream_core.prompts.store import key_of
 from ragstream_core.records import SuperPrompt
-from ragstream_core.services.ask import attempt, prepare
+from ragstream_core.wiring.answering import attempt, prepare
 
 JOB = "answer_question"
 ANSWERS = ("history", "answers")

@@ -300,21 +300,22 @@ class RAGstream:
             ChatFailed: There is no answer; the question is kept.
             RagstreamError: As `prompt`.
         """
-        from ragstream_core.services import ask, build_prompt
+        from ragstream_core.services import build_prompt
+        from ragstream_core.wiring import answering
 
         given = {"prompt.model_target": model} if model else {}
         request = _request(text, projects, options)
         request = replace(request, settings={**given, **request.settings})
         workspace = self._asking(model)
         made = build_prompt.build_prompt(workspace, request, fresh=fresh, progress=progress)
-        prepared = ask.prepare(
+        prepared = answering.prepare(
             workspace,
             made.super_prompt,
             prompt_key=made.key,
             session=request.session,
             or_extract=True,
         )
-        found = ask.answer(workspace, prepared, allow_secrets=allow_secrets, show=show)
+        found = answering.answer(workspace, prepared, allow_secrets=allow_secrets, show=show)
         return replace(found, warnings=(*made.warnings, *found.warnings))
 
     def replay(self, key: str, *, live: bool = False) -> ReplayVerdict:

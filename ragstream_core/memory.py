@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.index.history_view import HistoryView as EpisodicIndex
-    from ragstream_core.services.memory import RagstackMemory
+    from ragstream_core.wiring.ragstack_memory import RagstackMemory
     from ragstream_core.wiring.remembered_facts import FactMemory
 
 __all__ = ["EpisodicIndex", "FactMemory", "Journal", "RagstackMemory"]
@@ -15,7 +15,7 @@ _HOMES = {
     "EpisodicIndex": ("ragstream_core.index.history_view", "HistoryView"),
     "FactMemory": ("ragstream_core.wiring.remembered_facts", "FactMemory"),
     "Journal": ("ragstream_core.conversations.journal.journal", "Journal"),
-    "RagstackMemory": ("ragstream_core.services.memory", "RagstackMemory"),
+    "RagstackMemory": ("ragstream_core.wiring.ragstack_memory", "RagstackMemory"),
 }
 
 

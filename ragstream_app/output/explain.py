@@ -20,7 +20,7 @@ from ragstream_app.session import note
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.records import STAGES
 from ragstream_core.records.identity import shown_name
-from ragstream_core.services.explain import TOKENS
+from ragstream_core.services.why_not import TOKENS
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.recorded import Asking

@@ -15,14 +15,11 @@ import datetime as dt
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.conversations.journal.segments import CURRENT, closed_segments, torn_files
 from ragstream_core.errors import (
-    IntegrityError,
-    RagstreamError,
     Refused,
     RunCommand,
     UnknownProject,
@@ -30,29 +27,33 @@ from ragstream_core.errors import (
 from ragstream_core.index import vectors
 from ragstream_core.index.catalog import open_catalog
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.index.verify import verify_structure
 from ragstream_core.platform.files import (
     aside_of,
     copy_durable,
-    exchange_dirs,
     file_sha256,
     make_private_dir,
     move_aside,
-    publish_dir,
     replace_text,
 )
 from ragstream_core.wiring import projects
-from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
+from ragstream_core.wiring.backup_files import (
+    BACKUP_VERSION,
+    HOME,
+    LIST_NAME,
+    LOGS,
+    files,
+    journal_files,
+    replace_folder,
+    verify_history,
+    verify_indexes,
+)
+from ragstream_core.wiring.journal import history_dir, journal
 from ragstream_core.wiring.projects import indexed
 from ragstream_core.wiring.remembered_facts_files import copy_memory
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
     from ragstream_core.wiring.workspace import Workspace
-
-
-HOME, LOGS = "history", "logs"
-"""Where conversations lie in a backup, wherever they lie in the data root."""
 
 
 def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
@@ -80,109 +81,11 @@ def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
             mark = history_turns.mark(catalog.db)
             state = {"generation": mark.generation, "digest": mark.digest}
     with log.locked():
-        for path in _journal_files(log.folder):
+        for path in journal_files(log.folder):
             copy_durable(path, target / HOME / LOGS / path.name)
         for path in files(home / "archive"):
             copy_durable(path, target / HOME / path.relative_to(home))
         return {"records": log.newest().seq, **state}
-
-
-def verify_history(root: Path) -> None:
-    """Check the catalog in a backup as the catalog itself is checked.
-
-    Raises:
-        IntegrityError: It is not what was committed.
-    """
-    from ragstream_core.index.verify import verify_structure
-    from ragstream_core.wiring.verify_history import name_chunk
-
-    index_dir = root / HOME / "index"
-    if not (index_dir / CATALOG_NAME).exists():
-        return
-    findings = verify_structure(index_dir, name_chunk=name_chunk)
-    if findings:
-        raise IntegrityError(
-            f"the copy of the history is not sound: {findings[0].message}",
-            hint=RunCommand("history check"),
-        )
-
-
-def require_free(workspace: Workspace, source: Path) -> None:
-    """Refuse to put other conversations in the place of those that are there.
-
-    Raises:
-        Refused: The journal is there and says something else.
-    """
-    there, given = (
-        {path.name: file_sha256(path) for path in _journal_files(folder)}
-        for folder in (journal(workspace).folder, source / HOME / LOGS)
-    )
-    if given and there not in ({}, given):
-        raise Refused(
-            f"{journal(workspace).folder} holds other conversations",
-            hint=(
-                RunCommand("history export"),
-                " keeps them; ",
-                RunCommand("restore", "… --force"),
-                " replaces them",
-            ),
-        )
-
-
-def restore_history(workspace: Workspace, source: Path) -> int:
-    """Put the conversations of a backup in place of those that are there; return how many files.
-
-    What is derived is made again; what goes wrong there the next embedding makes good.
-
-    Raises:
-        ProjectLocked: Another process writes.
-        OSError: Disk full, permission denied; journal and catalog are the old ones or the new.
-    """
-    from ragstream_core.index.lock import project_lock
-
-    home, log, given = history_dir(workspace), journal(workspace), source / HOME
-    if not given.is_dir():
-        return 0
-    for name, place in (("index", home / "index"), (LOGS, log.folder)):
-        staging = place.parent / f".{name}.restored"
-        shutil.rmtree(staging, ignore_errors=True)
-        for path in files(given / name):
-            copy_durable(path, staging / path.relative_to(given / name))
-        if not staging.is_dir():
-            continue
-        with log.locked() if name == LOGS else project_lock(place):
-            for path in place.glob("debug_*") if name == LOGS else ():
-                copy_durable(path, staging / path.name)  # they lie beside the journal
-            replace_folder(staging, place)
-    for path in files(given / "archive"):
-        copy_durable(path, home / "archive" / path.name)
-    _derive(workspace)
-    return sum(1 for _ in files(given))
-
-
-def _derive(workspace: Workspace) -> None:
-    from ragstream_core.conversations.sessions import write_session_logs
-    from ragstream_core.wiring.history_publishing import publish
-
-    shutil.rmtree(snapshot_path(workspace).parent, ignore_errors=True)
-    log = journal(workspace)
-    try:
-        publish(workspace)
-        write_session_logs(log, log.folder)
-    except (RagstreamError, OSError):  # the next embedding publishes again
-        return
-
-
-def _journal_files(folder: Path) -> Iterator[Path]:
-    """Yield the segments of a journal, oldest first, and what was quarantined."""
-    yield from (segment.path for segment in closed_segments(folder))
-    if (folder / CURRENT).exists():
-        yield folder / CURRENT
-    yield from torn_files(folder)
-
-
-LIST_NAME = "backup.json"
-BACKUP_VERSION = 1
 
 
 def backup(
@@ -312,42 +215,6 @@ def _copy_prompts(workspace: Workspace, target: Path, projects: set[str] | None)
         if (store.root / "blobs" / digest).is_file():
             copy_durable(store.root / "blobs" / digest, target / "prompts" / "blobs" / digest)
     return count
-
-
-def verify_indexes(root: Path, states: dict[str, Any]) -> None:
-    """Check the copies of indexes as the indexes themselves are checked.
-
-    Raises:
-        IntegrityError: One is not what was committed.
-    """
-    for name, state in states.items():
-        findings = verify_structure(root / "index" / name) if state["generation"] else []
-        if findings:
-            raise IntegrityError(
-                f"the copy of {name} is not sound: {findings[0].message}",
-                hint=RunCommand("index check", f"{name} --read-data 1/1"),
-            )
-
-
-def replace_folder(staging: Path, target: Path) -> None:
-    """Give a complete folder its name; what was there goes afterwards.
-
-    Raises:
-        OSError: Disk full, permission denied; the old folder stays.
-    """
-    if target.exists():
-        exchange_dirs(staging, target)
-        shutil.rmtree(staging, ignore_errors=True)
-    else:
-        publish_dir(staging, target)
-    shutil.rmtree(aside_of(target), ignore_errors=True)
-
-
-def files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files below a folder but the list itself, sorted."""
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
-        if path.is_file() and not path.is_symlink() and path.name != LIST_NAME:
-            yield path
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ragstream_core.answers.answer import Answer, Origin
 from ragstream_core.answers.extractive_fallback import ExtractiveFallback
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import ask
-from ragstream_core.services.memory import RagstackMemory
+from ragstream_core.wiring import answering
 from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.ragstack_memory import RagstackMemory
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragstream_core.answers.answer import Prepared
     from ragstream_core.ports import ChatModel
     from ragstream_core.records import SuperPrompt
-    from ragstream_core.services.ask import Show
+    from ragstream_core.wiring.answering import Show
     from ragstream_core.wiring.workspace import Workspace
 
 STEPS = ("cache", "memory", "documents", "model", "persist")
@@ -285,7 +285,7 @@ class _Asking:
 
     def prepare(self, made: Built, model: ChatModel | None) -> None:
         """Say what would be sent."""
-        self.prepared = ask.prepare(
+        self.prepared = answering.prepare(
             self._home,
             made.prompt,
             prompt_key=made.prompt_key,
@@ -301,7 +301,9 @@ class _Asking:
         model = self.prepared.model
         if model is None:
             self._tell("refused")
-        answer = ask.answer(self._home, self.prepared, allow_secrets=allow_secrets, show=self._show)
+        answer = answering.answer(
+            self._home, self.prepared, allow_secrets=allow_secrets, show=self._show
+        )
         self._ms["model"] = model.seconds * 1e3 if isinstance(model, ExtractiveFallback) else 0.0
         self._mark += self._ms["model"] / 1e3
         steps = ["model"] if answer.origin == "model" else []

@@ -1,7 +1,4 @@
-"""Maps of chunks: what is drawn, how it is laid out, and the texts behind the points.
-
-The generations that are looked at: projects', and the published turns of the conversations.
-"""
+"""Maps of chunks: what is drawn, how it is laid out, and the texts behind the points."""
 
 from __future__ import annotations
 
@@ -10,77 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
-from ragstream_core.errors import GenerationGone, ModelMismatch, RunCommand, UsageError
+from ragstream_core.errors import GenerationGone, RunCommand, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk, stratified
 from ragstream_core.maps.projection import LEAST, METHODS, project_vectors, usable_perplexity
 from ragstream_core.records.identity import digest_of
+from ragstream_core.wiring.index_views import hidden_ids, open_views
 
 if TYPE_CHECKING:
-    from ragstream_core.index.history_view import HistoryView
     from ragstream_core.ports import IndexView
     from ragstream_core.wiring.workspace import Workspace
-
-
-def opened(workspace: Workspace, projects: Sequence[str], *, history: bool) -> list[IndexView]:
-    """Open the newest generation of some projects, and the turns that prompts search.
-
-    Args:
-        workspace: The data root.
-        projects: Their names; one that comes twice counts once.
-        history: Also the conversations, the last in the list.
-
-    Raises:
-        UsageError: Nothing is named.
-        UnknownProject: There is no such project.
-        GenerationGone: One of them has nothing embedded.
-        ModelMismatch: They were embedded by different models: their vectors cannot be compared.
-        IntegrityError: An index is damaged.
-    """
-    if not projects and not history:
-        raise UsageError("no project given", hint=(RunCommand("status"), " lists them"))
-    views: list[IndexView] = []
-    for project in dict.fromkeys(projects):
-        workspace.doc_dir(project)
-        views.append(open_view(workspace.index_dir(project)))
-    if history:
-        views.append(_turns(workspace))
-    for view in views[1:]:
-        if view.embed_fp != views[0].embed_fp:
-            raise ModelMismatch(
-                f"{view.project} was embedded by model {view.embed_fp[:12]}, {views[0].project} "
-                f"by {views[0].embed_fp[:12]}: their vectors cannot be compared",
-                hint="look at them one by one, or embed them by one model",
-            )
-    return views
-
-
-def hidden_ids(workspace: Workspace, views: Sequence[IndexView]) -> frozenset[str]:
-    """Return the chunks of turns that were cleared after they were published: never shown."""
-    from ragstream_core.conversations.edits import apply_edits
-    from ragstream_core.conversations.eligible_turns import Filters, eligible
-    from ragstream_core.index.history_view import HistoryView
-    from ragstream_core.wiring.journal import journal
-
-    hidden: set[str] = set()
-    for view in views:
-        if isinstance(view, HistoryView):
-            mark = view.mark.position
-            since = apply_edits(list(journal(workspace).entries(mark.seq + 1, hint=mark)))
-            found = eligible(view.columns, Filters(), hidden=since.hidden)
-            hidden |= {view.chunk_ids[row] for row in (~found.mask).nonzero()[0].tolist()}
-    return frozenset(hidden)
-
-
-def _turns(workspace: Workspace) -> HistoryView:
-    from ragstream_core.index.snapshot import open_snapshot
-    from ragstream_core.wiring.journal import snapshot_path
-
-    view = open_snapshot(snapshot_path(workspace))
-    if view is None or not len(view.chunk_ids):
-        raise GenerationGone("no turn is embedded yet", hint=RunCommand("history embed"))
-    view.verify()
-    return view
 
 
 Progress = Callable[[str, int, int], None]
@@ -129,9 +65,9 @@ def state(workspace: Workspace, request: MapRequest) -> str:
     """Return a digest of everything a map depends on: the same digest, the same map.
 
     Raises:
-        RagstreamError: As `opened`.
+        RagstreamError: As `open_views`.
     """
-    views = opened(workspace, request.projects, history=request.history)
+    views = open_views(workspace, request.projects, history=request.history)
     seen = [[view.project, view.digest] for view in views]
     numbers = [request.method, request.limit, request.seed, request.perplexity]
     return digest_of([seen, sorted(hidden_ids(workspace, views)), numbers])
@@ -149,12 +85,12 @@ def draw(workspace: Workspace, request: MapRequest, progress: Progress | None = 
         UsageError: The request cannot be drawn.
         GenerationGone: There is no chunk.
         OperationFailed: The projection failed.
-        RagstreamError: As `opened`.
+        RagstreamError: As `open_views`.
     """
     import numpy as np
 
     request.require()
-    views = opened(workspace, request.projects, history=request.history)
+    views = open_views(workspace, request.projects, history=request.history)
     rows = _rows(workspace, views)
     if not rows:
         names = ", ".join(view.project for view in views)
@@ -214,7 +150,7 @@ def texts(
 def _again(workspace: Workspace, name: str, generation: int) -> IndexView:
     if name != HISTORY:
         return open_view(workspace.index_dir(name), generation=generation)
-    (view,) = opened(workspace, (), history=True)
+    (view,) = open_views(workspace, (), history=True)
     if view.generation != generation:
         raise _gone(name)
     return view

@@ -85,18 +85,7 @@ def output_of(workspace: Workspace, record: PromptRecord) -> Output:
     inputs = inputs_from(record.inputs)
     if sha256_hex(text) != record.output_sha256:
         return Output.of(prompt_inputs.rerun(workspace, inputs, RecordedAnswers.of(record)))
-    return Output(text, selected(workspace, record.prompt_key), inputs.receipts)
-
-
-def selected(workspace: Workspace, key: str) -> tuple[str, ...]:
-    """Return the ids of the chunks that a recorded prompt selected, best first.
-
-    Raises:
-        RagstreamError: Its ledger is gone and cannot be made again.
-    """
-    rows = [row for row in saved_prompts.decisions(workspace, key) if row.stage == "a4"]
-    last = max((row.pass_no for row in rows), default=1)
-    return tuple(row.chunk_id for row in rows if row.kept and row.pass_no == last)
+    return Output(text, saved_prompts.selected_ids(workspace, record.prompt_key), inputs.receipts)
 
 
 def _effects(

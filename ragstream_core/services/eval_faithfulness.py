@@ -4,28 +4,55 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.answers.extract import EXTRACT
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.faithfulness import Judged, Report, judged, keep
+from ragstream_core.evaluation.judges import LlmJudge, NliJudge, QuoteJudge
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.quality_gate import read_gold
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
-from ragstream_core.services import eval_answers
-from ragstream_core.services.eval_answers import Chosen, judge_of
-from ragstream_core.services.eval_sweep import gold_questions
+from ragstream_core.wiring import answer_sources, models
 from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.quality_gate import gold_questions
 
 if TYPE_CHECKING:
+    from ragstream_core.agents.llm_call import Ask, Schema
+    from ragstream_core.evaluation.faithfulness import Judge
     from ragstream_core.ingestion.quality_gate import GoldQuestion
     from ragstream_core.ports import Progress
+    from ragstream_core.prompts.exchanges import Exchange, Exchanges
+    from ragstream_core.records.chat import ChatMessage
     from ragstream_core.wiring.workspace import Workspace
+
+
+JUDGES = ("auto", "nli", "quote", "llm")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A judge.
+
+    Attributes:
+        judge: It.
+        weights: What its verdicts depend on besides the code: digest of its model.
+        exchanges: What a language model was asked so far; None where none is.
+    """
+
+    judge: Judge
+    weights: str
+    exchanges: Exchanges | None = None
+
+    @property
+    def made(self) -> list[Exchange]:
+        """The exchanges with a language model so far, in order."""
+        return self.exchanges.made if self.exchanges is not None else []
 
 
 def of_gold(
@@ -43,7 +70,7 @@ def of_gold(
     Args:
         workspace: The data root.
         project: Its name.
-        judge: One of `judges.JUDGES`; default: as the settings say.
+        judge: One of `JUDGES`; default: as the settings say.
         gold: A file of gold questions; default: the project's own.
         limit: Only so many questions, the first; 0: all.
         ask: Let the language model answer; else the cited extract is judged.
@@ -57,7 +84,7 @@ def of_gold(
         OSError: The figures cannot be written.
     """
     workspace.doc_dir(project)
-    chosen = judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
+    chosen = _judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
     questions = read_gold(gold) if gold else gold_questions(workspace, project)
     questions = questions[:limit] if limit else questions
     view = open_view(workspace.index_dir(project))
@@ -68,7 +95,7 @@ def of_gold(
             "answers": "model" if ask else EXTRACT,
         }
     )
-    found = eval_answers.from_gold(workspace, project, questions, ask=ask)
+    found = answer_sources.from_gold(workspace, project, questions, ask=ask)
     done, skipped = _judged(found, chosen, progress, len(questions))
     report = _report(
         project, chosen, done, skipped, generation=view.generation, series=series,
@@ -94,7 +121,7 @@ def of_recorded(
     Args:
         workspace: The data root.
         project: Asked for what a line of a file does not say.
-        judge: One of `judges.JUDGES`; default: as the settings say.
+        judge: One of `JUDGES`; default: as the settings say.
         session: A recorded conversation.
         prompts: Keys of recorded prompts.
         file: A file of answers.
@@ -108,13 +135,13 @@ def of_recorded(
     """
     if sum(map(bool, (session, prompts, file))) != 1:
         raise UsageError("one of --session, --prompts and --answers")
-    chosen = judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
+    chosen = _judge_of(workspace, judge or workspace.config.settings.evaluation.judge)
     if session:
-        found = eval_answers.from_session(workspace, session)
+        found = answer_sources.from_session(workspace, session)
     elif file is not None:
-        found = eval_answers.from_file(workspace, file, project)
+        found = answer_sources.from_file(workspace, file, project)
     else:
-        found = eval_answers.from_prompts(workspace, prompts)
+        found = answer_sources.from_prompts(workspace, prompts)
     done, skipped = _judged(itertools.islice(found, limit or None), chosen, progress, limit)
     return _report(project, chosen, done, skipped)
 
@@ -125,7 +152,7 @@ def figures_dir(workspace: Workspace, project: str) -> Path:
 
 
 def _judged(
-    found: Iterable[eval_answers.AnsweredOrSkipped],
+    found: Iterable[answer_sources.AnsweredOrSkipped],
     chosen: Chosen,
     progress: Progress | None,
     total: int,
@@ -133,7 +160,7 @@ def _judged(
     done: list[Judged] = []
     skipped: list[tuple[str, str]] = []
     for number, one in enumerate(found, start=1):
-        if isinstance(one, eval_answers.Skipped):
+        if isinstance(one, answer_sources.Skipped):
             skipped.append((one.where, one.why))
         else:
             done.append(judged(one, chosen.judge))
@@ -166,7 +193,7 @@ def _fingerprint(
     chosen: Chosen,
     series: str,
 ) -> str:
-    request = PromptRequest(questions[0].question, (project,), settings=eval_answers.UNKEPT)
+    request = PromptRequest(questions[0].question, (project,), settings=answer_sources.UNKEPT)
     inputs = pin_inputs(workspace, request)
     return digest_of(
         {
@@ -179,3 +206,48 @@ def _fingerprint(
             "code": dict(STAGE_VERSIONS),
         }
     )
+
+
+def _judge_of(workspace: Workspace, name: str) -> Chosen:
+    """Return a judge.
+
+    Args:
+        workspace: Its settings say which models there are.
+        name: One of `JUDGES`; ``auto``: the entailment model of the gate where its weights are on
+            this machine, else by quote.
+
+    Raises:
+        UsageError: No such judge.
+        WeightsMissing: The entailment model is not on this machine.
+        RagstreamError: Another model cannot be had.
+    """
+    if name not in JUDGES:
+        raise UsageError(f"no judge {name!r}", hint=f"one of {', '.join(JUDGES)}")
+    config, found = workspace.config, workspace.config.chain().gate.model
+    if name == "nli" or (name == "auto" and models.nli_is_here(config, found)):
+        model = models.nli(found, models.models_dir(config))
+        judge = NliJudge(model.entailment, name=f"nli:{found}")
+        return Chosen(judge, models.reranker_weights(config, found))
+    quote = QuoteJudge(models.embedder(config).embed_documents)
+    weights = models.fingerprint(config)
+    return _by_model(workspace, quote, weights) if name == "llm" else Chosen(quote, weights)
+
+
+def _by_model(workspace: Workspace, other: Judge, weights: str) -> Chosen:
+    from ragstream_core.prompts.exchanges import Exchanges
+    from ragstream_core.wiring.llm_stages import Guarded
+
+    model = models.chat_model(workspace.config)
+    exchanges = Exchanges(Guarded(model))
+    judge = LlmJudge(_asking(exchanges, other.name), other, name=f"llm:{model.name}")
+    return Chosen(judge, weights, exchanges)
+
+
+def _asking(exchanges: Exchanges, fallback: str) -> Ask:
+    def ask(
+        messages: Sequence[ChatMessage], schema: type[Schema], check: Callable[[Schema], str]
+    ) -> tuple[Schema | None, str]:
+        said = exchanges.ask("faithfulness", messages, schema, fallback=fallback, check=check)
+        return said.value, said.reason
+
+    return ask

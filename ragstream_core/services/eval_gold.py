@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import UsageError
 from ragstream_core.index.view import open_view
-from ragstream_core.wiring.quality_gate import gate_of, gold_path, question_rows
+from ragstream_core.wiring.quality_gate import gate_of, no_gold_questions, question_rows
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.quality_gate import Figures, GoldQuestion
@@ -74,12 +73,3 @@ def ask_gold(workspace: Workspace, project: str, *, progress: Progress | None = 
     view = open_view(workspace.index_dir(project))
     figures, ranks = gate.measured(view, progress=progress)
     return GoldReport(project, view.generation, figures, gate.questions, ranks)
-
-
-def no_gold_questions(workspace: Workspace, project: str) -> UsageError:
-    """Return the error that says how to write gold questions."""
-    return UsageError(
-        f"project {project!r} has no gold questions",
-        hint=f"write {gold_path(workspace, project)}, a line a question with the file that "
-        "answers it",
-    )

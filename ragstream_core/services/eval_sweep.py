@@ -10,15 +10,14 @@ from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.judges import GateMeasurement, figures, write_measurement
 from ragstream_core.evaluation.sweep import Point, point_of
 from ragstream_core.index.schema import CATALOG_NAME
-from ragstream_core.ingestion.quality_gate import GoldQuestion, read_gold
+from ragstream_core.ingestion.quality_gate import GoldQuestion
 from ragstream_core.prompts.chain import run_chain
 from ragstream_core.prompts.inputs import PromptRequest, change_settings
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.identity import digest_of
-from ragstream_core.services.eval_gold import no_gold_questions
 from ragstream_core.wiring import models
-from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.quality_gate import gold_path
+from ragstream_core.wiring.prompt_inputs import ALONE, pin_inputs
+from ragstream_core.wiring.quality_gate import gold_path, gold_questions
 from ragstream_core.wiring.stages import run_prompt, stages_of
 
 if TYPE_CHECKING:
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
 
 GATE = "a3_nli_gate"
 SWEPT = ("theta", "relative", "nli_theta")
-ALONE = {
-    "history.enabled": False,
-    "history.recency_k": 0,
-    "prompt.recent_history": False,
-    **{f"agents.{agent}_form": "deterministic" for agent in ("a2", "a3", "a4", "audit")},
-}
-"""Settings of swept prompts: no conversation takes part, and no language model is asked."""
 
 
 def sweep(
@@ -126,18 +118,6 @@ def _ranked(workspace: Workspace, project: str, question: str) -> SuperPrompt:
 def _finished(workspace: Workspace, prompt: SuperPrompt, given: dict[str, Any]) -> SuperPrompt:
     changed = change_settings(prompt, GATE, given)
     return run_chain(stages_of(workspace), changed, first=GATE, through="a5_format_enforcer")
-
-
-def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ...]:
-    """Return a project's gold questions.
-
-    Raises:
-        UsageError: There are none, or a line is not one.
-    """
-    path = gold_path(workspace, project)
-    if not path.is_file():
-        raise no_gold_questions(workspace, project)
-    return read_gold(path)
 
 
 def sweep_fingerprint(workspace: Workspace, project: str) -> str:

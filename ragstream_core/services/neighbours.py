@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.maps.chunk_map import CONVERSATION
-from ragstream_core.services.chunk_maps import hidden_ids, opened
+from ragstream_core.wiring.index_views import hidden_ids, open_views
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -40,11 +40,11 @@ def nearest(
 
     Raises:
         UsageError: Nothing is called so, or no project is given.
-        RagstreamError: As `opened`.
+        RagstreamError: As `open_views`.
     """
     from ragstream_core.maps import neighbours
 
-    views = opened(workspace, projects, history=history)
+    views = open_views(workspace, projects, history=history)
     hidden = hidden_ids(workspace, views)
     if chunk:
         named = neighbours.named_anchors(views, chunk, anchors)

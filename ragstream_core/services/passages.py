@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.records.identity import chunk_id
-from ragstream_core.services.verify_prompt import CURRENT
+from ragstream_core.wiring.file_states import CURRENT, indexed_text
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -77,7 +76,7 @@ def _in_file(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
         return []
     if kind_of(file_type(found["path"])) in ("pdf", "office"):  # parsing takes its time
         return []
-    text = text_of(workspace, found)
+    text = indexed_text(workspace, found["project"], found["path"], found["sha256"])
     start, end = found["span"]
     if not 0 <= start < end <= len(text):
         return []
@@ -86,26 +85,6 @@ def _in_file(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
     rows = text.split("\n")
     near = range(max(0, first - AROUND), min(len(rows), last + AROUND + 1))
     return [Line(n + 1, rows[n], first <= n <= last) for n in near]
-
-
-def text_of(workspace: Workspace, found: Mapping[str, Any]) -> str:
-    """Return the text of a file of the bytes that were indexed; empty where it is not to be had.
-
-    Args:
-        workspace: The data root.
-        found: Its ``project``, ``path`` and ``sha256``.
-    """
-    from ragstream_core.ingestion.ingestion_manager import reading_of
-    from ragstream_core.ingestion.loader import DocumentLoader
-    from ragstream_core.wiring.ingestion import ingestion_config
-
-    folder = workspace.doc_dir(found["project"])
-    reading = reading_of(ingestion_config(workspace, found["project"]))
-    try:
-        document = DocumentLoader(folder.parent, folder.name, reading=reading).read(found["path"])
-    except (RagstreamError, OSError):
-        return ""
-    return document.text or "" if document.entry.sha256 == found["sha256"] else ""
 
 
 def _in_index(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:

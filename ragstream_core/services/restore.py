@@ -12,21 +12,30 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import AddOption, IntegrityError, Refused, RunCommand, UsageError
+from ragstream_core.errors import (
+    AddOption,
+    IntegrityError,
+    RagstreamError,
+    Refused,
+    RunCommand,
+    UsageError,
+)
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import copy_durable, file_sha256
-from ragstream_core.services.backup import (
+from ragstream_core.wiring import projects
+from ragstream_core.wiring.backup_files import (
     BACKUP_VERSION,
+    HOME,
     LIST_NAME,
+    LOGS,
     files,
+    journal_files,
     replace_folder,
-    require_free,
-    restore_history,
     verify_history,
     verify_indexes,
 )
-from ragstream_core.wiring import projects
+from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -59,11 +68,11 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[
         for name in names:
             _require_no_index(workspace, name)
         _require_unwritten(workspace, source, listed["files"])
-        require_free(workspace, source)
+        _require_free(workspace, source)
     for name in names:
         _restore_index(workspace, source / "index" / name, name)
     others = [f for f in listed["files"] if not f.startswith(("index/", "history/"))]
-    written = restore_history(workspace, source)
+    written = _restore_history(workspace, source)
     for relative in others:
         target = workspace.data_dir / relative
         if not (relative.startswith("prompts/") and target.exists()):
@@ -130,3 +139,67 @@ def _verified(source: Path) -> dict[str, Any]:
     verify_indexes(source, states)
     verify_history(source)
     return {"files": files, "projects": states}
+
+
+def _require_free(workspace: Workspace, source: Path) -> None:
+    """Refuse to put other conversations in the place of those that are there.
+
+    Raises:
+        Refused: The journal is there and says something else.
+    """
+    there, given = (
+        {path.name: file_sha256(path) for path in journal_files(folder)}
+        for folder in (journal(workspace).folder, source / HOME / LOGS)
+    )
+    if given and there not in ({}, given):
+        raise Refused(
+            f"{journal(workspace).folder} holds other conversations",
+            hint=(
+                RunCommand("history export"),
+                " keeps them; ",
+                RunCommand("restore", "… --force"),
+                " replaces them",
+            ),
+        )
+
+
+def _restore_history(workspace: Workspace, source: Path) -> int:
+    """Put the conversations of a backup in place of those that are there; return how many files.
+
+    What is derived is made again; what goes wrong there the next embedding makes good.
+
+    Raises:
+        ProjectLocked: Another process writes.
+        OSError: Disk full, permission denied; journal and catalog are the old ones or the new.
+    """
+    home, log, given = history_dir(workspace), journal(workspace), source / HOME
+    if not given.is_dir():
+        return 0
+    for name, place in (("index", home / "index"), (LOGS, log.folder)):
+        staging = place.parent / f".{name}.restored"
+        shutil.rmtree(staging, ignore_errors=True)
+        for path in files(given / name):
+            copy_durable(path, staging / path.relative_to(given / name))
+        if not staging.is_dir():
+            continue
+        with log.locked() if name == LOGS else project_lock(place):
+            for path in place.glob("debug_*") if name == LOGS else ():
+                copy_durable(path, staging / path.name)  # they lie beside the journal
+            replace_folder(staging, place)
+    for path in files(given / "archive"):
+        copy_durable(path, home / "archive" / path.name)
+    _derive(workspace)
+    return sum(1 for _ in files(given))
+
+
+def _derive(workspace: Workspace) -> None:
+    from ragstream_core.conversations.sessions import write_session_logs
+    from ragstream_core.wiring.history_publishing import publish
+
+    shutil.rmtree(snapshot_path(workspace).parent, ignore_errors=True)
+    log = journal(workspace)
+    try:
+        publish(workspace)
+        write_session_logs(log, log.folder)
+    except (RagstreamError, OSError):  # the next embedding publishes again
+        return

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, OperationFailed, Refused, RunCommand, UsageError
 from ragstream_core.platform.files import replace_text
-from ragstream_core.services.spec_drafts import Drafter, specs_dir
-from ragstream_core.services.spec_sources import Project, Unit, read_project
 from ragstream_core.testspecs.identifiers import id_format, id_pattern
 from ragstream_core.testspecs.markdown import Section, document, renumbered, section, sections_of
 from ragstream_core.testspecs.requirements import SIGNATURE, natural
@@ -31,11 +29,13 @@ from ragstream_core.testspecs.specification import (
     Specification,
     covered,
 )
+from ragstream_core.wiring.spec_drafts import Drafter, specs_dir
+from ragstream_core.wiring.spec_sources import Project, Unit, read_project
 
 if TYPE_CHECKING:
     from ragstream_core.ports import Progress
-    from ragstream_core.services.spec_drafts import Draft
     from ragstream_core.testspecs.specification import TestCase
+    from ragstream_core.wiring.spec_drafts import Draft
     from ragstream_core.wiring.workspace import Workspace
 
 

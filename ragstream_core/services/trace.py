@@ -10,25 +10,29 @@ from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import candidates_of, named
 from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex
-from ragstream_core.services.verify_prompt import (
+from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.file_states import (
     CHANGED,
     CURRENT,
     DELETED,
-    DIFF,
     diff_now,
     homes_of,
     state_now,
 )
-from ragstream_core.wiring import saved_prompts
-from ragstream_core.wiring.file_sources import diffs_in
-from ragstream_core.wiring.saved_prompts import issued_ids
+from ragstream_core.wiring.saved_prompts import (
+    DIFF,
+    DIFF_PREFIX,
+    FILE_PREFIX,
+    home_of,
+    injected_ids,
+    issued_ids,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.wiring.workspace import Workspace
 
-CHUNK, FILE, TURN, TALK = "chunk", "file", "turn", "conversation"
-FILE_PREFIX, DIFF_PREFIX = "files/", "diff/"
+CHUNK, TURN, TALK = "chunk", "turn", "conversation"
 
 
 def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
@@ -88,30 +92,6 @@ def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
     return [*chunks, *injected_ids(record)]
 
 
-def injected_rows(record: PromptRecord) -> list[dict[str, str]]:
-    """Return the files and changes of files that a prompt injected.
-
-    Returns:
-        For each ``short_id, id, kind, source, project, path, sha256``.
-    """
-    rows = [{"id": identifier, **_home(record, identifier)} for identifier in injected_ids(record)]
-    return [{"short_id": sha256_hex(row["id"])[:SHORT_ID_DIGITS], **row} for row in rows]
-
-
-def injected_ids(record: PromptRecord) -> list[str]:
-    """Return the ids of the files and changes of files that a prompt injected."""
-    several = len(record.inputs["pins"]) > 1
-    files = [
-        f"{FILE_PREFIX}{name if several else name.partition('/')[2]}@{sha256}"
-        for name, sha256 in record.inputs["receipts"].items()
-    ]
-    diffs = [
-        f"{DIFF_PREFIX}{'/'.join(home) if several else home[1]}@{sha256_hex(text)}"
-        for home, text in diffs_in(record.inputs["texts"]).items()
-    ]
-    return [*files, *diffs]
-
-
 def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
     """Return the id of what a citation means.
 
@@ -129,18 +109,8 @@ def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
     )
 
 
-def _home(record: PromptRecord, identifier: str) -> dict[str, str]:
-    """Return where an injected file, or change of a file, lies, and what its bytes were."""
-    several = len(record.inputs["pins"]) > 1
-    kind = DIFF if identifier.startswith(DIFF_PREFIX) else FILE
-    shown, _, sha256 = identifier.partition("/")[2].rpartition("@")
-    alone = str(record.inputs["pins"][0]["project"])
-    project, path = shown.partition("/")[::2] if several else (alone, shown)
-    return {"kind": kind, "source": shown, "project": project, "path": path, "sha256": sha256}
-
-
 def _file(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
-    home = _home(record, identifier)
+    home = home_of(record, identifier)
     where = home["project"], home["path"], home["sha256"]
     if home["kind"] == DIFF:
         return {**home, "now": diff_now(workspace, *where)}

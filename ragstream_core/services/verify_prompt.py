@@ -2,96 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Iterable, Sequence
-from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ragstream_core.errors import RagstreamError, RunCommand, UsageError
-from ragstream_core.ingestion.file_types import decode_name
-from ragstream_core.ingestion.loader import open_beneath
 from ragstream_core.prompts.compare import blocks_of
 from ragstream_core.prompts.fences import NAME_MAX
 from ragstream_core.prompts.render import ATTACHMENTS, FILES
 from ragstream_core.records.identity import parse_chunk_id, sha256_hex
-from ragstream_core.services.diff_prompts import selected
-from ragstream_core.wiring.file_sources import diff_of, diffs_in
+from ragstream_core.wiring.file_sources import diffs_in
+from ragstream_core.wiring.file_states import (
+    CHANGED,
+    CURRENT,
+    UNREADABLE,
+    diff_now,
+    homes_of,
+    state_now,
+)
+from ragstream_core.wiring.saved_prompts import selected_ids
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.wiring.workspace import Workspace
 
-CURRENT, CHANGED, DELETED, UNREADABLE = "current", "changed", "deleted", "unreadable"
 INJECTED, QUOTED, DIFF = "injected", "quoted", "diff"
 _FRAME = re.compile(
     r'<<DOC \d{1,6} {2}id="[A-Za-z0-9_.-]{1,80}" source="([A-Za-z0-9._~/%-]{1,200})"'
     r' span="\d{1,12}-\d{1,12}" sha256="([0-9a-f]{12})"(?: mode="(FULL|PACK|CUT)")? lines=\d{1,9}>>'
 )
-
-
-def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
-    """Return what has become of a file: ``current``, ``changed``, ``deleted`` or ``unreadable``.
-
-    Args:
-        workspace: The data root.
-        project: Its project.
-        path: Relative to the project, as in the index.
-        sha256: Of its bytes then, or the first digits.
-    """
-    try:
-        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            return CHANGED
-        with os.fdopen(fd, "rb") as handle:
-            found = file_digest(handle, "sha256").hexdigest()
-    except (UsageError, FileNotFoundError, NotADirectoryError):
-        return DELETED
-    except (OSError, ValueError):
-        return UNREADABLE
-    return CURRENT if found.startswith(sha256) else CHANGED
-
-
-def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
-    """Return what has become of a file's changes since its last commit, as `state_now`.
-
-    Args:
-        workspace: The data root.
-        project: Its project.
-        path: Relative to the project.
-        sha256: Of the diff's text then.
-    """
-    try:
-        text = diff_of(workspace.doc_dir(project), project, path)
-    except (RagstreamError, OSError):
-        return UNREADABLE
-    return CURRENT if sha256_hex(text) == sha256 else CHANGED
-
-
-def homes_of(
-    workspace: Workspace, pins: Sequence[dict[str, Any]], path: str, sha256: str
-) -> list[str]:
-    """Return the projects of a prompt whose pinned generation holds a version of a file.
-
-    Where none can say so any more all of them may.
-    """
-    from ragstream_core.index.generations import manifest_of
-
-    projects = [str(pin["project"]) for pin in pins]
-    if len(projects) == 1:
-        return projects
-    found = []
-    for pin in pins:
-        try:
-            entry = manifest_of(workspace.index_dir(pin["project"]), pin["generation"]).get(path)
-        except RagstreamError:
-            continue
-        if entry is not None and entry.sha256 == sha256:
-            found.append(str(pin["project"]))
-    return found or projects
 
 
 def verify_key(workspace: Workspace, key: str) -> dict[str, Any]:
@@ -112,7 +52,7 @@ def verify_key(workspace: Workspace, key: str) -> dict[str, Any]:
         (*name.partition("/")[::2], sha256, INJECTED)
         for name, sha256 in record.inputs["receipts"].items()
     ]
-    versions = dict.fromkeys(_version(i) for i in selected(workspace, record.prompt_key))
+    versions = dict.fromkeys(_version(i) for i in selected_ids(workspace, record.prompt_key))
     for path, sha256 in filter(None, versions):
         homes = homes_of(workspace, record.inputs["pins"], path, sha256)
         rows.append((_nearest(workspace, homes, path, sha256), path, sha256, QUOTED))

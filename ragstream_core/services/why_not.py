@@ -11,30 +11,109 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragstream_core.agents.context.passage_selection import framed_tokens
+from ragstream_core.agents.history_conflicts import is_past
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.parsers.engines import untagged
 from ragstream_core.prompts.explain import named, ways
 from ragstream_core.prompts.inputs import PromptInputs, inputs_from
-from ragstream_core.prompts.trail import pieces_of
+from ragstream_core.prompts.trail import latest_view, pieces_of
 from ragstream_core.records import Decision, decision_from
-from ragstream_core.services.explain import OVER_BUDGET, Lack, lacks, missing, tokens_short
-from ragstream_core.services.what_if import recorded_queries
 from ragstream_core.wiring import ingestion, prompt_inputs, saved_prompts, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import RecordedAnswers
+from ragstream_core.wiring.query_vectors import recorded_queries
 from ragstream_core.wiring.token_budget import counter_of
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
-    from ragstream_core.ports import IndexView
+    from ragstream_core.ports import IndexView, TokenCounter
     from ragstream_core.prompts.inputs import Pin
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
+
+
+OVER_BUDGET = "over_budget"
+SCORE, COSINE, SHARE, TOKENS = "score", "cosine", "share of the best candidate", "tokens"
+_DIGITS = 6
+
+
+class Lack(NamedTuple):
+    """What a candidate lacks.
+
+    Attributes:
+        distance: How much, above 0.
+        measure: Of what: `SCORE`, `COSINE`, `SHARE`, `TOKENS`, ``entailment`` or ``relevance``.
+    """
+
+    distance: float
+    measure: str
+
+
+def lacks(found: Lack | None) -> dict[str, Any]:
+    """Return the JSON form of what a candidate lacks; None: no number decides."""
+    return found._asdict() if found else {"distance": None, "measure": ""}
+
+
+def missing(
+    settings: ChainSettings, step: Mapping[str, Any], ways: Sequence[Mapping[str, Any]]
+) -> Lack | None:
+    """Return what a candidate lacks at the stage where it ended, None where no number tells.
+
+    Args:
+        settings: As the gate saw them.
+        step: Its last step, of `ways`.
+        ways: All candidates.
+    """
+    rule, scores = step["rule"], step["scores"]
+    if rule in ("top_k", "keep"):
+        same = (step["stage"], step["pass"])
+        kept = [
+            other["score"]
+            for way in ways
+            for other in way["steps"]
+            if other["kept"] and (other["stage"], other["pass"]) == same
+        ]
+        short = min(kept, default=0.0) - step["score"]
+        return _lack(short, SCORE) if short >= 0 else None  # a later pass has another scale
+    if rule == "min_score":
+        return _lack(settings.retrieval.min_score - scores["cosine"], COSINE)
+    if rule == "similarity_gate":
+        return _lack(settings.gate.theta - step["score"], COSINE)
+    if rule == "relative_score" and "both" in scores:
+        return _lack(settings.gate.relative - scores["both"], SHARE)
+    if rule in ("nli_gate", "llm_gate"):
+        measure = "entailment" if rule == "nli_gate" else "relevance"
+        return _lack(settings.gate.nli_theta - step["score"], measure)
+    return None
+
+
+def tokens_short(prompt: SuperPrompt, chunk_id: str, counter: TokenCounter) -> Lack:
+    """Return by how many tokens the budget is too small for a candidate: at most so many.
+
+    Those of the candidates of its kind that were left out before it stand in its way as well.
+
+    Args:
+        prompt: After the condenser.
+        chunk_id: A candidate that was over the budget.
+        counter: As the condenser counts.
+    """
+    chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
+    order = latest_view(prompt, "a3", "reranked", "retrieval")
+    before = order[: order.index(chunk_id) + 1]
+    picked, kind = set(prompt.final_selection_ids), is_past(chunks[chunk_id])
+    left = [chunks[i] for i in before if i not in picked and is_past(chunks[i]) is kind]
+    return Lack(sum(framed_tokens(chunk, counter) for chunk in left), TOKENS)
+
+
+def _lack(distance: float, measure: str) -> Lack:
+    return Lack(round(float(distance), _DIGITS), measure)
 
 
 INGESTION = "ingestion"
@@ -124,7 +203,7 @@ def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
         texts of the query pieces, q1 first), and ``verdicts``: a list of ``chunk_id`` ("" for a
         whole file), ``project``, ``path``, ``kept``, ``stage``, ``rule``, ``reason``, ``distance``
         (what is missing to go on; null where no number decides), ``measure`` (of what: see
-        `ragstream_core.services.explain`, a signal's name, or "") and ``places``
+        `Lack`, a signal's name, or "") and ``places``
         (``signal, rank, of, score, last, depth, distance``).
 
     Raises:

@@ -47,6 +47,15 @@ Cite every claim as [source: <filename>, chunk: <id>].
 """
 
 
+ALONE = {
+    "history.enabled": False,
+    "history.recency_k": 0,
+    "prompt.recent_history": False,
+    **{f"agents.{agent}_form": "deterministic" for agent in ("a2", "a3", "a4", "audit")},
+}
+"""Settings of prompts that are measured: no conversation takes part, no language model is asked."""
+
+
 def pin_inputs(
     workspace: Workspace, request: PromptRequest, now: dt.datetime | None = None
 ) -> PromptInputs:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragstream_core.errors import RagstreamError
+from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.quality_gate import (
@@ -39,6 +39,27 @@ SHOWN = 10
 def gold_path(workspace: Workspace, project: str) -> Path:
     """Return where a project's gold questions lie, whether there are any or not."""
     return workspace.data_dir / "projects" / projects.checked(project) / GOLD_NAME
+
+
+def gold_questions(workspace: Workspace, project: str) -> tuple[GoldQuestion, ...]:
+    """Return a project's gold questions.
+
+    Raises:
+        UsageError: There are none, or a line is not one.
+    """
+    path = gold_path(workspace, project)
+    if not path.is_file():
+        raise no_gold_questions(workspace, project)
+    return read_gold(path)
+
+
+def no_gold_questions(workspace: Workspace, project: str) -> UsageError:
+    """Return the error that says how to write gold questions."""
+    return UsageError(
+        f"project {project!r} has no gold questions",
+        hint=f"write {gold_path(workspace, project)}, a line a question with the file that "
+        "answers it",
+    )
 
 
 def gate_of(workspace: Workspace, project: str) -> ProjectGate | None:

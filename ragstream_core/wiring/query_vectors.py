@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.errors import InputUnavailable, UnknownPrompt
-from ragstream_core.prompts.inputs import QUERY_VECTORS
+from ragstream_core.prompts.inputs import QUERY_VECTORS, PromptInputs, persists
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.wiring import models
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32, Embedder
     from ragstream_core.prompts.chain import Stage
     from ragstream_core.prompts.store import PromptStore
+    from ragstream_core.wiring.workspace import Workspace
 
 _STORED = "<f4"
 
@@ -99,3 +101,57 @@ class NotingStage:
         result = self.stage(prompt)
         noted = {**prompt.extras.get(QUERY_VECTORS, {}), **self.queries.noted}
         return evolve(result, extras={**result.extras, QUERY_VECTORS: noted})
+
+
+class RememberedQueries:
+    """An embedder that embeds each question once.
+
+    Args:
+        embedder: Does everything else.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._rows: dict[str, F32] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the embedder has under that name."""
+        return getattr(self._embedder, name)
+
+    def embed_queries(self, texts: Sequence[str]) -> F32:
+        """Embed queries, each text once.
+
+        Args:
+            texts: The query pieces.
+
+        Returns:
+            Shape (len(texts), dimension), float32 unit rows.
+
+        Raises:
+            RagstreamError: The embedder cannot answer.
+        """
+        import numpy as np
+
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if fresh:
+            found = self._embedder.embed_queries(fresh)
+            self._rows.update(zip(fresh, found, strict=True))
+        rows = [self._rows[text] for text in texts]
+        return np.stack(rows) if rows else self._embedder.embed_queries([])
+
+
+def recorded_queries(workspace: Workspace, inputs: PromptInputs) -> Embedder:
+    """Return the embedder of a finished prompt: what an endpoint said then is not asked again.
+
+    Only where nothing of the prompt may be kept there is nothing to read, and it is asked.
+
+    Raises:
+        RagstreamError: The embedder's weights are missing or wrong.
+    """
+    models.require_replayable(workspace.config)
+    embedder = models.embedder(workspace.config)
+    kept_at_all = bool(inputs.query_vectors) or persists(inputs)
+    if kept_at_all and not getattr(embedder, "reproducible", True):
+        kept = KeptQueries(embedder, workspace.store, inputs.query_vectors)
+        embedder = cast("Embedder", kept)
+    return cast("Embedder", RememberedQueries(embedder))

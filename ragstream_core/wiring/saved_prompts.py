@@ -1,4 +1,4 @@
-"""Finished prompts: keep one, and make its text, its ledger or its citations again."""
+"""Finished prompts: keep one, and read or make again what its record can say of it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ragstream_core.prompts.inputs import inputs_from, inputs_of, persists
 from ragstream_core.prompts.replay import environment
 from ragstream_core.prompts.store import make_record
 from ragstream_core.records import decision_from
-from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
 from ragstream_core.wiring import prompt_inputs, recall
-from ragstream_core.wiring.file_sources import RecordedAnswers
+from ragstream_core.wiring.file_sources import RecordedAnswers, diffs_in
 from ragstream_core.wiring.journal import require_uncleared
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 _FRAME = "<<DOC "
+FILE, DIFF = "file", "diff"
+FILE_PREFIX, DIFF_PREFIX = "files/", "diff/"
+"""How the ids of files that a prompt injects begin, and of their changes."""
 
 
 def save_prompt(
@@ -104,3 +107,50 @@ def issued_ids(workspace: Workspace, key: str) -> set[str]:
         text = str(prompt.extras["super_prompt"])
     frames = "\n".join(line for line in text.split("\n") if line.startswith(_FRAME))
     return {marker.id for marker in parse_markers(frames) if marker.form == "fence"}
+
+
+def selected_ids(workspace: Workspace, key: str) -> tuple[str, ...]:
+    """Return the ids of the chunks that a recorded prompt selected, best first.
+
+    Raises:
+        RagstreamError: Its ledger is gone and cannot be made again.
+    """
+    rows = [row for row in decisions(workspace, key) if row.stage == "a4"]
+    last = max((row.pass_no for row in rows), default=1)
+    return tuple(row.chunk_id for row in rows if row.kept and row.pass_no == last)
+
+
+def injected_rows(record: PromptRecord) -> list[dict[str, str]]:
+    """Return the files and changes of files that a prompt injected.
+
+    Returns:
+        For each ``short_id, id, kind, source, project, path, sha256``.
+    """
+    rows = [
+        {"id": identifier, **home_of(record, identifier)} for identifier in injected_ids(record)
+    ]
+    return [{"short_id": sha256_hex(row["id"])[:SHORT_ID_DIGITS], **row} for row in rows]
+
+
+def injected_ids(record: PromptRecord) -> list[str]:
+    """Return the ids of the files and changes of files that a prompt injected."""
+    several = len(record.inputs["pins"]) > 1
+    files = [
+        f"{FILE_PREFIX}{name if several else name.partition('/')[2]}@{sha256}"
+        for name, sha256 in record.inputs["receipts"].items()
+    ]
+    diffs = [
+        f"{DIFF_PREFIX}{'/'.join(home) if several else home[1]}@{sha256_hex(text)}"
+        for home, text in diffs_in(record.inputs["texts"]).items()
+    ]
+    return [*files, *diffs]
+
+
+def home_of(record: PromptRecord, identifier: str) -> dict[str, str]:
+    """Return where an injected file, or change of a file, lies, and what its bytes were."""
+    several = len(record.inputs["pins"]) > 1
+    kind = DIFF if identifier.startswith(DIFF_PREFIX) else FILE
+    shown, _, sha256 = identifier.partition("/")[2].rpartition("@")
+    alone = str(record.inputs["pins"][0]["project"])
+    project, path = shown.partition("/")[::2] if several else (alone, shown)
+    return {"kind": kind, "source": shown, "project": project, "path": path, "sha256": sha256}

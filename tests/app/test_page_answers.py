@@ -18,7 +18,7 @@ from ragstream_core.errors import ChatBroken
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.chat import ChatDelta
-from ragstream_core.services import ask
+from ragstream_core.wiring import answering
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.test_markup import read
@@ -394,7 +394,7 @@ def prepared(script, **given):
     desk = PromptSession()
     press_all(desk, PromptRequest(QUESTION, ("manual",), **given), workspace)
     model = ScriptedChat(entries=script)
-    return workspace, ask.prepare(
+    return workspace, answering.prepare(
         workspace, desk.last.prompt, prompt_key=desk.last.prompt_key, model=model
     )
 
@@ -403,7 +403,7 @@ def test_a_job_gives_what_core_gives(indexed):
     workspace, ready = prepared([{"say": "One [source: x, chunk: 00000000] **two**\n\n- three."}])
     mine = AnswerJob(workspace, ready).start()
     assert mine.wait(LIMIT_S) and mine.error is None
-    theirs = ask.answer(workspace, ready)
+    theirs = answering.answer(workspace, ready)
     assert (mine.result.text, mine.result.citations) == (theirs.text, theirs.citations)
     assert mine.text == theirs.text == "".join(mine._pieces)
 

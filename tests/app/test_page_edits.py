@@ -24,10 +24,10 @@ from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import HEADERS, PLACES, SHAPE, value_of
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.reparse import SUPER_PROMPT
-from ragstream_core.services.ask import prepare
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.tokens import ScriptTokenCounter
 from ragstream_core.wiring import stages
+from ragstream_core.wiring.answering import prepare
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.test_page import QUESTION, area, ask, click, desk, page  # noqa: F401 - a fixture
 

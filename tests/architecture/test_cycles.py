@@ -1,4 +1,4 @@
-"""No import cycle, imports inside functions counted, and services that do not import each other."""
+"""No import cycle, imports inside functions counted."""
 
 from __future__ import annotations
 
@@ -13,26 +13,6 @@ PACKAGES = ("ragstream_core", "ragstream_assets", "ragstream_app")
 
 KNOWN_CYCLES: tuple[frozenset[str], ...] = ()
 """Cycles that are still there. This list may only shrink."""
-
-KNOWN_IMPORTS_OF_SERVICES: dict[str, set[str]] = {
-    "cached_answer": {"trace"},
-    "chat": {"ask", "memory"},
-    "eval_answers": {"ask", "eval_sweep"},
-    "eval_faithfulness": {"eval_answers", "eval_sweep"},
-    "eval_sweep": {"eval_gold"},
-    "explain": {"trace"},
-    "memory": {"cached_answer"},
-    "neighbours": {"chunk_maps"},
-    "passages": {"verify_prompt"},
-    "restore": {"backup"},
-    "spec_drafts": {"spec_sources"},
-    "spec_sources": {"eval_sweep", "passages"},
-    "test_specs": {"spec_drafts", "spec_sources"},
-    "trace": {"verify_prompt"},
-    "verify_prompt": {"diff_prompts"},
-    "why_not": {"explain", "what_if"},
-}
-"""Services that import others: what they share belongs to wiring. This list may only shrink."""
 
 
 def imports_in(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -126,17 +106,6 @@ def test_there_is_no_import_cycle_but_the_known_ones(graph):
 def test_the_list_of_known_cycles_names_no_module_that_is_free_of_them(graph):
     found = cycles_of(graph)
     assert set(KNOWN_CYCLES) <= found, "a known cycle shrank or went: say so in KNOWN_CYCLES"
-
-
-def test_services_import_no_other_service_but_the_known_ones(graph):
-    package = "ragstream_core.services."
-    found = {
-        name.removeprefix(package): mine
-        for name, imported in graph.items()
-        if name.startswith(package)
-        if (mine := {i.removeprefix(package) for i in imported if i.startswith(package)})
-    }
-    assert found == KNOWN_IMPORTS_OF_SERVICES, "move what services share to ragstream_core/wiring"
 
 
 @pytest.mark.parametrize(

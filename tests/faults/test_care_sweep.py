@@ -19,9 +19,10 @@ from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.platform import files
 from ragstream_core.services import verify
-from ragstream_core.services.backup import backup, replace_folder
+from ragstream_core.services.backup import backup
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
+from ragstream_core.wiring.backup_files import replace_folder
 from ragstream_core.wiring.workspace import open_workspace
 from tests.faults.harness import CRASH, DONE, EFFECTS, Child, need_strace
 from tests.lengths import by_length, spread

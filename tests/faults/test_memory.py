@@ -16,11 +16,11 @@ import pytest
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.wiring import after_turn, memory_files
 from ragstream_core.wiring.journal import show
 from ragstream_core.wiring.memory_files import memory_dir
 from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.ragstack_memory import RagstackMemory
 from tests.unit.services.memory.conftest import (
     MEMORY,
     QUESTION,

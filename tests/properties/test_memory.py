@@ -17,12 +17,12 @@ from ragstream_core.errors import BudgetExceeded
 from ragstream_core.prompts.blocks import digest_tokens, history_texts
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.text.tokens import HeuristicTokenCounter
 from ragstream_core.wiring import answer_cache
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal, tag
 from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.ragstack_memory import RagstackMemory
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs

@@ -61,7 +61,7 @@ def ask(
     """
     from ragstream_core.prompts.chain import OPS
     from ragstream_core.prompts.inputs import PromptRequest
-    from ragstream_core.services import ask
+    from ragstream_core.wiring import answering
 
     settings = options.setting_values(assignments)
     settings |= {"history.persist": "false"} if no_persist else {}
@@ -83,14 +83,14 @@ def ask(
     workspace = _with_model(workspace)
     recorded = is_recorded(workspace, wanted=not no_record)
     made = build(workspace, request, OPS[-1], record=recorded, fresh=fresh)
-    prepared = ask.prepare(
+    prepared = answering.prepare(
         workspace, made.prompt, prompt_key=made.prompt_key, session=session, or_extract=True
     )
     for warning in [*changed, *made.warnings]:
         _note(f"warning: {warning}")
     _announce(prepared)
     try:
-        answer = ask.answer(
+        answer = answering.answer(
             workspace, prepared, allow_secrets=allow_secrets, show=None if as_json else _show
         )
         if made.run_id:

@@ -126,7 +126,7 @@ def _written(made: Made, out: Path | None, *, dry_run: bool) -> dict[str, Any]:
 
 def _tell(made: Made, out: Path | None, *, changed: bool) -> None:
     from ragstream_app.output.tables import printable
-    from ragstream_core.services.spec_drafts import NOT_TAKEN
+    from ragstream_core.wiring.spec_drafts import NOT_TAKEN
 
     found = made.spec
     if not found.coverage:

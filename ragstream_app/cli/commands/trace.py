@@ -147,7 +147,8 @@ def verify_prompt(
         UsageError: Neither a prompt nor a file that holds one.
         Exit: With 3, where a file is not as it was.
     """
-    from ragstream_core.services.verify_prompt import CURRENT, verify_key, verify_text
+    from ragstream_core.services.verify_prompt import verify_key, verify_text
+    from ragstream_core.wiring.file_states import CURRENT
 
     workspace, path = session_of(ctx).workspace(), Path(what)
     if path.is_file():

@@ -86,9 +86,9 @@ class AnswerJob(StreamJob):
         self.prepared = replace(prepared, model=model and StoppableChat(model, self._stop))
 
     def _make(self) -> tuple[Answer, str]:
-        from ragstream_core.services import ask
+        from ragstream_core.wiring import answering
 
-        found = ask.answer(
+        found = answering.answer(
             self._workspace,
             self.prepared,
             allow_secrets=self._allow_secrets,

@@ -187,7 +187,7 @@ def _is_shown(prepared: Prepared) -> bool:
 def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
     """Return what would be sent, made again only when something of it changed."""
     from ragstream_core.prompts.inputs import inputs_of
-    from ragstream_core.services import ask
+    from ragstream_core.wiring import answering
 
     known = st.session_state.get("answer_prepared")
     session = inputs_of(step.prompt).history.session or choice.chosen()
@@ -196,7 +196,7 @@ def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
         found: Prepared = known[2]
         return found
     try:
-        made = ask.prepare(
+        made = answering.prepare(
             choice.home(),
             step.prompt,
             prompt_key=step.prompt_key,

@@ -56,7 +56,7 @@ def at_home(path: str, sha256: str, *, page: int) -> PageOf | None:
         sha256: Of the bytes that were indexed.
         page: Its number, from 1.
     """
-    from ragstream_core.services.verify_prompt import CURRENT, state_now
+    from ragstream_core.wiring.file_states import CURRENT, state_now
 
     space = workspace()
     holders = (n for n in space.projects() if state_now(space, n, path, sha256) == CURRENT)

@@ -11,9 +11,9 @@ from ragstream_core.config import AppConfig
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services import ask
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
+from ragstream_core.wiring import answering
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -63,7 +63,7 @@ def test_a_task_profile_words_the_rules_and_the_prompt_is_another_one(made):
     keys = []
     for task in ("", "ours"):
         workspace, prompt, key = made(task)
-        ready = ask.prepare(
+        ready = answering.prepare(
             workspace, prompt, prompt_key=key, model=ScriptedChat(entries=[{"say": "x"}])
         )
         system, user = ready.messages

@@ -18,13 +18,13 @@ from ragstream_core.prompts.store import make_record
 from ragstream_core.records import from_json, to_json
 from ragstream_core.records.identity import digest_of, sha256_hex
 from ragstream_core.services import edit_prompt
-from ragstream_core.services.ask import answer, prepare
 from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.diff_prompts import ALL, diff
 from ragstream_core.services.forget import forget
 from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.what_if import leave_one_out
 from ragstream_core.wiring import saved_prompts
+from ragstream_core.wiring.answering import answer, prepare
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt, stages_of

@@ -15,12 +15,10 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, UsageError
 from ragstream_core.index.view import forget_views
 from ragstream_core.models.chat.scripted import ScriptedChat
-from ragstream_core.services import spec_drafts, test_specs
+from ragstream_core.services import test_specs
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.services.spec_drafts import OP, redrafted
-from ragstream_core.services.spec_sources import read_project
 from ragstream_core.services.test_specs import SpecRequest, generate
 from ragstream_core.services.trace import trace
 from ragstream_core.testspecs.identifiers import id_pattern
@@ -33,8 +31,10 @@ from ragstream_core.testspecs.specification import (
     MENTIONED,
     NOT_TESTABLE,
 )
-from ragstream_core.wiring import models
+from ragstream_core.wiring import models, spec_drafts
 from ragstream_core.wiring.journal import append_turn
+from ragstream_core.wiring.spec_drafts import OP, redrafted
+from ragstream_core.wiring.spec_sources import read_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server, said, status
 

@@ -11,12 +11,12 @@ from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.trace import injected_rows, trace
+from ragstream_core.services.trace import trace
 from ragstream_core.services.verify_prompt import verify_key, verify_text
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import issued_ids, save_prompt
+from ragstream_core.wiring.saved_prompts import injected_rows, issued_ids, save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.prompts.conftest import write_docs

@@ -10,10 +10,9 @@ from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import Chunk, SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex, shown_name
-from ragstream_core.services.explain import tokens_short
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.what_if import compared_with, leave_one_out
-from ragstream_core.services.why_not import why_not
+from ragstream_core.services.why_not import tokens_short, why_not
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn

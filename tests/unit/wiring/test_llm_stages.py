@@ -32,11 +32,10 @@ from ragstream_core.prompts.store import key_of
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.chat import ChatUsage, total_usage
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.services import ask
 from ragstream_core.services.backup import backup
 from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.diff_prompts import diff, selected
+from ragstream_core.services.diff_prompts import diff
 from ragstream_core.services.explain import explanation
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
@@ -44,11 +43,11 @@ from ragstream_core.services.replay import replay_bundle, replay_prompt
 from ragstream_core.services.restore import restore
 from ragstream_core.services.trace import citable
 from ragstream_core.services.what_if import compared_with, leave_one_out
-from ragstream_core.wiring import models, saved_prompts
+from ragstream_core.wiring import answering, models, saved_prompts
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.llm_stages import recorded_usage
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.saved_prompts import save_prompt, selected_ids
 from ragstream_core.wiring.stages import make_stage, run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server, raw, said
@@ -487,7 +486,7 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     assert prompt.extras["shape"]["domain"] == "limits"
     assert {"a4_condenser", "a4_condenser#2", "a3_nli_gate#2"} <= set(prompt.extras[EXCHANGES])
     record = save_prompt(space, prompt)
-    assert selected(space, record.prompt_key) == tuple(prompt.final_selection_ids)
+    assert selected_ids(space, record.prompt_key) == tuple(prompt.final_selection_ids)
     kept = [
         way["chunk_id"]
         for way in ways(saved_prompts.decisions(space, record.prompt_key))
@@ -647,8 +646,8 @@ def test_what_the_agents_took_is_told_of_a_prompt_and_of_its_record(root, meet):
     assert LLM_USAGE not in plain.extras and usage_of(plain) is None
     assert recorded_usage(space, [])["cost_usd"] == 0
     assert recorded_usage(space, ["ab" * 32])["cost_usd"] is None  # nobody knows
-    asked = ask.attempt(
-        space, ask.prepare(space, prompt, model=ScriptedChat(entries=[{"say": "Yes."}]))
+    asked = answering.attempt(
+        space, answering.prepare(space, prompt, model=ScriptedChat(entries=[{"say": "Yes."}]))
     )
     told = asked.to_json()
     assert asked.agents == usage_of(prompt)

@@ -13,9 +13,9 @@ from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.services.memory import RagstackMemory
 from ragstream_core.wiring.journal import show, tag
 from ragstream_core.wiring.memory_files import memory_dir
+from ragstream_core.wiring.ragstack_memory import RagstackMemory
 from tests.unit.prompts.conftest import DOCS, write_docs
 from tests.unit.services.memory.conftest import (
     MEMORY,

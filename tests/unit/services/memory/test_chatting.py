@@ -314,7 +314,7 @@ def test_the_four_names_stand_for_one_thing_each():
         "EpisodicIndex": "ragstream_core.index.history_view",
         "FactMemory": "ragstream_core.wiring.remembered_facts",
         "Journal": "ragstream_core.conversations.journal.journal",
-        "RagstackMemory": "ragstream_core.services.memory",
+        "RagstackMemory": "ragstream_core.wiring.ragstack_memory",
     }
     with pytest.raises(AttributeError, match="ConversationMemory"):
         _ = memory.ConversationMemory

@@ -21,7 +21,6 @@ from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.inputs import HistoryPin, PromptInputs, PromptRequest
 from ragstream_core.records.identity import sha256_hex
-from ragstream_core.services.eval_sweep import ALONE
 from ragstream_core.testspecs.deterministic import Sentence, is_testable
 from ragstream_core.testspecs.requirements import (
     Definition,
@@ -33,7 +32,8 @@ from ragstream_core.testspecs.requirements import (
     find,
 )
 from ragstream_core.testspecs.specification import Source
-from ragstream_core.wiring.prompt_inputs import pin_inputs
+from ragstream_core.wiring.file_states import indexed_text
+from ragstream_core.wiring.prompt_inputs import ALONE, pin_inputs
 
 if TYPE_CHECKING:
     from ragstream_core.records import Chunk, SuperPrompt
@@ -85,11 +85,8 @@ class Project:
         if kind_of(file_type(path)) in ("pdf", "office"):
             return 0, 0
         if path not in self._texts:
-            from ragstream_core.services.passages import text_of  # brings NumPy
-
             entry = manifest_of(self.workspace.index_dir(self.name), self.generation)[path]
-            named = {"project": self.name, "path": path, "sha256": entry.sha256}
-            self._texts[path] = text_of(self.workspace, named)
+            self._texts[path] = indexed_text(self.workspace, self.name, path, entry.sha256)
         text = self._texts[path]
         if not 0 <= span[0] < span[1] <= len(text):
             return 0, 0

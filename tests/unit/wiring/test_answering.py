@@ -15,9 +15,9 @@ from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta
-from ragstream_core.services.ask import answer, prepare
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
+from ragstream_core.wiring.answering import answer, prepare
 from ragstream_core.wiring.journal import append_turn, history_dir, journal
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt

@@ -23,7 +23,6 @@ from ragstream_core.platform.files import replace_text
 from ragstream_core.prompts.exchanges import Exchange, Exchanges, exchange_from
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
-from ragstream_core.services.spec_sources import Context, inputs_of_unit
 from ragstream_core.testspecs import llm_form, specification
 from ragstream_core.testspecs.deterministic import drafted
 from ragstream_core.testspecs.specification import (
@@ -36,6 +35,7 @@ from ragstream_core.testspecs.specification import (
 from ragstream_core.wiring import models
 from ragstream_core.wiring.llm_stages import Guarded
 from ragstream_core.wiring.saved_prompts import save_prompt
+from ragstream_core.wiring.spec_sources import Context, inputs_of_unit
 from ragstream_core.wiring.stages import run_prompt
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
     from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.records.chat import ChatMessage, ChatReply
-    from ragstream_core.services.spec_sources import Project, Unit
+    from ragstream_core.wiring.spec_sources import Project, Unit
     from ragstream_core.wiring.workspace import Workspace
 
 

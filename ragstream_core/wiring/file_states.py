@@ -1,0 +1,104 @@
+"""What has become of the files that a prompt shows: as they were, changed, deleted, unreadable."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from hashlib import file_digest
+from typing import TYPE_CHECKING, Any
+
+from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.ingestion.file_types import decode_name
+from ragstream_core.ingestion.loader import open_beneath
+from ragstream_core.records.identity import sha256_hex
+from ragstream_core.wiring.file_sources import diff_of
+from ragstream_core.wiring.ingestion import ingestion_config
+
+if TYPE_CHECKING:
+    from ragstream_core.wiring.workspace import Workspace
+
+CURRENT, CHANGED, DELETED, UNREADABLE = "current", "changed", "deleted", "unreadable"
+
+
+def state_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
+    """Return what has become of a file: ``current``, ``changed``, ``deleted`` or ``unreadable``.
+
+    Args:
+        workspace: The data root.
+        project: Its project.
+        path: Relative to the project, as in the index.
+        sha256: Of its bytes then, or the first digits.
+    """
+    try:
+        fd = open_beneath(workspace.doc_dir(project), decode_name(path))
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            return CHANGED
+        with os.fdopen(fd, "rb") as handle:
+            found = file_digest(handle, "sha256").hexdigest()
+    except (UsageError, FileNotFoundError, NotADirectoryError):
+        return DELETED
+    except (OSError, ValueError):
+        return UNREADABLE
+    return CURRENT if found.startswith(sha256) else CHANGED
+
+
+def diff_now(workspace: Workspace, project: str, path: str, sha256: str) -> str:
+    """Return what has become of a file's changes since its last commit, as `state_now`.
+
+    Args:
+        workspace: The data root.
+        project: Its project.
+        path: Relative to the project.
+        sha256: Of the diff's text then.
+    """
+    try:
+        text = diff_of(workspace.doc_dir(project), project, path)
+    except (RagstreamError, OSError):
+        return UNREADABLE
+    return CURRENT if sha256_hex(text) == sha256 else CHANGED
+
+
+def homes_of(
+    workspace: Workspace, pins: Sequence[dict[str, Any]], path: str, sha256: str
+) -> list[str]:
+    """Return the projects of a prompt whose pinned generation holds a version of a file.
+
+    Where none can say so any more all of them may.
+    """
+    from ragstream_core.index.generations import manifest_of
+
+    projects = [str(pin["project"]) for pin in pins]
+    if len(projects) == 1:
+        return projects
+    found = []
+    for pin in pins:
+        try:
+            entry = manifest_of(workspace.index_dir(pin["project"]), pin["generation"]).get(path)
+        except RagstreamError:
+            continue
+        if entry is not None and entry.sha256 == sha256:
+            found.append(str(pin["project"]))
+    return found or projects
+
+
+def indexed_text(workspace: Workspace, project: str, path: str, sha256: str) -> str:
+    """Return the text of a file of the bytes that were indexed; empty if it is not to be had.
+
+    Args:
+        workspace: The data root.
+        project: Its project.
+        path: Relative to the project, as in the index.
+        sha256: Of its bytes then.
+    """
+    from ragstream_core.ingestion.ingestion_manager import reading_of
+    from ragstream_core.ingestion.loader import DocumentLoader
+
+    folder = workspace.doc_dir(project)
+    reading = reading_of(ingestion_config(workspace, project))
+    try:
+        document = DocumentLoader(folder.parent, folder.name, reading=reading).read(path)
+    except (RagstreamError, OSError):
+        return ""
+    return document.text or "" if document.entry.sha256 == sha256 else ""
