@@ -103,7 +103,7 @@ def chat_model(config: AppConfig) -> ChatModel:
     """
     from ragstream_core.models.chat.endpoint_chat import ChatOptions
     from ragstream_core.models.chat.prices import Prices
-    from ragstream_core.models.chat.providers import create_chat
+    from ragstream_core.models.chat.providers import PROVIDERS
     from ragstream_core.platform.endpoint import endpoint_at
 
     _require_settled(config)
@@ -126,7 +126,7 @@ def chat_model(config: AppConfig) -> ChatModel:
     return (
         _endpoint_chat(options)
         if chosen.backend == "openai"
-        else create_chat(chosen.backend, options)
+        else PROVIDERS.create(chosen.backend, options)
     )
 
 

@@ -20,6 +20,7 @@ from ragstream_core.models.chat.responses import (
     failed,
     finish_of,
     json_object,
+    model_names,
     text_of,
     usage_of,
     validated,
@@ -105,12 +106,9 @@ class EndpointChat:
             answer = self._answer(
                 lambda client: client.models.with_streaming_response.list(), MAX_STRUCTURED_BYTES
             )
-            return sorted({str(row["id"]) for row in answer["data"]})
+            return model_names(answer)
         except RequestError as error:
             raise self._failed(error) from None
-        except (KeyError, TypeError):
-            what = "an answer that is not a list of models"
-            raise self._failed(RequestError(what, kind="broken")) from None
 
     def price(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what so many tokens cost in US dollars; None if no price is known."""
@@ -128,7 +126,7 @@ class EndpointChat:
         Raises:
             ChatFailed: No answer within the budget; or it is empty, declined, or not of the schema.
         """
-        body: dict[str, Any] = {}
+        body: dict[str, object] = {}
         try:
             body = self._completion(self._request(messages), schema)
             text = text_of(body)
@@ -166,8 +164,8 @@ class EndpointChat:
         yield ChatDelta("", self._reply(answer.text, messages, answer.body(), reason=reason))
 
     def _completion(
-        self, request: Mapping[str, Any], schema: type[BaseModel] | None
-    ) -> dict[str, Any]:
+        self, request: Mapping[str, object], schema: type[BaseModel] | None
+    ) -> dict[str, object]:
         def send(client: Any) -> Any:
             completions = client.chat.completions.with_streaming_response
             if schema is None:
@@ -176,13 +174,13 @@ class EndpointChat:
 
         return self._answer(send, MAX_TEXT_BYTES if schema is None else MAX_STRUCTURED_BYTES)
 
-    def _answer(self, send: Send, most: int) -> dict[str, Any]:
+    def _answer(self, send: Send, most: int) -> dict[str, object]:
         client = self._client
         return json_object(
             client.retry(lambda limit_s: client.body(send, limit_s=limit_s, most=most))
         )
 
-    def _events(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _events(self, request: Mapping[str, object]) -> Iterator[dict[str, object]]:
         """Yield the events of a stream; ends only after the mark of its end."""
 
         def send(client: Any) -> Any:
@@ -200,10 +198,10 @@ class EndpointChat:
     def _failed(self, error: RequestError) -> ChatFailed:
         return failed(error, self._options.endpoint)
 
-    def _request(self, messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    def _request(self, messages: Sequence[ChatMessage]) -> dict[str, object]:
         options = self._options
         rows = [{"role": m.role, "content": _encodable(m.text)} for m in messages]
-        request: dict[str, Any] = {"model": self.name, "messages": rows}
+        request: dict[str, object] = {"model": self.name, "messages": rows}
         if options.temperature >= 0:
             request["temperature"] = options.temperature
         if options.max_output_tokens:
@@ -217,7 +215,7 @@ class EndpointChat:
         self,
         text: str,
         messages: Sequence[ChatMessage],
-        body: Mapping[str, Any],
+        body: Mapping[str, object],
         *,
         reason: str = "",
     ) -> ChatReply:

@@ -1,7 +1,4 @@
-"""Language models by name: `create_chat` is how everything above gets one.
-
-Importing this module loads no engine and contacts no endpoint.
-"""
+"""Language models by name. Importing this module loads no engine and contacts no endpoint."""
 
 from __future__ import annotations
 
@@ -21,18 +18,4 @@ PROVIDERS: Registry[ChatModel] = Registry(
     options=ChatOptions,
     built_in={"openai": EndpointChat, "scripted": ScriptedChat},
 )
-
-
-def create_chat(backend: str, options: ChatOptions) -> ChatModel:
-    """Return a language model; no endpoint is contacted before it is asked something.
-
-    Args:
-        backend: ``openai``, ``scripted``, a registered name, or an import path
-            ``package.module:factory``.
-        options: What it may ask for.
-
-    Raises:
-        UnknownSetting: No such provider, or a script that cannot be read.
-        UsageError: What the factory made is no `ragstream_core.ports.ChatModel`.
-    """
-    return PROVIDERS.create(backend, options)
+"""Makes a language model; no endpoint is contacted before it is asked something."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ragstream_core.errors import (
     ChatBroken,
@@ -94,7 +94,7 @@ def event_texts(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(held).removeprefix(mark).strip()
 
 
-def json_object(data: bytes) -> dict[str, Any]:
+def json_object(data: bytes) -> dict[str, object]:
     """Return the JSON object of an answer or an event.
 
     Raises:
@@ -109,7 +109,19 @@ def json_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def text_of(body: Mapping[str, Any]) -> str:
+def model_names(body: Mapping[str, object]) -> list[str]:
+    """Return the names in a list of models, sorted, each once.
+
+    Raises:
+        RequestError: It is no such list.
+    """
+    rows = body.get("data")
+    if not isinstance(rows, list) or not all(isinstance(r, dict) and "id" in r for r in rows):
+        raise RequestError("an answer that is not a list of models", kind="broken")
+    return sorted({str(row["id"]) for row in rows})
+
+
+def text_of(body: Mapping[str, object]) -> str:
     """Return the text of a completion; never empty.
 
     Raises:
@@ -126,13 +138,13 @@ def text_of(body: Mapping[str, Any]) -> str:
     return _whole_characters(text)
 
 
-def finish_of(body: Mapping[str, Any]) -> str:
+def finish_of(body: Mapping[str, object]) -> str:
     """Return why the model stopped, as the endpoint says; empty if it does not."""
     finish = _choice(body).get("finish_reason")
     return finish if isinstance(finish, str) else ""
 
 
-def usage_of(body: Mapping[str, Any]) -> ChatUsage | None:
+def usage_of(body: Mapping[str, object]) -> ChatUsage | None:
     """Return the tokens that the endpoint counted; None if it did not, or nonsense."""
     usage = body.get("usage")
     if not isinstance(usage, Mapping):
@@ -160,9 +172,9 @@ class StreamedText:
         self._length = 0
         # a character may come in two halves, one an event
         self._units = codecs.getincrementaldecoder("utf-16-le")("replace")
-        self._last: dict[str, Any] = {}
+        self._last: dict[str, object] = {}
 
-    def add(self, event: Mapping[str, Any]) -> str:
+    def add(self, event: Mapping[str, object]) -> str:
         """Return the text that an event adds; may be empty.
 
         Raises:
@@ -193,7 +205,7 @@ class StreamedText:
         """All of it so far."""
         return "".join(self._parts)
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """Return the stream as a completion without its text: model, end, usage."""
         return self._last
 
@@ -211,7 +223,7 @@ class StreamedText:
         return text
 
 
-def _choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _choice(body: Mapping[str, object]) -> Mapping[str, object]:
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     return first if isinstance(first, Mapping) else {}
@@ -225,7 +237,7 @@ def _empty(finish: str) -> RequestError:
     return RequestError("an empty answer", kind="broken")
 
 
-def _count(value: Any) -> int | None:
+def _count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 

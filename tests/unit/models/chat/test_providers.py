@@ -11,7 +11,7 @@ from ragstream_core.config import AppConfig
 from ragstream_core.errors import ChatBroken, ChatBusy, ChatTimeout, UnknownSetting, UsageError
 from ragstream_core.models.chat.endpoint_chat import ChatOptions, EndpointChat
 from ragstream_core.models.chat.prices import Prices
-from ragstream_core.models.chat.providers import PROVIDERS, create_chat
+from ragstream_core.models.chat.providers import PROVIDERS
 from ragstream_core.models.chat.responses import ERRORS
 from ragstream_core.models.chat.scripted import PIECE, ScriptedChat
 from ragstream_core.platform.endpoint import endpoint_at
@@ -54,19 +54,19 @@ class Third:
 def test_a_third_provider_plugs_in():
     PROVIDERS.register("third", Third)
     try:
-        assert create_chat("third", OPTIONS).complete(asked("x")) == ("toy", OPTIONS)
+        assert PROVIDERS.create("third", OPTIONS).complete(asked("x")) == ("toy", OPTIONS)
     finally:
         PROVIDERS.unregister("third")
-    by_path = create_chat(f"{__name__}:Third", OPTIONS)
+    by_path = PROVIDERS.create(f"{__name__}:Third", OPTIONS)
     assert type(by_path).__name__ == "Third"
     with pytest.raises(UnknownSetting, match="no provider 'third'"):
-        create_chat("third", OPTIONS)
+        PROVIDERS.create("third", OPTIONS)
 
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="ChatModel port: list_models, price, complete, stream"):
-        create_chat("builtins:object", OPTIONS)
-    assert isinstance(create_chat("openai", OPTIONS), EndpointChat)
+        PROVIDERS.create("builtins:object", OPTIONS)
+    assert isinstance(PROVIDERS.create("openai", OPTIONS), EndpointChat)
 
 
 def test_the_script_answers_by_what_is_asked(tmp_path, monkeypatch):
