@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +39,35 @@ class TurnPrompts:
 
     def __init__(self, root: Path, entries: Iterable[Entry], gone: Sequence[Entry]) -> None:
         self._root = root
-        self._shown = _Shown(entries, gone)
-        runs = self._run_folders()
+        spoken = [e.record for e in gone if isinstance(e.record, Turn | Asked)]
+        self._asked = {(record.session_id, record.user_text.strip()) for record in spoken}
+        self._texts = {text for _, text in self._asked if text}
+        self._keys = {record.prompt_key for record in spoken if record.prompt_key}
+        self._gone = {entry.seq for entry in gone if isinstance(entry.record, Turn)}
+        self._facts = {f"- {one_line(text)}" for text in texts_of(gone)}
+        self._sessions: dict[int, str] = {}
+        self._turns_of: defaultdict[str, list[int]] = defaultdict(list)
+        self._tagged: set[int] = set()
+        self._note_turns(entries)
+        self._seqs = [*self._sessions]
         self.paths: list[Path] = []
-        self.run_ids = {path.name for path in runs}
+        self.run_ids: set[str] = set()
         self._add_prompts()
-        for path in sorted(root.glob("inbox/*.json")):
-            request = _json(path)
-            if self._shown.asks(request.get("text"), request.get("session", "")):
-                self.paths.append(path)
-        self.paths += runs
-        for run in sorted(self.run_ids):
-            parents = (root / "runs" / run).glob(f"{PARENT_PREFIX}*")
-            self.run_ids |= {path.name.removeprefix(PARENT_PREFIX) for path in parents}
+        self._add_requests()
+        self._add_runs()
+
+    def _note_turns(self, entries: Iterable[Entry]) -> None:
+        """Note number and session of every turn, and which ever had a tag."""
+        at: dict[str, int] = {}
+        for entry in entries:
+            record = entry.record
+            if isinstance(record, TagEdit):
+                self._tagged.add(at.get(record.turn, 0))
+            if isinstance(record, Turn) and record.status == "complete":
+                self._sessions[entry.seq] = record.session_id
+                self._turns_of[record.session_id].append(entry.seq)
+                at[record.id] = entry.seq
+                self._tagged |= {entry.seq} if record.tags else set()
 
     def _add_prompts(self) -> None:
         """Add the kept prompts, their exchanges, and the query vectors that no other names."""
@@ -60,7 +77,7 @@ class TurnPrompts:
             record, folder = _json(path), path.parent
             inputs = _object(record, "inputs")
             digests = set(inputs.get("query_vectors", {}).values())
-            if self._shown.is_in(inputs, folder.name):
+            if self.shown_in(inputs, folder.name):
                 vectors |= digests
                 self.paths += [*exchange_files(folder), folder]
                 self.run_ids |= {str(record["run_id"])} if record.get("run_id") else set()
@@ -68,49 +85,25 @@ class TurnPrompts:
                 kept |= digests
         self.paths += [self._root / "blobs" / digest for digest in sorted(vectors - kept)]
 
-    def _run_folders(self) -> list[Path]:
-        """Return the folders of stage JSON whose prompts asked or showed a turn."""
-        found = []
+    def _add_requests(self) -> None:
+        for path in sorted(self._root.glob("inbox/*.json")):
+            request = _json(path)
+            if self._asks(request.get("text"), request.get("session", "")):
+                self.paths.append(path)
+
+    def _add_runs(self) -> None:
+        """Add the folders of stage JSON, and the runs that any of these runs read from."""
         for folder in sorted(self._root.glob("runs/*")):
             for stage in sorted(folder.glob(f"*{SUFFIX}"))[:1]:
                 with contextlib.suppress(OSError, ValueError, RecursionError):  # damaged: searched
-                    inputs = _object(unpacked(stage), "prompt", "extras", "inputs")
-                    found += [folder] if self._shown.is_in(inputs, "") else []
-        return found
+                    if self.shown_in(_object(unpacked(stage), "prompt", "extras", "inputs"), ""):
+                        self.paths.append(folder)
+                        self.run_ids.add(folder.name)
+        for run in sorted(self.run_ids):
+            parents = (self._root / "runs" / run).glob(f"{PARENT_PREFIX}*")
+            self.run_ids |= {path.name.removeprefix(PARENT_PREFIX) for path in parents}
 
-
-class _Shown:
-    """Which prompts asked or showed one of the cleared turns, from what their inputs say.
-
-    Args:
-        entries: All records, ascending, the cleared ones included.
-        gone: The cleared ones.
-    """
-
-    def __init__(self, entries: Iterable[Entry], gone: Sequence[Entry]) -> None:
-        spoken = [e.record for e in gone if isinstance(e.record, Turn | Asked)]
-        self._asked = {(record.session_id, record.user_text.strip()) for record in spoken}
-        self._texts = {text for _, text in self._asked if text}
-        self._keys = {record.prompt_key for record in spoken if record.prompt_key}
-        self._gone = {entry.seq for entry in gone if isinstance(entry.record, Turn)}
-        self._facts = {f"- {one_line(text)}" for text in texts_of(gone)}
-        self._seqs: list[int] = []
-        self._sessions: list[str] = []
-        self._of: dict[str, list[int]] = {}
-        self._tagged: set[int] = set()
-        at: dict[str, int] = {}
-        for entry in entries:
-            record = entry.record
-            if isinstance(record, TagEdit):
-                self._tagged.add(at.get(record.turn, 0))
-            if isinstance(record, Turn) and record.status == "complete":
-                self._seqs.append(entry.seq)
-                self._sessions.append(record.session_id)
-                self._of.setdefault(record.session_id, []).append(entry.seq)
-                at[record.id] = entry.seq
-                self._tagged |= {entry.seq} if record.tags else set()
-
-    def is_in(self, inputs: Mapping[str, Any], key: str) -> bool:
+    def shown_in(self, inputs: Mapping[str, Any], key: str) -> bool:
         """Return whether a prompt asked or showed a cleared turn.
 
         Args:
@@ -118,7 +111,7 @@ class _Shown:
             key: Its key, empty if it has none.
         """
         pin = inputs.get("history") or {}
-        if key in self._keys or self.asks(inputs.get("text"), pin.get("session", "")):
+        if key in self._keys or self._asks(inputs.get("text"), pin.get("session", "")):
             return True
         texts = inputs.get("texts") or {}
         shown = "\n".join(str(texts.get(name, "")) for name in PINNED.values())
@@ -129,7 +122,7 @@ class _Shown:
         settings = (inputs.get("settings") or {}).get("history") or {}
         return bool(self._gone & set(self._window(pin, settings)))
 
-    def asks(self, text: object, session: str) -> bool:
+    def _asks(self, text: object, session: str) -> bool:
         """Return whether a text is what a cleared turn asked, in its session or in none."""
         asked = str(text or "").strip()
         return (session, asked) in self._asked or (not session and asked in self._texts)
@@ -143,18 +136,12 @@ class _Shown:
         """
         session, upto, k = pin.get("session", ""), pin.get("seq", 0), settings.get("recency_k", 0)
         fill = settings.get("recent_fill", "" if settings else "none")
-        own = self._of.get(session, []) if session else []
-        window = self._newest(reversed(own[: bisect_right(own, upto)]), k)
+        window = self._newest(_before(upto, self._turns_of[session]) if session else (), k)
         if fill == "none" or (fill and not session):
             return window
-        others = range(bisect_right(self._seqs, upto) - 1, -1, -1)
-        return [
-            *window,
-            *self._newest(
-                (self._seqs[at] for at in others if self._sessions[at] != session or not session),
-                k - sum(seq not in self._tagged for seq in window),
-            ),
-        ]
+        own = self._sessions if session else {}
+        others = (seq for seq in _before(upto, self._seqs) if own.get(seq) != session)
+        return [*window, *self._newest(others, k - sum(seq not in self._tagged for seq in window))]
 
     def _newest(self, seqs: Iterable[int], k: int) -> list[int]:
         """Return the first of some turns up to the ``k``-th that never had a tag."""
@@ -165,6 +152,11 @@ class _Shown:
             if k <= 0:
                 break
         return found
+
+
+def _before(upto: int, seqs: Sequence[int]) -> Iterator[int]:
+    """Yield ascending numbers up to one, descending."""
+    return (seqs[at] for at in reversed(range(bisect_right(seqs, upto))))
 
 
 def _object(data: object, *names: str) -> Mapping[str, Any]:
