@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,6 +13,7 @@ from ragstream_core.errors import UsageError
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.clearing import Choice
+    from ragstream_core.services.clear_history import ClearReport
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
 ERASE, INACTIVE, VECTORS, ANONYMISE = "erase", "inactive", "vectors", "anonymise"
@@ -71,12 +72,12 @@ class Way:
         *,
         dry_run: bool,
         progress: IngestProgress | None = None,
-    ) -> dict[str, Any]:
+    ) -> ClearReport:
         """Do it, or only say what would happen.
 
         Raises:
-            RagstreamError: As `clear` and `setting_aside`.
-            OSError: As `clear`.
+            RagstreamError: As `clear_history.clear` and `put_aside`.
+            OSError: As `clear_history.clear`.
         """
         from ragstream_core.services import clear_history
 
@@ -92,13 +93,13 @@ class Way:
             workspace, choice, vectors=self.kind == VECTORS, dry_run=dry_run
         )
 
-    def told(self, done: dict[str, Any]) -> str:
+    def told(self, done: ClearReport) -> str:
         """Say what happened, or would."""
-        said = (_WOULD if done["dry_run"] else _DONE)[self.kind]
-        found = ", ".join(f"{n} {kind}" for kind, n in done.get("masked", {}).items())
+        said = (_WOULD if done.dry_run else _DONE)[self.kind]
+        found = ", ".join(f"{n} {kind}" for kind, n in (done.masked or {}).items())
         return f"{what(done)} {said}" + (f"; masked: {found}" if found else "")
 
-    def question(self, found: dict[str, Any]) -> str:
+    def question(self, found: ClearReport) -> str:
         """Ask for what `run` would do."""
         return f"{what(found)} {_WOULD[self.kind]}"
 
@@ -115,10 +116,10 @@ def confirm(question: str) -> None:
     typer.confirm(f"{question}. Go on?", abort=True, err=True)
 
 
-def what(found: dict[str, Any]) -> str:
+def what(found: ClearReport) -> str:
     """Return how many turns of which conversations a report is about."""
-    names = ", ".join(found["sessions"][:5]) + (" …" if len(found["sessions"]) > 5 else "")
-    counts = f"{found['turns']:,} turns"
-    counts += f" and {found['questions']:,} unanswered questions" if found.get("questions") else ""
-    counts += f", with {found['facts']:,} facts" if found.get("facts") else ""
+    names = ", ".join(found.sessions[:5]) + (" …" if len(found.sessions) > 5 else "")
+    counts = f"{found.turns:,} turns"
+    counts += f" and {found.questions:,} unanswered questions" if found.questions else ""
+    counts += f", with {found.facts:,} facts" if found.facts else ""
     return f"{counts} of {names}" if names else counts

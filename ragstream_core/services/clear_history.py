@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations import clearing
@@ -34,13 +35,10 @@ from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.files import make_private_dir, replace_text
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.wiring.erase_turns import drop_vectors, finish
-from ragstream_core.wiring.erasure import ErasureReport
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import Written, completed, history_dir, journal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ragstream_core.conversations.clearing import Choice
     from ragstream_core.conversations.journal.journal import Journal
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
@@ -52,6 +50,56 @@ UNREACHABLE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ClearReport:
+    """What was done to chosen turns, or would be.
+
+    Attributes:
+        dry_run: Whether nothing was done.
+        sessions: Names of the conversations, sorted.
+        turns: How many turns were chosen.
+        questions: How many questions without an answer.
+        tags: How many edits of tags.
+        facts: How many facts, remembered or waiting.
+        damaged: How many lines that cannot be read any more.
+        archive: Path of the archive, or empty.
+        segments: Files of the journal that were rewritten.
+        rows: Chunks that went, of all generations.
+        texts: How many texts went.
+        removed: Names below the data root of what was removed.
+        left: Files of yours that hold the same words.
+        searched: How many files were searched.
+        warnings: What went wrong afterwards.
+        unreachable: What cannot be cleared from here; empty if the turns stay.
+        masked: How often each kind of thing was masked; None if no copies are made.
+    """
+
+    dry_run: bool
+    sessions: Sequence[str]
+    turns: int
+    questions: int = 0
+    tags: int = 0
+    facts: int = 0
+    damaged: int = 0
+    archive: str = ""
+    segments: Sequence[str] = ()
+    rows: int = 0
+    texts: int = 0
+    removed: Sequence[str] = ()
+    left: Sequence[str] = ()
+    searched: int = 0
+    warnings: Sequence[str] = ()
+    unreachable: Sequence[str] = ()
+    masked: Mapping[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form; turns that stay have no more than their number."""
+        row = asdict(self)
+        if not self.unreachable:
+            return {name: row[name] for name in ("dry_run", "sessions", "turns", "rows")}
+        return {name: value for name, value in row.items() if value is not None}
+
+
 def clear(
     workspace: Workspace,
     choice: Choice,
@@ -60,7 +108,7 @@ def clear(
     instead: Sequence[Written] = (),
     dry_run: bool = False,
     progress: IngestProgress | None = None,
-) -> dict[str, Any]:
+) -> ClearReport:
     """Clear conversations; also finishes what an earlier clearing was killed at.
 
     Args:
@@ -70,14 +118,6 @@ def clear(
         instead: Complete turns that are written with the notice, in the place of the chosen ones.
         dry_run: Only show what would be removed.
         progress: Called with (phase, done, total); the phases are `erasure.PHASES`.
-
-    Returns:
-        ``dry_run``; what was chosen: ``sessions`` (names), ``turns``, ``questions`` (without an
-        answer), ``tags`` (edits), ``facts`` (remembered or waiting), ``damaged`` (lines that cannot
-        be read any more), ``archive`` (its path or empty); what was done: ``segments`` (rewritten),
-        ``rows`` (chunks of all generations), ``texts``, ``removed`` (names below the data root),
-        ``left`` (files of yours with the same words), ``searched`` (files), ``warnings``,
-        ``unreachable`` (what cannot be cleared from here).
 
     Raises:
         ProjectLocked: Another process kept writing; the turns are hidden, run it again.
@@ -91,36 +131,38 @@ def clear(
     spoken = [e.record for e in found if isinstance(e.record, Turn | Asked)]
     turns = sum(isinstance(record, Turn) for record in spoken)
     lost = clearing.damaged(log, choice) if log.folder.is_dir() else []
-    told: dict[str, Any] = {
-        "dry_run": dry_run,
-        "sessions": sorted({record.session_id for record in spoken}),
-        "turns": turns,
-        "questions": len(spoken) - turns,
-        "tags": sum(isinstance(entry.record, TagEdit) for entry in found),
-        "facts": len({e.record.fact for e in found if isinstance(e.record, Fact)}),
-        "damaged": len(lost),
-        "archive": "",
-    }
-    if not dry_run and (found or lost):
-        told["archive"] = str(_archive(workspace, found)) if archive and found else ""
+    report = ClearReport(
+        dry_run,
+        sorted({record.session_id for record in spoken}),
+        turns,
+        questions=len(spoken) - turns,
+        tags=sum(isinstance(entry.record, TagEdit) for entry in found),
+        facts=len({e.record.fact for e in found if isinstance(e.record, Fact)}),
+        damaged=len(lost),
+        unreachable=UNREACHABLE,
+    )
+    if dry_run:
+        return report
+    archived = _archive(workspace, found) if archive and found else ""
+    if found or lost:
         log.append_made(
             lambda: [
                 *instead,
                 *_notice(log, seen, found=found, lost=lost, choice=choice, archived=archive),
             ]
         )
-    done = ErasureReport() if dry_run else finish(workspace, choice, progress)
-    return {
-        **told,
-        "segments": done.segments,
-        "rows": done.hidden.chunks,
-        "texts": done.texts,
-        "removed": done.removed,
-        "left": done.left,
-        "searched": done.searched,
-        "warnings": done.warnings,
-        "unreachable": list(UNREACHABLE),
-    }
+    done = finish(workspace, choice, progress)
+    return replace(
+        report,
+        archive=archived,
+        segments=done.segments,
+        rows=done.hidden.chunks,
+        texts=done.texts,
+        removed=done.removed,
+        left=done.left,
+        searched=done.searched,
+        warnings=done.warnings,
+    )
 
 
 def _notice(
@@ -154,13 +196,13 @@ def _notice(
     ]
 
 
-def _archive(workspace: Workspace, found: Sequence[Entry]) -> Path:
-    """Keep the turns in a file that only its owner may read and nothing retrieves."""
+def _archive(workspace: Workspace, found: Sequence[Entry]) -> str:
+    """Keep the turns in a file that only its owner may read and nothing retrieves; return it."""
     text = "".join(jsonl_lines(found))
     name = f"cleared-{found[0].seq}-{found[-1].seq}-{sha256_hex(text)[:8]}.jsonl"
     path = make_private_dir(history_dir(workspace) / "archive") / name
     replace_text(path, text)
-    return path
+    return str(path)
 
 
 Tagged = tuple[Entry, Turn, tuple[str, ...]]
@@ -168,7 +210,7 @@ Tagged = tuple[Entry, Turn, tuple[str, ...]]
 
 def put_aside(
     workspace: Workspace, choice: Choice, *, vectors: bool = False, dry_run: bool = False
-) -> dict[str, Any]:
+) -> ClearReport:
     """Mark turns inactive: no prompt, digest, answer cache or search for facts uses them.
 
     Args:
@@ -178,26 +220,23 @@ def put_aside(
             of its generations; prompts that found them cannot be replayed any more.
         dry_run: Only say which.
 
-    Returns:
-        ``dry_run``, ``sessions``, ``turns`` (now inactive), ``rows`` (chunks that went).
-
     Raises:
         RagstreamError: The journal or the catalog cannot be written; run it again.
     """
     wanted = (INACTIVE, NO_VECTORS) if vectors else (INACTIVE,)
     found = [row for row in _chosen(workspace, choice) if not set(wanted) <= set(row[2])]
-    told = _told(found, dry_run=dry_run)
+    report = _report(found, dry_run=dry_run)
     if dry_run:
-        return told
+        return report
     _retag(workspace, found, add=wanted)
     if not vectors:
-        return told
+        return report
     every = [entry for entry, _, tags in _chosen(workspace, choice) if NO_VECTORS in tags]
     gone = Folded(hidden=clearing.ranges_of(every))
-    return {**told, "rows": drop_vectors(workspace, gone) if every else 0}
+    return replace(report, rows=drop_vectors(workspace, gone) if every else 0)
 
 
-def bring_back(workspace: Workspace, choice: Choice, *, dry_run: bool = False) -> dict[str, Any]:
+def bring_back(workspace: Workspace, choice: Choice, *, dry_run: bool = False) -> ClearReport:
     """Make inactive turns active again; those without vectors are embedded again.
 
     Args:
@@ -205,22 +244,19 @@ def bring_back(workspace: Workspace, choice: Choice, *, dry_run: bool = False) -
         choice: Which turns.
         dry_run: Only say which.
 
-    Returns:
-        As `put_aside`; ``rows`` is 0.
-
     Raises:
         RagstreamError: The journal cannot be written, or the model failed; run it again.
     """
     found = [row for row in _chosen(workspace, choice) if INACTIVE in row[2]]
-    told = _told(found, dry_run=dry_run)
+    report = _report(found, dry_run=dry_run)
     if dry_run or not found:
-        return told
+        return report
     _retag(workspace, found, remove=(INACTIVE, NO_VECTORS))
     months = sorted({month_of(turn) for _, turn, tags in found if NO_VECTORS in tags})
     embed(workspace)
     if months:
         embed(workspace, months=months)
-    return told
+    return report
 
 
 def anonymise(
@@ -230,7 +266,7 @@ def anonymise(
     mask: Sequence[str] = (),
     dry_run: bool = False,
     progress: IngestProgress | None = None,
-) -> dict[str, Any]:
+) -> ClearReport:
     """Put anonymous copies of turns in their place, and erase the turns as `clear` does.
 
     The copies and the notice that hides the turns are one write: a kill leaves both or neither.
@@ -242,9 +278,6 @@ def anonymise(
         mask: Names and other words to mask; what has a form of its own is found without.
         dry_run: Only count.
         progress: As for `clear`.
-
-    Returns:
-        As `clear`, and ``masked``: how often each kind of thing was found.
 
     Raises:
         RagstreamError: As `clear`.
@@ -262,7 +295,7 @@ def anonymise(
     copies = [anonymous(turn, mask, secrets) for _, turn, _ in found]
     instead = completed(copies)
     done = clear(workspace, choice, instead=instead, dry_run=dry_run, progress=progress)
-    return {**done, "masked": dict(sorted(counts.items()))}
+    return replace(done, masked=dict(sorted(counts.items())))
 
 
 def _chosen(workspace: Workspace, choice: Choice) -> list[Tagged]:
@@ -272,9 +305,8 @@ def _chosen(workspace: Workspace, choice: Choice) -> list[Tagged]:
     return [row for row in visible_turns(entries, apply_edits(entries)) if row[0].seq in mine]
 
 
-def _told(found: Sequence[Tagged], *, dry_run: bool) -> dict[str, Any]:
-    names = sorted({turn.session_id for _, turn, _ in found})
-    return {"dry_run": dry_run, "sessions": names, "turns": len(found), "rows": 0}
+def _report(found: Sequence[Tagged], *, dry_run: bool) -> ClearReport:
+    return ClearReport(dry_run, sorted({turn.session_id for _, turn, _ in found}), len(found))
 
 
 def _retag(

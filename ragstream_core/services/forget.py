@@ -7,6 +7,7 @@ names the file, and running the command again goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import Refused, RunCommand, UsageError
@@ -25,9 +26,38 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-def forget(
-    workspace: Workspace, project: str, path: str, *, delete: bool = False
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ForgetReport:
+    """What erasing a file did.
+
+    Attributes:
+        project: Where it was.
+        path: The file.
+        generations: How many generations held it.
+        chunks: Chunk rows that went, of all generations.
+        texts: How many texts went.
+        shared: How many texts other files have too: they stay.
+        removed: Names below the data root of what was removed.
+        left: Files of yours that hold the same words.
+        searched: How many files were searched.
+    """
+
+    project: str
+    path: str
+    generations: int
+    chunks: int
+    texts: int
+    shared: int
+    removed: list[str]
+    left: list[str]
+    searched: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return asdict(self)
+
+
+def forget(workspace: Workspace, project: str, path: str, *, delete: bool = False) -> ForgetReport:
     """Erase a file from the index and from everything that holds its text.
 
     Args:
@@ -35,11 +65,6 @@ def forget(
         project: Its name.
         path: The file, as `status` and the manifest name it.
         delete: Delete the file itself if it still lies in the project's folder.
-
-    Returns:
-        ``project, path``, ``generations`` (that held it), ``chunks``, ``texts`` (erased),
-        ``shared`` (texts that other files have too: they stay), ``removed`` (names below the data
-        root), ``left`` (files of yours that hold the same words), ``searched`` (files).
 
     Raises:
         UsageError: No generation ever held that path.
@@ -61,17 +86,11 @@ def forget(
             )
         _require_gone(workspace, project, path, delete=delete)
         done = erasure.erase(FileSubject(workspace, project, path, catalog))
-    return {
-        "project": project,
-        "path": path,
-        "generations": done.hidden.generations,
-        "chunks": done.hidden.chunks,
-        "texts": done.texts,
-        "shared": len(done.hidden.hashes) - done.texts,
-        "removed": done.removed,
-        "left": done.left,
-        "searched": done.searched,
-    }
+    hidden, shared = done.hidden, len(done.hidden.hashes) - done.texts
+    return ForgetReport(
+        project, path, hidden.generations, hidden.chunks, done.texts, shared,
+        done.removed, done.left, done.searched,
+    )  # fmt: skip
 
 
 def _require_gone(workspace: Workspace, project: str, path: str, *, delete: bool) -> None:

@@ -54,8 +54,8 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     assert {"prompts", "dagster_home", "logs", "index", "vectors"} <= areas
     assert any("history_main" in parts for parts in holders(root))
     report = clear(space, Choice("secret"))
-    assert holders(root) == [] and report["left"] == [] and report["warnings"] == []
-    assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report["removed"])
+    assert holders(root) == [] and report.left == [] and report.warnings == []
+    assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report.removed)
     assert set(space.store.keys()) == {other.record.prompt_key}
     assert chroma_collections.compare(space, HISTORY) == []
     assert history_findings(space, Part(1, 1)) == []

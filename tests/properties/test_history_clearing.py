@@ -69,7 +69,7 @@ def test_the_rest_is_what_it_was(given_rows, wanted, segment_bytes):
             report = clear(space, choice_of(**choice))
             assert [line for _, line in raw(log)] == [x for e, x in before if e.seq not in gone]
             assert [e.seq for e, _ in raw(log)] == [e.seq for e, _ in before if e.seq not in gone]
-            assert report["turns"] + report["questions"] + report["tags"] == len(gone)
+            assert report.turns + report.questions + report.tags == len(gone)
             assert log.check().sound and not is_due(space)
             left = b"".join(p.read_bytes() for p in history_dir(space).rglob("*") if p.is_file())
             for entry, _ in before:
@@ -116,5 +116,5 @@ def test_a_damaged_line_goes_with_its_kind_and_takes_no_other(given_rows, choice
         assert [line for _, line in raw(log)] == [x for e, x in before if e.seq not in gone]
         left = b"".join(p.read_bytes() for p in log.folder.glob("conversation*"))
         mine = wanted.takes(victim.record.session_id, victim.record.timestamp)
-        assert (torn in left) == (not mine) and report["damaged"] == mine
+        assert (torn in left) == (not mine) and report.damaged == mine
         assert not is_due(space)

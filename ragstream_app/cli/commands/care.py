@@ -122,22 +122,22 @@ def forget(
 
     done = erase(session_of(ctx).workspace(), project, path, delete=delete)
     if as_json:
-        emit_json(done)
+        emit_json(done.to_json())
         return
     from ragstream_app.output.tables import printable
 
-    for name in done["removed"]:
+    for name in done.removed:
         typer.echo(f"removed {printable(name)}")
-    said = any(name.startswith("history/") for name in done["left"])
-    for name in done["left"]:
+    said = any(name.startswith("history/") for name in done.left)
+    for name in done.left:
         if not name.startswith("history/"):
             note(f"the same words stand in {printable(name)}, which is yours: it was not touched")
     if said:
         note("the same words were said in conversations, which are yours: ragstream history clear")
     typer.echo(
-        f"{printable(path)} is erased from {done['generations']} generations of {project}: "
-        f"{done['chunks']} chunk rows, {done['texts']} texts ({done['shared']} more are in other "
-        f"files too and stay); {done['searched']:,} files searched, none of ours holds its text"
+        f"{printable(path)} is erased from {done.generations} generations of {project}: "
+        f"{done.chunks} chunk rows, {done.texts} texts ({done.shared} more are in other "
+        f"files too and stay); {done.searched:,} files searched, none of ours holds its text"
     )
 
 

@@ -168,19 +168,19 @@ def clear(
         confirm(how.question(how.run(workspace, choice, dry_run=True)))
     done = how.run(workspace, choice, dry_run=dry_run)
     if as_json:
-        emit_json(done)
+        emit_json(done.to_json())
         return
-    for name in done.get("removed", ()):
+    for name in done.removed:
         typer.echo(f"removed {name}")
-    for name in done.get("left", ()):
+    for name in done.left:
         note(f"the same words stand in {name}, which is yours: it was not touched")
-    for line in done.get("warnings", ()):
+    for line in done.warnings:
         note(line)
     typer.echo(how.told(done))
-    if not dry_run and "unreachable" in done:
-        note("out of reach: " + "; ".join(done["unreachable"]))
-    if done.get("archive"):
-        typer.echo(f"archived in {done['archive']}")
+    if not dry_run and done.unreachable:
+        note("out of reach: " + "; ".join(done.unreachable))
+    if done.archive:
+        typer.echo(f"archived in {done.archive}")
 
 
 def reactivate(
@@ -206,7 +206,7 @@ def reactivate(
     choice = choice_of(session=session, since=since, until=until, everything=everything)
     done = bring_back(session_of(ctx).workspace(), choice, dry_run=dry_run)
     if as_json:
-        emit_json(done)
+        emit_json(done.to_json())
         return
     typer.echo(f"{what(done)} {'would be' if dry_run else 'are'} active again")
 

@@ -131,8 +131,8 @@ def test_nothing_of_a_cleared_session_is_left_anywhere(space):
     assert len(grep(space.data_dir)) >= 8
     report = clear(space, Choice("secret"))
     assert grep(space.data_dir) == []
-    assert (report["turns"], report["questions"], report["tags"]) == (3, 1, 1)
-    assert report["rows"] >= 2 and report["left"] == [] and report["sessions"] == ["secret"]
+    assert (report.turns, report.questions, report.tags) == (3, 1, 1)
+    assert report.rows >= 2 and report.left == [] and report.sessions == ["secret"]
     assert lines(space) == before
     assert words(space) == [
         ("Who may write to the catalog?", "One writer, who holds the lock."),
@@ -199,11 +199,11 @@ def test_ranges_and_sessions_hold_together(space, berlin, what, stays):
     for day in range(1, 5):
         say(space, ("plain", "secret")[day % 2 == 0], f"Question of day {day}?", "Answer.", day)
     embed(space)
-    assert clear(space, choice_of(**what), dry_run=True)["turns"] == 4 - len(stays)
+    assert clear(space, choice_of(**what), dry_run=True).turns == 4 - len(stays)
     assert len(spoken(space)) == 4 and not is_due(space)
     report = clear(space, choice_of(**what))
     assert spoken(space) == [f"Question of day {day}?" for day in stays]
-    assert report["turns"] == 4 - len(stays)
+    assert report.turns == 4 - len(stays)
     assert history_findings(space, Part(1, 1)) == []
     assert embed(space).embedded == 0
     if not stays:
@@ -239,7 +239,7 @@ def test_an_archive_is_private_and_comes_back(space):
     tags = [row["tags"] for row in show(space)]
     report = clear(space, Choice("secret"), archive=True)
     (archive,) = (history_dir(space) / "archive").iterdir()
-    assert report["archive"] == str(archive)
+    assert report.archive == str(archive)
     assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     assert stat.S_IMODE(archive.parent.stat().st_mode) == 0o700
     assert grep(space.data_dir) == []
@@ -273,7 +273,7 @@ def test_words_that_stand_elsewhere_too_take_nothing_with_them(space):
     clean = ask(space, "What does the settings file say of the gate?", "plain")
     report = clear(space, Choice("secret"))
     assert clean not in kept(space)  # its Layer G was filled up with the other session
-    assert report["left"] == [] and words(space) == [(same, "Yes, it was.")]
+    assert report.left == [] and words(space) == [(same, "Yes, it was.")]
     assert (
         open_view(space.index_dir("demo")).digest
         and (space.doc_dir("demo") / "catalog.md").exists()
@@ -300,7 +300,7 @@ def test_turns_in_the_same_few_words_are_told_apart(space, words):
     embed(space)
     before = [row for row in show(space) if row["session_id"] == "a"]
     report = clear(space, Choice("b"))
-    assert report["turns"] == 50 and report["left"] == [] and show(space) == before
+    assert report.turns == 50 and report.left == [] and show(space) == before
     assert history_findings(space, Part(1, 1)) == []
 
 
@@ -324,7 +324,7 @@ def test_yours_is_reported_and_not_touched(space):
     note = space.doc_dir("demo") / "note.md"
     note.write_text("# Treasury\n\n" + SECRET[0])
     report = clear(space, Choice("secret"))
-    assert report["left"] == ["doc_raw/demo/note.md"] and note.exists()
+    assert report.left == ["doc_raw/demo/note.md"] and note.exists()
 
 
 def test_cached_token_vectors_of_the_turns_go(space):
@@ -342,7 +342,7 @@ def test_cached_token_vectors_of_the_turns_go(space):
 def test_without_an_index_only_the_journal_is_rewritten(space):
     talk(space)
     report = clear(space, Choice("secret"))
-    assert report["rows"] == 0 and report["segments"] == ["conversation.log"]
+    assert report.rows == 0 and report.segments == ["conversation.log"]
     assert grep(space.data_dir) == []
     assert not (history_dir(space) / "index" / "catalog.sqlite").exists()
 
@@ -350,7 +350,7 @@ def test_without_an_index_only_the_journal_is_rewritten(space):
 def test_nothing_recorded_is_no_error(tmp_path):
     space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
     report = clear(space, Choice(everything=True))
-    assert report["turns"] == 0 and report["segments"] == []
+    assert report.turns == 0 and report.segments == []
     assert finish(space).removed == [] and not is_due(space)
     assert not (tmp_path / "history").exists()
 
@@ -411,7 +411,7 @@ def test_clearing_again_finds_nothing(space):
     clear(space, Choice("secret"))
     before = {p: p.read_bytes() for p in journal(space).folder.glob("conversation*")}
     report = clear(space, Choice("secret"))
-    assert (report["turns"], report["segments"], report["rows"]) == (0, [], 0)
+    assert (report.turns, report.segments, report.rows) == (0, [], 0)
     assert {p: p.read_bytes() for p in journal(space).folder.glob("conversation*")} == before
 
 

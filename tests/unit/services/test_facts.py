@@ -234,9 +234,9 @@ def test_clearing_takes_the_facts_of_the_turns_and_no_other(space):
         demo(space)
     ) else None
     assert grep(space, "contoso")
-    assert clear(space, Choice("gone"), dry_run=True)["facts"] == 2
+    assert clear(space, Choice("gone"), dry_run=True).facts == 2
     done = clear(space, Choice("gone"))
-    assert done["facts"] == 2 and done["left"] == []
+    assert done.facts == 2 and done.left == []
     assert files(space) == {
         "user": "- Mine alone.\n",
         "company": "- The company reviews the open incidents every Friday.\n",

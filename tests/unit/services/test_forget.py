@@ -121,7 +121,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     report = forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
     assert not any(holders(space.data_dir, vector) for vector in vectors)
-    assert report["generations"] == 1 and report["texts"] > 0 and report["left"] == []
+    assert report.generations == 1 and report.texts > 0 and report.left == []
     assert not rows.exists()
     assert key not in kept(space)
     assert other in kept(space)
@@ -184,7 +184,7 @@ def test_texts_that_another_file_has_too_stay(space):
     (space.doc_dir("demo") / "b.md").write_text(shared)
     ingest_project(space, "demo")
     report = forget(space, "demo", "a.md", delete=True)
-    assert (report["texts"], report["shared"]) == (0, 1)
+    assert (report.texts, report.shared) == (0, 1)
     forget_views()
     assert "b.md" in open_view(space.index_dir("demo")).paths
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
@@ -195,7 +195,7 @@ def test_your_own_copies_are_named_and_not_touched(space):
     memory.parent.mkdir(parents=True)
     memory.write_text(SECRET)
     report = forget(space, "demo", "secret.md", delete=True)
-    assert report["left"] == ["projects/demo/project_memory.md"]
+    assert report.left == ["projects/demo/project_memory.md"]
     assert memory.read_text() == SECRET
 
 

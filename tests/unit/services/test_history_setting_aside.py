@@ -77,17 +77,17 @@ def sound(space):
 def test_an_inactive_turn_is_kept_listed_and_used_by_nothing_until_it_is_brought_back(space):
     assert is_used(space) == [True, True, True]
     key = save_prompt(space, ask(space)).prompt_key
-    assert put_aside(space, MINE, dry_run=True)["turns"] == 1 and tags(space) == [[]]
+    assert put_aside(space, MINE, dry_run=True).turns == 1 and tags(space) == [[]]
     done = put_aside(space, MINE)
-    assert (done["turns"], done["sessions"], done["rows"]) == (1, ["mine"], 0)
+    assert (done.turns, done.sessions, done.rows) == (1, ["mine"], 0)
     assert is_used(space) == [False, False, False]
     embed(space)
     assert is_used(space) == [False, False, False]
     assert [row["assistant_text"] for row in show(space, tags=["INACTIVE"])] == [SECRET]
     assert replay_prompt(space, key).verdict == "identical"
-    assert put_aside(space, MINE)["turns"] == 0
-    assert bring_back(space, MINE, dry_run=True)["turns"] == 1 and tags(space) == [["INACTIVE"]]
-    assert bring_back(space, MINE)["turns"] == 1 and tags(space) == [[]]
+    assert put_aside(space, MINE).turns == 0
+    assert bring_back(space, MINE, dry_run=True).turns == 1 and tags(space) == [["INACTIVE"]]
+    assert bring_back(space, MINE).turns == 1 and tags(space) == [[]]
     assert is_used(space) == [True, True, True] and sound(space)
 
 
@@ -101,13 +101,13 @@ def test_no_setting_lets_an_inactive_turn_through(space):
 def test_deleted_vectors_are_gone_from_the_index_and_come_back_with_the_turn(space):
     assert holders(space)
     done = put_aside(space, MINE, vectors=True)
-    assert (done["turns"], done["rows"]) == (1, 1)
+    assert (done.turns, done.rows) == (1, 1)
     assert holders(space) == [] and sound(space)
     assert len(open_snapshot(snapshot_path(space)).chunk_ids) == 1
     embed(space)
     embed(space, months=["2026-10"])
     assert holders(space) == [] and show(space, "mine")[0]["assistant_text"] == SECRET
-    assert put_aside(space, MINE, vectors=True)["rows"] == 0
+    assert put_aside(space, MINE, vectors=True).rows == 0
     bring_back(space, MINE)
     assert tags(space) == [[]] and is_used(space) == [True, True, True] and sound(space)
 
@@ -130,12 +130,12 @@ def test_anonymous_copies_take_the_place_of_the_turns(space):
     append_turn(space, turn)
     save_prompt(space, ask(space))
     counted = anonymise(space, MINE, mask=["Ada Lovelace"], dry_run=True)
-    assert counted["masked"] == {
+    assert counted.masked == {
         "account": 1, "address": 1, "email": 1, "home": 1, "name": 1, "phone": 1,
     }  # fmt: skip
     assert show(space, "mine")
     done = anonymise(space, MINE, mask=["Ada Lovelace"])
-    assert (done["turns"], done["left"]) == (2, []) and show(space, "mine") == []
+    assert (done.turns, done.left) == (2, []) and show(space, "mine") == []
     first, second = [r for r in show(space) if r["session_id"].startswith("anonymous-")]
     assert first["assistant_text"] == SECRET and second["tags"] == ["GOLD"]
     assert second["timestamp"].startswith("2026-10-03T00:00") and second["prompt_key"] == ""

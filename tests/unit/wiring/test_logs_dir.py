@@ -78,7 +78,7 @@ def test_clearing_leaves_no_copy_there_and_no_other_file_is_touched(space, logs)
     embed(space)
     assert {"conversation.log", "mine.txt", "session-secret.log"} <= set(holding(logs))
     report = clear(space, Choice("secret"))
-    assert holding(logs) == ["mine.txt"] and report["warnings"] == []
+    assert holding(logs) == ["mine.txt"] and report.warnings == []
     assert holding(space.data_dir) == []
 
 

@@ -20,6 +20,7 @@ from ragstream_core.conversations.journal.records import INACTIVE
 from ragstream_core.wiring.journal import require_uncleared
 
 if TYPE_CHECKING:
+    from ragstream_core.services.clear_history import ClearReport
     from ragstream_core.wiring.workspace import Workspace
 
 PLACE = "clear history"
@@ -64,7 +65,7 @@ class Cleared(NamedTuple):
         said: The same in one line.
     """
 
-    report: dict[str, Any]
+    report: ClearReport
     said: str
 
 
@@ -168,7 +169,7 @@ def _look() -> Notice:
     state, wanted, how = st.session_state, choice(), way()
     state[LOOKED_KEY], state[WORD_KEY] = None, ""
     found = how.run(workspace(), choice_of(**wanted), dry_run=True)
-    if found["turns"] or found.get("questions") or found.get("damaged"):
+    if found.turns or found.questions or found.damaged:
         state[LOOKED_KEY] = ((wanted, how), found)
     return Notice(warnings=[how.told(found)])
 
@@ -223,15 +224,14 @@ def _let_go() -> bool:
 
 def _said(cleared: Cleared) -> None:
     done = cleared.report
-    removed = done.get("removed", [])
-    lines = [cleared.said, *(f"removed {name}" for name in removed[:MOST_NAMED])]
-    more = len(removed) - MOST_NAMED
+    lines = [cleared.said, *(f"removed {name}" for name in done.removed[:MOST_NAMED])]
+    more = len(done.removed) - MOST_NAMED
     lines += [f"removed {more:,} more files and folders"] if more > 0 else []
-    lines += [f"archived in {done['archive']}"] if done.get("archive") else []
+    lines += [f"archived in {done.archive}"] if done.archive else []
     st.success("  \n".join(map(literal, lines)))
-    yours = [f"the same words stand in {name}, which is yours" for name in done.get("left", [])]
-    out = [f"out of reach: {place}" for place in done.get("unreachable", [])]
-    told = [*yours, *done.get("warnings", []), *out]
+    yours = [f"the same words stand in {name}, which is yours" for name in done.left]
+    out = [f"out of reach: {place}" for place in done.unreachable]
+    told = [*yours, *done.warnings, *out]
     if told:
         st.warning("  \n".join(map(literal, told)))
     st.button("Close this report", on_click=st.session_state.pop, args=(JOB_KEY, None))

@@ -266,7 +266,7 @@ def test_clearing_takes_the_answer_its_copies_and_the_files(space):
     change(talk, session="t")
     assert talk.ask(QUESTION).origin == "cached"
     report = clear(space, Choice("s"))
-    assert sorted(report["sessions"]) == ["s", "t"] and report["turns"] == 2
+    assert sorted(report.sessions) == ["s", "t"] and report.turns == 2
     assert not [
         p for p in space.data_dir.rglob("*") if p.is_file() and b"zanzibar" in p.read_bytes()
     ]
