@@ -30,12 +30,12 @@ MAX_SHOWN = 5
 
 
 def is_note(path: str) -> bool:
-    """Say whether a file is prose, which retrieval serves better than injection (R-156)."""
+    """Return whether a file is prose, which retrieval serves better than injection (R-156)."""
     return path.rsplit(".", 1)[-1].lower() in NOTES
 
 
 def is_glob(token: str) -> bool:
-    """Say whether a name is a pattern, which may mean several files."""
+    """Return whether a name is a pattern, which may mean several files."""
     return "*" in token or "?" in token
 
 

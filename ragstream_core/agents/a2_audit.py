@@ -141,7 +141,7 @@ def _settled(prompt: SuperPrompt, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_code(prompt: SuperPrompt) -> bool:
-    """Say whether most of the evidence is code: selected passages and injected files."""
+    """Return whether most of the evidence is code: selected passages and injected files."""
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
     kept = (chunks[i] for i in prompt.final_selection_ids)
     names = [
@@ -165,7 +165,7 @@ Notes = dict[str, list[str]]
 
 
 def needs_rerun(before: SuperPrompt, after: SuperPrompt) -> bool:
-    """Say whether the audit that led from ``before`` to ``after`` asks for the second pass."""
+    """Return whether the audit that led from ``before`` to ``after`` asks for the second pass."""
     return pass_number(after) > pass_number(before)
 
 
@@ -276,7 +276,7 @@ class Audit:
         return "" if topic == UNDETERMINED else topic
 
     def _is_firm(self, prompt: SuperPrompt, shape: Shape) -> bool:
-        """Say whether the domain stands whatever the evidence: a named one, or the person's."""
+        """Return whether the domain stands whatever the evidence: a named one, or the person's."""
         by_hand = any(edit["target"] == "domain" for edit in prompt.extras.get("edits", ()))
         memory = domain_of(self.texts.get(PROJECT_MEMORY, ""), least=2)
         named = shape.domain in DOMAINS or shape.domain == memory

@@ -36,7 +36,7 @@ def shown_texts(prompt: SuperPrompt) -> dict[str, str]:
 
 
 def fault(item: Any, *, issued: Mapping[str, Any], shown: dict[str, str], must_cite: bool) -> str:
-    """Say what is wrong with one item of S_ctx, or return an empty text.
+    """Return what is wrong with one item of S_ctx; empty if nothing.
 
     Args:
         item: {text, citations: [{chunk_id, short_id, source}]}.
@@ -65,7 +65,7 @@ def fault(item: Any, *, issued: Mapping[str, Any], shown: dict[str, str], must_c
 
 
 def _has_form(item: Any, *, must_cite: bool) -> bool:
-    """Say whether an item of S_ctx holds what will be rendered; facts are ranked by a score."""
+    """Return whether an item of S_ctx holds what will be rendered; facts are ranked by a score."""
     if not (isinstance(item, dict) and isinstance(item.get("citations"), list)):
         return False
     texts = [item.get("text"), item.get("heading", "")]

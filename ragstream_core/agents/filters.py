@@ -232,7 +232,7 @@ def _time(value: str, now: dt.datetime) -> dt.datetime:
 
 
 def _fits(name: str, path: str, glob: str) -> bool:
-    """Say whether a glob, path, end of a path or folder means a document."""
+    """Return whether a glob, path, end of a path or folder means a document."""
     folder = glob.rstrip("/") + "/"
     return any(
         fnmatchcase(one, glob) or one.endswith(f"/{glob}") or one.startswith(folder)

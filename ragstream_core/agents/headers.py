@@ -122,7 +122,7 @@ def detect_format(raw: str) -> str:
 
 
 def json_fault(raw: str) -> str:
-    """Say why a text that looks like a JSON object is none; empty if it does not look so.
+    """Return why a text that looks like a JSON object is none; empty if it does not look so.
 
     Args:
         raw: A prompt that is not of the format ``json``.

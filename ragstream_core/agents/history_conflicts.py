@@ -50,7 +50,7 @@ def fold(text: str) -> str:
 
 
 def is_past(chunk: Chunk) -> bool:
-    """Say whether a chunk is a fragment of the conversation."""
+    """Return whether a chunk is a fragment of the conversation."""
     return chunk.id.startswith(HISTORY_PREFIX)
 
 

@@ -66,7 +66,7 @@ REFUSAL = "I don't have enough information in the uploaded documents to answer t
 def grounding_of(
     prompt: SuperPrompt, *, project_memory: str = "", history: bool = True
 ) -> Grounding:
-    """Say what an answer to a prompt may rest on.
+    """Return what an answer to a prompt may rest on.
 
     Args:
         prompt: After the prompt builder.

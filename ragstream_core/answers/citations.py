@@ -190,14 +190,14 @@ def _checked(claim: _Claim, issued: Mapping[str, Issued]) -> Citation:
 
 
 def _names(written: str, source: str) -> bool:
-    """Say whether a name in a marker is that of a source: its path, or the end of it."""
+    """Return whether a name in a marker is that of a source: its path, or the end of it."""
     plain, path = unquote(written).casefold(), source.casefold()
     cut = safe_name(source.rsplit("/", 1)[-1]).casefold()
     return path == plain or path.endswith(f"/{plain}") or written.casefold() == cut
 
 
 def _stands(quote: str, text: str) -> bool:
-    """Say whether quoted words stand in a text, but for punctuation, markup, case and gaps."""
+    """Return whether quoted words stand in a text, but for punctuation, markup, case and gaps."""
     words = " ".join(_WORD.findall(text.casefold()))
     for part in re.split(r"…|\.\.\.|\[…\]", quote):
         wanted = _WORD.findall(part.casefold())

@@ -60,7 +60,7 @@ def next_start(text: str, at: int) -> int:
 
 
 def decide(text: str, at: int, issued: Collection[str] = ()) -> tuple[MarkerVerdict, int]:
-    """Say what stands at a place where `next_start` points.
+    """Return what stands at a place where `next_start` points.
 
     Args:
         text: The text as far as it is known.
@@ -88,12 +88,12 @@ def decide(text: str, at: int, issued: Collection[str] = ()) -> tuple[MarkerVerd
 
 
 def is_opened(text: str, at: int) -> bool:
-    """Say whether a marker was opened at a place, closed or not."""
+    """Return whether a marker was opened at a place, closed or not."""
     return bool(_SOURCE.match(text, at) or _FRAME.match(text, at))
 
 
 def may_become_marker(text: str) -> bool:
-    """Say whether a text, to its end, is how a marker begins."""
+    """Return whether a text, to its end, is how a marker begins."""
     return bool(_BEGINNING.fullmatch(text) or _BARE_BEGINNING.fullmatch(text))
 
 

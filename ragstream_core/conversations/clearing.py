@@ -128,7 +128,7 @@ class Choice:
         return "all" if self.everything else "range" if self.since or self.until else "session"
 
     def takes(self, session: str, timestamp: str) -> bool:
-        """Say whether a record of this session and time is chosen; no time is in no range."""
+        """Return whether a record of this session and time is chosen; no time is in no range."""
         if self.everything:
             return True
         if self.session and session != self.session:
@@ -275,7 +275,7 @@ def damaged(journal: Journal, choice: Choice) -> list[int]:
 
 
 def cleared_since(journal: Journal, seq: int) -> bool:
-    """Say whether records up to a number were cleared after it; reads the tail only.
+    """Return whether records up to a number were cleared after it; reads the tail only.
 
     Raises:
         IntegrityError: A newer version wrote a line.

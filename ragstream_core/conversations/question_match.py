@@ -55,7 +55,7 @@ WordMatch = Literal["words", "paraphrase", "score"]
 
 
 def stands_alone(question: str) -> bool:
-    """Say whether a question means the same whenever and after whatever it is asked.
+    """Return whether a question means the same whenever and after whatever it is asked.
 
     Args:
         question: As it was asked. One that points back ("and with two files?"), or to the time at
@@ -69,7 +69,7 @@ def stands_alone(question: str) -> bool:
 
 
 def asks_the_same(one: str, other: str, match: WordMatch = "words") -> bool:
-    """Say whether the words of two questions let one have the answer of the other.
+    """Return whether the words of two questions let one have the answer of the other.
 
     Args:
         one: A question.
@@ -87,7 +87,7 @@ def asks_the_same(one: str, other: str, match: WordMatch = "words") -> bool:
 
 
 def same_words(one: str, other: str) -> bool:
-    """Say whether two questions are of the same words, in the same order.
+    """Return whether two questions are of the same words, in the same order.
 
     Args:
         one: A question.

@@ -86,7 +86,7 @@ def sentences_of(answer: str, issued: Mapping[str, Issued]) -> list[Sentence]:
 
 
 def is_refusal(answer: str) -> bool:
-    """Say whether an answer is the one sentence that says that the documents do not answer."""
+    """Return whether an answer is the one sentence that says that the documents do not answer."""
     return " ".join(answer.split()) == REFUSAL
 
 
@@ -192,7 +192,7 @@ class Support(NamedTuple):
 
 
 def support(sentence: str, passage: str, *, embed: Embed, title: str = "") -> Support:
-    """Say whether a passage supports a sentence.
+    """Return whether a passage supports a sentence.
 
     Args:
         sentence: One sentence, without markers.
@@ -210,7 +210,7 @@ def support(sentence: str, passage: str, *, embed: Embed, title: str = "") -> Su
 
 
 def stands(sentence: str, passage: str) -> bool:
-    """Say whether a sentence stands in a passage word for word; signs and case do not count."""
+    """Return whether a sentence stands in a passage word for word; signs and case do not count."""
     wanted = _joined(_tokens(sentence))
     forms = (passage, readable(passage))  # facts show links by their text
     return len(wanted) > 2 and any(wanted in _joined(_tokens(form)) for form in forms)
@@ -280,7 +280,7 @@ def _numbers(text: str) -> set[str]:
 
 
 def _named(name: str, text: str) -> bool:
-    """Say whether a name stands in a text: as it is, without an ending, or as first letters."""
+    """Return whether a name stands in a text: as it is, without an ending, or as first letters."""
     words = {token.casefold() for token in _tokens(text)}
     bare = {w.removesuffix("'s").removesuffix("’s").rstrip("s") for w in words}
     parts = [part.casefold() for part in _tokens(name)]
@@ -290,7 +290,7 @@ def _named(name: str, text: str) -> bool:
 
 
 def _is_short_form(name: str, text: str) -> bool:
-    """Say whether a name is the first letters of words that stand in a text, as EU."""
+    """Return whether a name is the first letters of words that stand in a text, as EU."""
     return len(name) > 1 and name.isupper() and name in "".join(_CAPITAL.findall(text))
 
 
@@ -307,12 +307,12 @@ def _opposite(sentence: str, place: str) -> str:
 
 
 def _is_special(token: str) -> bool:
-    """Say whether a word is a name, a number or a denial; a capital letter makes a name."""
+    """Return whether a word is a name, a number or a denial; a capital letter makes a name."""
     return not token[0].islower() or token in _DENIALS
 
 
 def _is_changed(sentence: str, passage: str) -> bool:
-    """Say whether a sentence is one of the passage but for its names, numbers and denials."""
+    """Return whether a sentence is one of the passage but for its names, numbers and denials."""
     said, there = _tokens(sentence), _tokens(passage)
     plain = [token for token in said if not _is_special(token)]
     if len(plain) < _LEAST_PLAIN:
@@ -342,7 +342,7 @@ def _places(plain: Sequence[str], tokens: Sequence[str]) -> Iterator[Sequence[st
 
 
 def _agree(own: Sequence[str], there: Sequence[str]) -> bool:
-    """Say whether special words stand there in this order, and as many denials as there."""
+    """Return whether special words stand there in this order, and as many denials as there."""
     rest = iter(there)
     denied = [sum(token in _DENIALS for token in found) for found in (own, there)]
     return denied[0] == denied[1] and all(token in rest for token in own)

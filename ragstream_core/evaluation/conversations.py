@@ -23,7 +23,7 @@ NO_TIME = "1970-01-01T00:00:00+00:00"
 
 
 def is_conversations(documents: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether a corpus is one of conversations."""
+    """Return whether a corpus is one of conversations."""
     metas = [document.get("meta") for document in documents]
     return bool(metas) and all(
         isinstance(meta, dict) and "conv" in meta and "turn" in meta for meta in metas

@@ -214,7 +214,7 @@ def _passage(name: str, passage: Issued) -> tuple[Source, str]:
 
 
 def _fault(said: Verdicts, names: Mapping[str, tuple[str, Sequence[Issued]]]) -> str:
-    """Say what is wrong with verdicts; empty for nothing."""
+    """Return what is wrong with verdicts; empty for nothing."""
     given = [row.claim for row in said.verdicts]
     if sorted(given) != sorted(names):
         return "not each sentence exactly once"

@@ -75,7 +75,7 @@ class Composed:
 
 
 def is_locked(prompt: SuperPrompt) -> bool:
-    """Say whether Exact File Lock is on: only ❖ FILES are injected."""
+    """Return whether Exact File Lock is on: only ❖ FILES are injected."""
     return bool(prompt.extras.get("pool", {}).get("lock"))
 
 

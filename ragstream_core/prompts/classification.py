@@ -77,13 +77,13 @@ _LITTLE = frozenset(stems("thing things way please question answer example detai
 
 
 def is_software(text: str) -> bool:
-    """Say whether a text is surely about software: code, an error's name, a tool of the trade."""
+    """Return whether a text is surely about software: code, an error, a tool of the trade."""
     plain = _URL.sub(" ", text)
     return bool(_SOFTWARE.search(plain) or CODE_SUFFIX.search(plain))
 
 
 def asks_for_text(text: str) -> bool:
-    """Say whether a mail, a summary, a translation or another text for people is asked for."""
+    """Return whether a mail, a summary, a translation or another text for people is asked for."""
     return _WRITES.search(text) is not None
 
 
@@ -269,7 +269,7 @@ def deliverable_of(task: str, intent: str, *, software: bool = False) -> str:
 
 
 def role_is_sure(task: str) -> bool:
-    """Say whether the role by the intent is surely right for a task; else none is better.
+    """Return whether the role by the intent is surely right for a task; else none is better.
 
     The intent must stand in its words, and not be the default.
     """

@@ -84,7 +84,7 @@ def items_of(text: str) -> dict[str, list[str]]:
 
 
 def compare_outputs(before: Output, after: Output) -> dict[str, Any]:
-    """Say what one output has that another has not.
+    """Return what one output has that another has not.
 
     Args:
         before: The output compared with.

@@ -282,7 +282,7 @@ def change_settings(prompt: SuperPrompt, op: str, changes: Mapping[str, Any]) ->
 
 
 def persists(inputs: PromptInputs) -> bool:
-    """Say whether anything of a prompt may be written: once off, off for the whole of it.
+    """Return whether anything of a prompt may be written: once off, off for the whole of it.
 
     Raises:
         UnknownSetting: `history.persist` was changed to what is neither on nor off.

@@ -42,7 +42,7 @@ class _Reader:
         self.due = 0
 
     def owner(self, line: str) -> str:
-        """Say whose the next line is."""
+        """Return whose the next line is."""
         if self.frame:
             return self._inside(line)
         if match := self.heading.fullmatch(line):

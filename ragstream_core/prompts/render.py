@@ -52,7 +52,7 @@ def bare(shown: str) -> str:
 
 
 def shows(shown: str, text: str) -> bool:
-    """Say whether a numbered text, whole or packed, has every line of another that is not blank."""
+    """Return whether a numbered text, whole or packed, has every non-blank line of another."""
     lines = {line.strip() for line in bare(shown).split("\n")}
     return all(line.strip() in lines for line in text.split("\n") if line.strip())
 

@@ -40,7 +40,7 @@ class Section:
 
 
 def is_edited(prompt: SuperPrompt) -> bool:
-    """Say whether a person edited the finished text of a prompt."""
+    """Return whether a person edited the finished text of a prompt."""
     return any(row["target"] == SUPER_PROMPT for row in prompt.extras.get(EDITS, ()))
 
 
@@ -84,7 +84,7 @@ def split_system(text: str, nonce: str) -> tuple[str, str]:
 
 
 def broken_lines(text: str, nonce: str) -> list[str]:
-    """Say for people which lines of a prompt have no owner any more, each kind once.
+    """Return for people which lines of a prompt have no owner any more, each kind once.
 
     Args:
         text: The prompt.

@@ -34,7 +34,7 @@ BY_LINES = frozenset({"kt", "scala", "swift", "cs", "rb", "php", "lua", "sql", "
 
 
 def is_code(file_type: str) -> bool:
-    """Say whether a type is cut as a program."""
+    """Return whether a type is cut as a program."""
     return file_type in GRAMMARS or file_type in BY_LINES
 
 

@@ -148,7 +148,7 @@ _KANA = re.compile(
 
 
 def is_saying(word: str) -> bool:
-    """Say whether a word asks for a form of words ("write", "explain") wherever it stands."""
+    """Return whether a word asks for a form of words ("write", "explain") wherever it stands."""
     return word.lower() in _SAY
 
 

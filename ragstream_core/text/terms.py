@@ -66,7 +66,7 @@ def stems(text: str) -> list[str]:
 
 
 def is_stop_word(word: str) -> bool:
-    """Say whether a lower-cased word is too common to be searched for."""
+    """Return whether a lower-cased word is too common to be searched for."""
     return word in _STOP
 
 

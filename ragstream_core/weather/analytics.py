@@ -59,7 +59,7 @@ def population_sigma(values: Sequence[float]) -> float:
 
 
 def anomalous(values: Sequence[float]) -> list[bool]:
-    """Say of each value whether abs(value − mean) > 1.5 σ, strictly (R-271).
+    """Return for each value whether abs(value − mean) > 1.5 σ, strictly (R-271).
 
     Args:
         values: At least one.

@@ -81,7 +81,7 @@ def language_of(text: str) -> str:
 
 @remembered
 def is_constraint(text: str) -> bool:
-    """Say whether a sentence limits or demands something (must, never, only, at most, …)."""
+    """Return whether a sentence limits or demands something (must, never, only, at most, …)."""
     pattern = _PATTERNS.get(language_of(text))
     return pattern is not None and pattern.search(text) is not None
 

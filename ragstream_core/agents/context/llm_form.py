@@ -119,7 +119,7 @@ class Passages:
         return ContextParts(reading_order(chosen), frozenset(limits), frozenset(said.open_pieces))
 
     def fault(self, said: Condensed, limit: int) -> str:
-        """Say what is wrong with an answer, repeating nothing of it; empty: nothing."""
+        """Return what is wrong with an answer, repeating nothing of it; empty: nothing."""
         points = [*said.facts, *said.constraints]
         if not points and not said.open_pieces:
             return "an empty answer"

@@ -49,7 +49,7 @@ def supported(
     weight: Weights,
     cosine: float,
 ) -> bool:
-    """Say whether a kept chunk or a file speaks to piece ``at``.
+    """Return whether a kept chunk or a file speaks to piece ``at``.
 
     By its terms (60 % of the piece's weight in one of them) or by its meaning (cosine ≥ ``cosine``,
     of the piece itself if it is known, of the prompt's only piece otherwise).
@@ -86,7 +86,7 @@ def missing_words(piece: Piece, known: frozenset[str], terms: Terms) -> list[str
 
 
 def is_name(word: str, piece: Piece) -> bool:
-    """Say whether a word names something: digit, ``_``, inner or mid-sentence capital."""
+    """Return whether a word names something: digit, ``_``, inner or mid-sentence capital."""
     if any(c.isdigit() or c == "_" for c in word) or any(c.isupper() for c in word[1:]):
         return True
     return word[:1].isupper() and not piece.text.lstrip("\"'`*([ ").startswith(word)

@@ -192,7 +192,7 @@ class Reading:
         return cls(pieces, asked, quotes, evidence, files, Weights.of(quotes))
 
     def holds(self, at: int, cosine: float) -> bool:
-        """Say whether a kept chunk speaks to piece ``at``; as `supported`."""
+        """Return whether a kept chunk speaks to piece ``at``; as `supported`."""
         return supported(at, self.asked, self.evidence, weight=self.weight, cosine=cosine)
 
     def within(self, picked: Selection) -> Reading:

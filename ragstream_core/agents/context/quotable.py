@@ -79,7 +79,7 @@ def readable(text: str) -> str:
 
 
 def looks_like_code(text: str) -> bool:
-    """Say whether a text is code rather than prose, quoted `identifiers` not counted."""
+    """Return whether a text is code rather than prose, quoted `identifiers` not counted."""
     bare = LINK.sub(r"\1", _INLINE_CODE.sub("", text))
     if _DRAWN.search(bare) or len(_KEYS.findall(bare)) > _MAX_KEYS:
         return True  # a frame of a terminal, or a mapping that lost its fence to a chunk's border
@@ -87,7 +87,7 @@ def looks_like_code(text: str) -> bool:
 
 
 def is_quotable(text: str) -> bool:
-    """Say whether a sentence can stand alone as a fact."""
+    """Return whether a sentence can stand alone as a fact."""
     words = LINK.sub(r"\1", text).split()
     visible = [word for word in words if any(c.isalnum() for c in word)]
     if not MIN_WORDS <= word_count(" ".join(visible)) <= MAX_WORDS:
@@ -100,7 +100,7 @@ def is_quotable(text: str) -> bool:
 
 
 def is_row(text: str) -> bool:
-    """Say whether a row of a table can stand as a fact: two cells that say something, not long."""
+    """Return whether a row of a table can stand as a fact: two cells with words, not long."""
     cells = [c for c in re.split(r"[|\t]", text) if any(x.isalnum() for x in LINK.sub(r"\1", c))]
     return len(cells) > 1 and word_count(text) <= MAX_WORDS and not _DRAWN.search(text)
 
@@ -138,7 +138,7 @@ def _is_header_row(text: str, found: list[Block], at: int) -> bool:
 
 
 def _is_fragment(text: str, block: Block, span: tuple[int, int]) -> bool:
-    """Say whether a chunk's border cut a sentence: a lower-case start, or prose without an end."""
+    """Return whether a chunk's border cut a sentence: lower-case start, or prose without an end."""
     begins = span[0] == block.start and not text[: block.start].strip()
     cut_front = begins and block.kind == "prose" and text[span[0]].islower()
     finishes = span[1] == block.end and not text[span[1] :].strip()
@@ -239,7 +239,7 @@ def _sentences(page: _Page) -> list[_Parts]:
 
 
 def _stands(text: str, block: Block, span: tuple[int, int]) -> bool:
-    """Say whether a sentence, item or row can be quoted."""
+    """Return whether a sentence, item or row can be quoted."""
     if block.kind == "row":
         return is_row(text[slice(*span)])
     return is_quotable(text[slice(*span)]) and not _is_fragment(text, block, span)

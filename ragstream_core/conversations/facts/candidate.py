@@ -73,7 +73,7 @@ _LEAST_BITS = 3.2
 
 
 def seems_secret(text: str) -> bool:
-    """Say whether a text speaks of a secret, or holds a long number or a word without sense."""
+    """Return whether a text speaks of a secret, or holds a long number or a word without sense."""
     return bool(_TALK.search(text) or _DIGITS.search(text) or any(map(_random, _words(text))))
 
 
@@ -82,7 +82,7 @@ def _words(text: str) -> list[str]:
 
 
 def _random(word: str) -> bool:
-    """Say whether a word looks drawn by lot: letters and digits mixed, and many different ones."""
+    """Return whether a word looks random: letters and digits mixed, and many different ones."""
     if _SHUFFLED.match(word) or (_SYMBOL.search(word) and letters_and_digits(word)):
         return True
     if "://" in word and "@" not in word:
@@ -95,7 +95,7 @@ def _random(word: str) -> bool:
 
 
 def letters_and_digits(word: str) -> bool:
-    """Say whether a word has both."""
+    """Return whether a word has both."""
     return any(c.isalpha() for c in word) and any(c.isdigit() for c in word)
 
 
@@ -162,7 +162,7 @@ class Limits:
 def objection(
     candidate: Candidate, said: TurnText, limits: Limits, is_secret: Callable[[str], bool]
 ) -> str:
-    """Say why a candidate is not to be remembered, whatever was remembered before; empty: it is.
+    """Return why a candidate is not to be remembered, whatever was remembered before; empty: it is.
 
     Args:
         candidate: Of either form.
@@ -224,13 +224,13 @@ def _in_quotation(quote: str, user_text: str) -> str:
 
 
 def _is_own(text: str, user_text: str) -> bool:
-    """Say whether the words of a fact are the user's."""
+    """Return whether the words of a fact are the user's."""
     words = keywords(text)
     return len(words & keywords(user_text)) >= _OWN_SHARE * len(words)
 
 
 def _is_echo(quote: str, recalled: Iterable[str]) -> bool:
-    """Say whether a quote stands, but for signs and case, in what the user only read."""
+    """Return whether a quote stands, but for signs and case, in what the user only read."""
     flat = _flat(quote)
     return len(flat.split()) >= _LEAST_ECHO and any(
         f" {flat} " in f" {_flat(t)} " for t in recalled

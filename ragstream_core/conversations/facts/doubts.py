@@ -133,7 +133,7 @@ HEDGES = re.compile(
 
 
 def foreign(user_text: str) -> str:
-    """Say why nothing in a turn can be taken for the user's own statement; empty: it can.
+    """Return why nothing in a turn can be taken for the user's own statement; empty: it can.
 
     Args:
         user_text: All that the user sent.
@@ -159,7 +159,7 @@ def masked(user_text: str) -> list[tuple[int, int]]:
 
 
 def doubt(sentence: str) -> str:
-    """Say why a statement is none, or not the user's, or not for good; empty: it is one.
+    """Return why a statement is none, or not the user's, or not for good; empty: it is one.
 
     Args:
         sentence: From the sentence's beginning to the statement's end.

@@ -172,7 +172,7 @@ def _of_sentence(text: str) -> Iterator[Candidate]:
 
 
 def _asks(text: str, end: int) -> bool:
-    """Say whether the sentence's question mark belongs to the clause that ends here."""
+    """Return whether the sentence's question mark belongs to the clause that ends here."""
     return text.rstrip().endswith("?") and end >= len(text.rstrip()) - 1
 
 
@@ -226,7 +226,7 @@ def _words(match: re.Match[str]) -> str:
 
 
 def _is_role(match: re.Match[str]) -> bool:
-    """Say whether words after ``a`` name an occupation, or an employment is told."""
+    """Return whether words after ``a`` name an occupation, or an employment is told."""
     if _EMPLOYED.match(match[0]):
         return True
     head = _END_OF_ROLE.split(f"{_words(match)} ")[0].strip().rstrip(".")
@@ -240,7 +240,7 @@ def _is_place(match: re.Match[str]) -> bool:
 
 
 def _is_habit(match: re.Match[str]) -> bool:
-    """Say whether a verb may tell what people do again and again."""
+    """Return whether a verb may tell what people do again and again."""
     verb, first = match["verb"].lower(), _words(match).partition(" ")[0].lower()
     past = verb in _NOT_A_HABIT or verb.endswith(("ed", "ing"))
     return not past and (verb, first) not in _NO_TASKS and not MOOD.search(match[0])

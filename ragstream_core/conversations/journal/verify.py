@@ -93,7 +93,7 @@ def _counted(
 
 
 def _misplaced(last: Parsed | None, parsed: Parsed) -> str:
-    """Say what is wrong with a line's place, or nothing; behind a gap nothing can be said."""
+    """Return what is wrong with a line's place, or nothing; behind a gap nothing can be said."""
     if last is not None and parsed.seq <= last.seq:
         return f"number {parsed.seq} was given before"
     if last is not None and parsed.seq == last.seq + 1 and parsed.prev != last.chain:

@@ -161,7 +161,7 @@ def _vectors(view: CatalogView, ids: Sequence[str]) -> F32:
 
 
 def _is(view: CatalogView, identifier: str, near: Sequence[str]) -> bool:
-    """Say whether the row that was found for a vector is its own, or has the same vector."""
+    """Return whether the row that was found for a vector is its own, or has the same vector."""
     if identifier in near:
         return True
     if any(i not in view.loaded.row_of for i in near):

@@ -111,7 +111,7 @@ class Collection:
         return digest_of([newest.n, newest.digest, self.model, chromadb_version(), GRAPHS])
 
     def behind(self) -> str:
-        """Say why the collection is not that of the newest generation; empty if it is.
+        """Return why the collection is not that of the newest generation; empty if it is.
 
         Reads the receipt only; damage is found when it is copied.
 
@@ -122,7 +122,7 @@ class Collection:
         return why(self, self._newest())[1]
 
     def faults(self, *, vectors: bool = False) -> list[str]:
-        """Say what tells the sealed collection from the newest generation, for people.
+        """Return what tells the sealed collection from the newest generation, for people.
 
         A collection is sealed after every row was compared; if its generation and its bytes are
         the same, it still is that of the index.

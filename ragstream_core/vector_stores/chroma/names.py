@@ -66,7 +66,7 @@ def row_metadata(chunk: Chunk) -> Metadata:
 
 
 def same_row(stored: Metadata | None, made: Metadata) -> bool:
-    """Say whether stored metadata is what `row_metadata` or `turn_metadata` made.
+    """Return whether stored metadata is what `row_metadata` or `turn_metadata` made.
 
     Chroma gives a number back to the microsecond, not to the last bit.
     """
