@@ -117,26 +117,6 @@ def estimated(found: Estimate) -> str:
     return f"{most}, ${sent:.4f}, and ${answered:.4f} for each 1,000 tokens of the answer"
 
 
-def ask(
-    workspace: Workspace, request: PromptRequest, op: str, *, record: bool, fresh: bool = False
-) -> PromptOutcome:
-    """Run the chain for a request through an op; where asked for, a Dagster run is written behind.
-
-    Args:
-        workspace: The data root.
-        request: What is asked.
-        op: The last one.
-        record: Write a Dagster run.
-        fresh: Run the chain also where the record of the same prompt could answer.
-
-    Raises:
-        RagstreamError: A stage refused or failed.
-    """
-    from ragstream_assets.recorder.recorder import record_prompt
-
-    return outcome_of(record_prompt(workspace, request, through=op, record=record, fresh=fresh))
-
-
 def outcome_of(done: RecordedPrompt) -> PromptOutcome:
     """Return what came of a prompt."""
     timings = dict(done.timings_ms)

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,29 +137,24 @@ def exit_code(error: BaseException) -> int:
     return FAILED
 
 
-def guarded(run: Callable[[], Any], argv: list[str]) -> int:
-    """Run a command and turn whatever it raises into output and an exit code.
+def failed(error: BaseException, argv: list[str]) -> int:
+    """Show what a command raised and return its exit code.
 
     Args:
-        run: The command; an int it returns is its exit code.
+        error: What was raised.
         argv: Its words; ``--json`` and ``--traceback`` among them decide the form.
     """
     options = argv[: argv.index("--")] if "--" in argv else argv
-    try:
-        result = run()
-    except KeyboardInterrupt:
-        return _interrupted()
-    except Exception as error:  # the boundary: nothing passes it as a traceback
-        if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            _silence_stdout()
-            return FAILED
-        if "--traceback" in options:
-            traceback.print_exc(file=sys.stderr)
-        show(error, as_json="--json" in options)
-        return exit_code(error)
-    if result == INTERRUPTED:
-        return _interrupted()
-    return result if isinstance(result, int) else 0
+    if isinstance(error, KeyboardInterrupt):
+        note("\ninterrupted; what was committed before stays")
+        return INTERRUPTED
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        _silence_stdout()
+        return FAILED
+    if "--traceback" in options:
+        traceback.print_exception(error, file=sys.stderr)
+    show(error, as_json="--json" in options)
+    return exit_code(error)
 
 
 def show(error: BaseException, *, as_json: bool = False) -> None:
@@ -172,11 +166,6 @@ def show(error: BaseException, *, as_json: bool = False) -> None:
     note(f"error: {found.message}")
     if found.advice:
         note(f"  next: {worded(found.advice)}")
-
-
-def _interrupted() -> int:
-    note("\ninterrupted; what was committed before stays")
-    return INTERRUPTED
 
 
 def _silence_stdout() -> None:

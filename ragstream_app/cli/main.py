@@ -35,7 +35,7 @@ from ragstream_app.cli.commands import (
 )
 from ragstream_app.cli.commands.inspect import NEIGHBORS_EPILOG, TSNE_EPILOG, neighbors, tsne
 from ragstream_app.cli.commands.inspect import inspect as inspect_index
-from ragstream_app.session import Session, guarded
+from ragstream_app.session import INTERRUPTED, Session, failed
 
 EPILOG = """**First steps**
 
@@ -238,16 +238,19 @@ def main(argv: list[str] | None = None) -> int:
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # file names need not be valid UTF-8
 
-    def run() -> object:
+    try:
         if {"--help", "--version"}.isdisjoint(words):
             from ragstream_core.config import quiet_environment
 
             quiet_environment()
         first, rest = global_apart(words)
         called = only(rest[0]) if rest else app
-        return called([*first, *rest], prog_name="ragstream", standalone_mode=False)
-
-    return guarded(run, words)
+        result = called([*first, *rest], prog_name="ragstream", standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:  # the boundary: no traceback passes it
+        return failed(error, words)
+    if result == INTERRUPTED:
+        return failed(KeyboardInterrupt(), words)
+    return result if isinstance(result, int) else 0
 
 
 if __name__ == "__main__":

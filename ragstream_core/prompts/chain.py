@@ -156,11 +156,14 @@ def run_chain(
     """
     if first not in OPS or through not in OPS or OPS.index(first) > OPS.index(through):
         raise UsageError(f"no such way through the chain: {first} → {through}")
-    for op in OPS[OPS.index(first) : OPS.index(through) + 1]:
-        prompt = _run(make, op, prompt, observe)
+    ops = list(OPS[OPS.index(first) : OPS.index(through) + 1])
+    while ops:
+        op, started = ops.pop(0), time.perf_counter()
+        prompt = step(make, op, prompt)
+        if observe is not None:
+            observe(op, prompt, time.perf_counter() - started)
         if op == AUDIT and rescoped(prompt):
-            for again in RERUN:
-                prompt = _run(make, again, prompt, observe)
+            ops[:0] = RERUN
     return prompt
 
 
@@ -210,11 +213,3 @@ def _state(prompt: SuperPrompt) -> dict[str, Any]:
     views = {f"view.{k}": v for k, v in fields.pop("views_by_stage").items()}
     extras = {f"extras.{k}": v for k, v in fields.pop("extras").items() if k not in left_out}
     return {**fields, **views, **extras}
-
-
-def _run(make: StageFactory, op: str, prompt: SuperPrompt, observe: Observer | None) -> SuperPrompt:
-    started = time.perf_counter()
-    result = step(make, op, prompt)
-    if observe is not None:
-        observe(op, result, time.perf_counter() - started)
-    return result

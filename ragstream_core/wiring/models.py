@@ -190,16 +190,10 @@ def _embedder(
     workers: int,
     endpoint: Endpoint | None,
 ) -> Embedder:
-    from ragstream_core.models.embedders.registry import create_embeddings
+    from ragstream_core.models.embedders.registry import EMBEDDERS, EmbeddingOptions
 
-    return create_embeddings(
-        backend,
-        model=model,
-        models_dir=directory,
-        device=device,
-        workers=workers,
-        endpoint=endpoint,
-    )
+    options = EmbeddingOptions(model, directory, device, workers, endpoint=endpoint)
+    return EMBEDDERS.create(backend, options)
 
 
 def reranker_name(config: AppConfig, settings: RerankConfig) -> str:

@@ -14,7 +14,6 @@ from ragstream_app.answer_stream import StoppableChat
 from ragstream_app.cli.chat import commands
 from ragstream_app.output.chat_entries import ChatEntry
 from ragstream_core.errors import ChatFailed
-from ragstream_core.prompts.chain import OPS
 
 if TYPE_CHECKING:
     from ragstream_app.cli.chat.screens import Screen
@@ -126,7 +125,9 @@ class ChatRepl:
 
     def _build(self, workspace: Workspace, request: PromptRequest) -> prompt_runner.PromptOutcome:
         """Make a prompt, recorded where that is asked for; its run is written behind."""
-        made = prompt_runner.ask(workspace, request, OPS[-1], record=self.record)
+        from ragstream_assets.recorder.recorder import record_prompt
+
+        made = prompt_runner.outcome_of(record_prompt(workspace, request, record=self.record))
         self._made.append(made)
         return made
 

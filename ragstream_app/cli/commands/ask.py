@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.prompt_runner import ask as build
-from ragstream_app.prompt_runner import wait_for_recording
+from ragstream_app.prompt_runner import outcome_of, wait_for_recording
 from ragstream_app.session import FAILED, emit_json, is_recorded, note, session_of
 from ragstream_core.errors import ChatFailed
 
@@ -59,7 +58,7 @@ def ask(
             kept where it was sent.
         Exit: The answer broke off.
     """
-    from ragstream_core.prompts.chain import OPS
+    from ragstream_assets.recorder.recorder import record_prompt
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.wiring import answering
 
@@ -82,7 +81,7 @@ def ask(
     changed = options.stale_documents(workspace, request, stale)
     workspace = _with_model(workspace)
     recorded = is_recorded(workspace, wanted=not no_record)
-    made = build(workspace, request, OPS[-1], record=recorded, fresh=fresh)
+    made = outcome_of(record_prompt(workspace, request, record=recorded, fresh=fresh))
     prepared = answering.prepare(
         workspace, made.prompt, prompt_key=made.prompt_key, session=session, or_extract=True
     )

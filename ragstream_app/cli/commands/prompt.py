@@ -10,7 +10,7 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.output.delivery import Target, deliver
-from ragstream_app.prompt_runner import announced, ask, outcome_of, wait_for_recording
+from ragstream_app.prompt_runner import announced, outcome_of, wait_for_recording
 from ragstream_app.session import emit_json, is_recorded, note, session_of
 
 PROMPT_EPILOG = """**Examples**
@@ -57,6 +57,7 @@ def prompt(
     """
     target = Target(out, copy, force, as_json)
     target.check()
+    from ragstream_assets.recorder.recorder import record_prompt
     from ragstream_core.prompts.chain import last_op
     from ragstream_core.prompts.inputs import PromptRequest
 
@@ -80,7 +81,8 @@ def prompt(
     changed = options.stale_documents(workspace, request, stale)
     expected = announced(workspace, request)
     recorded = is_recorded(workspace, wanted=not no_record)
-    outcome = ask(workspace, request, op, record=recorded, fresh=fresh)
+    done = record_prompt(workspace, request, through=op, record=recorded, fresh=fresh)
+    outcome = outcome_of(done)
     outcome = replace(outcome, expected=expected)
     outcome.warnings[:0] = changed
     if without:
