@@ -78,7 +78,9 @@ class Catalog:
         notes: What opening it had to repair, a sentence each.
 
     Attributes:
-        notes: The same, and what went wrong after a commit.
+        db: The connection, for what else is done under the same lock.
+        path: The catalog's file.
+        notes: What opening it had to repair, and what went wrong after a commit.
     """
 
     def __init__(
@@ -92,19 +94,14 @@ class Catalog:
         self.index_dir = index_dir
         self.path = index_dir / CATALOG_NAME
         self.notes = list(notes)
-        self._db = db
+        self.db = db
         self._pinned = pinned
         self._damaged: set[str] = set()
         self._name_last: Callable[[sqlite3.Connection], None] | None = None
 
-    @property
-    def db(self) -> sqlite3.Connection:
-        """The writable connection, for upkeep under the same lock."""
-        return self._db
-
     def latest(self) -> Generation | None:
         """Return the newest committed generation."""
-        return catalog_read.latest(self._db)
+        return catalog_read.latest(self.db)
 
     def known(
         self, text_hashes: Sequence[str], embed_fp: str, *, checked: bool = False
@@ -121,10 +118,10 @@ class Catalog:
             IntegrityError: The vector file lost its end or is gone.
         """
         if checked:
-            return sound_texts(self._db, self.index_dir, text_hashes, embed_fp)
+            return sound_texts(self.db, self.index_dir, text_hashes, embed_fp)
         query = "SELECT 1 FROM vectors WHERE embed_fp = ? AND text_hash = ?"
         sound = (h for h in text_hashes if h not in self._damaged)
-        return {h for h in sound if self._db.execute(query, (embed_fp, h)).fetchone()}
+        return {h for h in sound if self.db.execute(query, (embed_fp, h)).fetchone()}
 
     def record_texts(
         self, rows: Sequence[TextRow], vectors: F32, *, embed_fp: str, last: bool = False
@@ -145,7 +142,7 @@ class Catalog:
         """
         self._record_last()  # no commit came: their place must not be taken
         self._name_last = text_writer.write_vectors(
-            self._db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp
+            self.db, self.index_dir, rows, vectors=vectors, embed_fp=embed_fp
         )
         if not last:
             self._record_last()
@@ -154,21 +151,21 @@ class Catalog:
     def _record_last(self) -> None:
         name, self._name_last = self._name_last, None
         if name is not None:
-            with transaction(self._db, self.path):
-                name(self._db)
+            with transaction(self.db, self.path):
+                name(self.db)
 
     def stage(self, rows: Iterable[ChunkRow]) -> None:
         """Put chunk rows aside in a temporary table."""
-        self._db.execute("BEGIN")
-        self._db.executemany(
+        self.db.execute("BEGIN")
+        self.db.executemany(
             "INSERT INTO staged VALUES(?,?,?,?,?,?,?,?,?,?,?)",
             ((*row, *_heading_terms(row.heading)) for row in rows),
         )
-        self._db.execute("COMMIT")
+        self.db.execute("COMMIT")
 
     def staged_count(self) -> int:
         """Return the number of staged chunk rows."""
-        return int(self._db.execute("SELECT count(*) FROM staged").fetchone()[0])
+        return int(self.db.execute("SELECT count(*) FROM staged").fetchone()[0])
 
     def broken_texts(self, embed_fp: str, *, everything: bool) -> list[tuple[str, str]]:
         """Return (text_hash, text) whose vector fails its checks, and forget those vectors.
@@ -177,14 +174,14 @@ class Catalog:
             IntegrityError: A staged chunk has no text, or the vector file lost its end.
             OperationFailed: The catalog could not be written.
         """
-        broken = broken_vectors(self._db, self.index_dir, embed_fp, everything=everything)
-        with transaction(self._db, self.path):
-            self._db.executemany(
+        broken = broken_vectors(self.db, self.index_dir, embed_fp, everything=everything)
+        with transaction(self.db, self.path):
+            self.db.executemany(
                 "DELETE FROM vectors WHERE embed_fp = ? AND text_hash = ?",
                 ((embed_fp, text_hash) for text_hash in broken),
             )
         query = "SELECT text_hash, text FROM texts WHERE text_hash = ?"
-        found = (self._db.execute(query, (text_hash,)).fetchone() for text_hash in broken)
+        found = (self.db.execute(query, (text_hash,)).fetchone() for text_hash in broken)
         return [(row[0], row[1]) for row in found if row is not None]
 
     def damaged_texts(self) -> Collection[str]:
@@ -193,7 +190,7 @@ class Catalog:
         Raises:
             IntegrityError: A table cannot be read.
         """
-        found = repair.damaged_texts(self._db)
+        found = repair.damaged_texts(self.db)
         self._damaged = set(found.hashes)
         return found.paths
 
@@ -201,7 +198,7 @@ class Catalog:
         self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, object]
     ) -> Generation:
         """Return the generation that `commit` would make, with its digest."""
-        return commit.prepare(self._db, change, fingerprints, provenance=provenance)
+        return commit.prepare(self.db, change, fingerprints, provenance=provenance)
 
     def candidate(self, prepared: Generation) -> CandidateView:
         """Return what `commit` would publish, readable while this store is open.
@@ -209,7 +206,7 @@ class Catalog:
         Raises:
             IntegrityError: A row has no text, or no sound vector.
         """
-        return candidate_view(self._db, self.index_dir, prepared)
+        return candidate_view(self.db, self.index_dir, prepared)
 
     def commit(
         self,
@@ -238,7 +235,7 @@ class Catalog:
                 if step is not None:
                     step(db)
 
-        commit.commit(self._db, self.path, generation, change, stamp=stamp, also=write)
+        commit.commit(self.db, self.path, generation, change, stamp=stamp, also=write)
 
     def note_scan(self, change: Change, *, stamp: ScanStamp) -> None:
         """Record signatures and touched rows without a generation.
@@ -247,7 +244,7 @@ class Catalog:
             IntegrityError: The catalog is damaged.
             OperationFailed: Disk full; nothing was recorded.
         """
-        commit.note_scan(self._db, self.path, change, stamp=stamp)
+        commit.note_scan(self.db, self.path, change, stamp=stamp)
 
     def retain(self, generations: int) -> None:
         """Drop what only older generations hold, and compact the vectors when it is worth it.
@@ -258,9 +255,9 @@ class Catalog:
             OperationFailed: The catalog could not be written; nothing was dropped.
             OSError: A vector file could not be written.
         """
-        if retention.drop_old(self._db, self.path, generations, self._pinned()):
-            retention.compact(self._db, self.index_dir)
-        retention.sweep(self._db, self.index_dir)
+        if retention.drop_old(self.db, self.path, generations, self._pinned()):
+            retention.compact(self.db, self.index_dir)
+        retention.sweep(self.db, self.index_dir)
 
     def publish(self, refused: Sequence[tuple[str, str]], *, rewrite_manifest: bool) -> None:
         """Bring lexical arrays and ``file_manifest.json`` up to the newest generation.
@@ -271,7 +268,7 @@ class Catalog:
         """
         newest = self.latest()
         if newest is not None:
-            at = self._db, self.index_dir, newest
+            at = self.db, self.index_dir, newest
             derived.publish(*at, refused=refused, rewrite_manifest=rewrite_manifest)
 
 

@@ -1,1 +1,1 @@
-"""From files to rows of an index."""
+"""From files and turns to rows of an index."""

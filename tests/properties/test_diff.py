@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,15 +16,14 @@ entries = st.builds(
     mtime_ns=st.integers(0, 3),
     type=st.just("md"),
     decision=st.sampled_from(["ingested", "ingested", "skipped"]),
-    reason=st.just(""),
+    reason=st.sampled_from(["", "binary"]),
 )
 
 
 @st.composite
 def manifests(draw):
     rows = draw(st.dictionaries(st.sampled_from("abcdefgh"), entries))
-    return {p: FileEntry(p, e.sha256, e.size, e.mtime_ns, e.type, e.decision) for p, e in
-            rows.items()}  # fmt: skip
+    return {p: replace(e, path=p) for p, e in rows.items()}
 
 
 @given(manifests(), manifests())
@@ -43,6 +44,10 @@ def test_the_classes_mean_what_they_say(old, now):
     assert all(old[p].mtime_ns != now[p].mtime_ns for p in found.touched)
     assert all(old[p].mtime_ns == now[p].mtime_ns for p in found.unchanged)
     assert set(found.deleted) == set(old) - set(now)
+    left_out = [(p, e.reason) for p, e in sorted(now.items()) if e.decision == "skipped"]
+    assert list(found.skipped) == left_out
+    readable = {p for p in old.keys() & now.keys() if old[p].decision != now[p].decision}
+    assert readable - dict(left_out).keys() <= set(found.updated)
 
 
 @given(manifests())
