@@ -11,17 +11,15 @@ import contextlib
 import functools
 import sqlite3
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.index import catalog_read, commit, derived, repair, retention, text_writer
-from ragstream_core.index.commit import CandidateView, candidate_view
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.rows import (
     Change,
     ChunkRow,
-    Fingerprints,
     Generation,
     ScanStamp,
     TextRow,
@@ -194,20 +192,6 @@ class Catalog:
         self._damaged = set(found.hashes)
         return found.paths
 
-    def prepare(
-        self, change: Change, fingerprints: Fingerprints, *, provenance: Mapping[str, object]
-    ) -> Generation:
-        """Return the generation that `commit` would make, with its digest."""
-        return commit.prepare(self.db, change, fingerprints, provenance=provenance)
-
-    def candidate(self, prepared: Generation) -> CandidateView:
-        """Return what `commit` would publish, readable while this store is open.
-
-        Raises:
-            IntegrityError: A row has no text, or no sound vector.
-        """
-        return candidate_view(self.db, self.index_dir, prepared)
-
     def commit(
         self,
         generation: Generation,
@@ -219,7 +203,7 @@ class Catalog:
         """Commit the staged chunks and the change as a generation; all or nothing.
 
         Args:
-            generation: As from `prepare`.
+            generation: As from `commit.prepare`.
             change: The same.
             stamp: Of the scan.
             also: Writes more in the same transaction, or refuses it.
@@ -236,15 +220,6 @@ class Catalog:
                     step(db)
 
         commit.commit(self.db, self.path, generation, change, stamp=stamp, also=write)
-
-    def note_scan(self, change: Change, *, stamp: ScanStamp) -> None:
-        """Record signatures and touched rows without a generation.
-
-        Raises:
-            IntegrityError: The catalog is damaged.
-            OperationFailed: Disk full; nothing was recorded.
-        """
-        commit.note_scan(self.db, self.path, change, stamp=stamp)
 
     def retain(self, generations: int) -> None:
         """Drop what only older generations hold, and compact the vectors when it is worth it.

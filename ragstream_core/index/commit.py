@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.index import retention, text_writer
 from ragstream_core.index.catalog_read import file_crc, latest
 from ragstream_core.index.generation_rows import damaged, gathered_vectors
-from ragstream_core.index.rows import Change, FileEntry, Fingerprints, Generation, ScanStamp
+from ragstream_core.index.rows import Change, FileEntry, Generation, ScanStamp
 from ragstream_core.index.schema import CHUNK_CANON, FILE_CANON, transaction
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import generation_digest, multiset_sum
@@ -109,13 +109,21 @@ _CLOSING = "to_gen IS NULL AND path IN (SELECT path FROM closing)"
 def prepare(
     db: sqlite3.Connection,
     change: Change,
-    fingerprints: Fingerprints,
     *,
+    index_fp: str,
+    embed_fp: str,
     provenance: Mapping[str, object],
 ) -> Generation:
     """Return the generation a commit would make; writes only to temporary tables.
 
     The digest is the parent's, less the rows that end, plus the staged ones.
+
+    Args:
+        db: The catalog, with the staged chunks.
+        change: What else there is to commit.
+        index_fp: Fingerprint of all that shapes the rows.
+        embed_fp: Fingerprint of the model.
+        provenance: Kept in the generation row.
     """
     _fill_temporary(db, change)
     parent = latest(db)
@@ -131,12 +139,12 @@ def prepare(
     )
     return Generation(
         n=parent.n + 1 if parent else 1,
-        digest=generation_digest(total, fingerprints.index_fp, fingerprints.embed_fp),
+        digest=generation_digest(total, index_fp, embed_fp),
         row_sum=total,
         parent=parent.n if parent else 0,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        index_fp=fingerprints.index_fp,
-        embed_fp=fingerprints.embed_fp,
+        index_fp=index_fp,
+        embed_fp=embed_fp,
         counts=_counts(db, parent),
         provenance=dict(provenance),
     )

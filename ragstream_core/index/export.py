@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RunCommand
-from ragstream_core.index import catalog_read, generations
+from ragstream_core.index import catalog_read, commit, generations
 from ragstream_core.index.generation_rows import load_rows
-from ragstream_core.index.rows import Change, ChunkRow, FileEntry, Fingerprints, ScanStamp, TextRow
+from ragstream_core.index.rows import Change, ChunkRow, FileEntry, ScanStamp, TextRow
 from ragstream_core.index.schema import LIVE
 from ragstream_core.records.identity import canonical_json, sha256_hex
 from ragstream_core.text.bm25 import LEXICAL_VERSION
@@ -139,8 +139,13 @@ def put_in(index_dir: Path, portable: Portable, *, n: int, digest: str) -> None:
             catalog.record_texts(rows[part], vectors, embed_fp=portable.embed_fp)
         catalog.stage(portable.chunks)
         change = Change(opened=list(portable.files))
-        fingerprints = Fingerprints(portable.index_fp, portable.embed_fp)
-        made = catalog.prepare(change, fingerprints, provenance={})
+        made = commit.prepare(
+            catalog.db,
+            change,
+            index_fp=portable.index_fp,
+            embed_fp=portable.embed_fp,
+            provenance={},
+        )
         if made.digest != digest:
             raise IntegrityError(
                 f"the rows of {index_dir.name} do not have the digest that the prompt names",

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ragstream_core.errors import IntegrityError, RagstreamError
-from ragstream_core.index import history_turns
+from ragstream_core.index import commit, history_turns
 from ragstream_core.index.catalog import Catalog, open_catalog
 from ragstream_core.index.history_turns import Mark, TurnRow
 from ragstream_core.index.lock import rebuild_hint
-from ragstream_core.index.rows import Change, ChunkRow, FileEntry, Fingerprints, ScanStamp
+from ragstream_core.index.rows import Change, ChunkRow, FileEntry, ScanStamp
 from ragstream_core.index.schema import JOURNAL_NAME, transaction
 
 KEPT_GENERATIONS = 20
@@ -114,11 +114,13 @@ def commit_turns(
         before.position.seq, before.embed_fp, before.index_fp,
     )  # fmt: skip
     if same and not (change.opened or retagged):
-        catalog.note_scan(Change(), stamp=_STAMP)
+        commit.note_scan(catalog.db, catalog.path, Change(), stamp=_STAMP)
         return before
-    made = catalog.prepare(
+    made = commit.prepare(
+        catalog.db,
         change,
-        Fingerprints(mark.index_fp, mark.embed_fp),
+        index_fp=mark.index_fp,
+        embed_fp=mark.embed_fp,
         provenance={**provenance, history_turns.HIGH_WATER: history_turns.high_water(position)},
     )
     opened = {entry.path for entry in change.opened}

@@ -93,14 +93,6 @@ class Generation:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprints:
-    """What the rows of an ingest are made with."""
-
-    index_fp: str
-    embed_fp: str
-
-
 @dataclass(slots=True)
 class Change:
     """What one ingest found, besides the staged chunks.

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import ModelMismatch, RagstreamError, RunCommand
-from ragstream_core.index import catalog_read, repair
+from ragstream_core.index import catalog_read, commit, repair
 from ragstream_core.index.catalog import Catalog, open_catalog
-from ragstream_core.index.rows import TRUNCATED, Fingerprints, Generation, ScanStamp
+from ragstream_core.index.rows import TRUNCATED, Generation, ScanStamp
 from ragstream_core.ingestion.ingestion_config import PARSERS_VERSION, IngestionConfig
 from ragstream_core.ingestion.loader import Document, DocumentLoader, Reading
 from ragstream_core.ingestion.parsers.isolated import kept_engines
@@ -44,7 +44,8 @@ class Ingest:
         config: Settings.
         stager: Stages chunks and embeds their texts.
         chunker: Cuts documents.
-        fingerprints: What the rows are made with.
+        index_fp: Fingerprint of all that shapes the rows.
+        embed_fp: Fingerprint of the model.
         progress: Called with (phase, done, total).
         gate: Judges a new generation before it is committed.
     """
@@ -55,7 +56,8 @@ class Ingest:
     config: IngestionConfig
     stager: Stager
     chunker: Chunker
-    fingerprints: Fingerprints
+    index_fp: str
+    embed_fp: str
     progress: PhaseProgress
     gate: QualityGate | None = None
 
@@ -96,7 +98,7 @@ class Ingest:
         warnings += [f"{path}: possible secret: {place}" for path, place in seen.secrets]
         rewrite = committed or bool(seen.change.touched or seen.change.opened)
         warnings += self._derive(found.refused + seen.held, rewrite=rewrite)
-        if thorough and made is not None and made.embed_fp == self.fingerprints.embed_fp:
+        if thorough and made is not None and made.embed_fp == self.embed_fp:
             warnings += self._repair_rest()
         stats = self._stats(found, seen, made, verdict)
         return replace(stats, committed=committed, warnings=(*warnings, *stats.warnings))
@@ -105,18 +107,17 @@ class Ingest:
         self.stager.stage(*chunked(document, self.chunker), share)
 
     def _refuse_other_model(self, newest: Generation | None) -> None:
-        wanted = self.fingerprints.embed_fp
-        if newest is not None and newest.embed_fp != wanted and not self.config.rebuild:
+        if newest is not None and newest.embed_fp != self.embed_fp and not self.config.rebuild:
             project = self.project
             raise ModelMismatch(
                 f"the index of {project} was built by model {newest.embed_fp[:12]}, "
-                f"the settings name {wanted[:12]}",
+                f"the settings name {self.embed_fp[:12]}",
                 hint=RunCommand("ingest", f"{project} --rebuild"),
             )
 
     def _depth(self, newest: Generation | None, last: ScanStamp, again: Collection[str]) -> Depth:
         config = self.config
-        other_rows = newest is None or newest.index_fp != self.fingerprints.index_fp
+        other_rows = newest is None or newest.index_fp != self.index_fp
         return Depth(
             read_all=config.verify or last.scan_fp != config.scan_fp,
             chunk_all=config.rebuild or other_rows,
@@ -138,11 +139,20 @@ class Ingest:
             TRUNCATED: str(self._cut_before(newest) + self.stager.truncated_inputs),
             **self.stager.provenance(),
         }
-        made = self.store.prepare(seen.change, self.fingerprints, provenance=provenance)
+        db, index_dir = self.store.db, self.store.index_dir
+        made = commit.prepare(
+            db,
+            seen.change,
+            index_fp=self.index_fp,
+            embed_fp=self.embed_fp,
+            provenance=provenance,
+        )
         if newest is not None and made.digest == newest.digest:
-            self.store.note_scan(seen.change, stamp=stamp)
+            commit.note_scan(db, self.store.path, seen.change, stamp=stamp)
             return newest, False, None
-        verdict = self.gate.judge(self.store.candidate(made), newest) if self.gate else None
+        verdict = None
+        if self.gate is not None:
+            verdict = self.gate.judge(commit.candidate_view(db, index_dir, made), newest)
         if verdict is not None:
             if verdict.refused:  # nothing is noted: the next ingest looks at the same files again
                 return newest, False, verdict
@@ -167,8 +177,7 @@ class Ingest:
 
     def _repair_rest(self) -> list[str]:
         try:
-            embed_fp = self.fingerprints.embed_fp
-            return repair.repair_rest(self.store.db, self.store.index_dir, embed_fp)
+            return repair.repair_rest(self.store.db, self.store.index_dir, self.embed_fp)
         except (RagstreamError, OSError) as error:
             return [f"not everything could be checked: {error}"]
 
@@ -309,10 +318,10 @@ class IngestionManager:
                 config=config,
                 stager=stager,
                 chunker=chunker,
-                fingerprints=Fingerprints(
-                    index_fingerprint(self._embedder.fingerprint, chunker.version, config.parsers),
-                    self._embedder.fingerprint,
+                index_fp=index_fingerprint(
+                    self._embedder.fingerprint, chunker.version, config.parsers
                 ),
+                embed_fp=self._embedder.fingerprint,
                 progress=self._progress,
                 gate=self._gate,
             )

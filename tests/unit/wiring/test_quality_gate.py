@@ -141,25 +141,25 @@ def test_changed_questions_are_asked_of_both_generations(space):
 
 
 def test_a_candidate_is_exactly_what_the_commit_publishes(space):
-    from ragstream_core.index.catalog import Catalog
+    from ragstream_core.index import commit
 
     gold(space)
     ingest_project(space, "demo")
     (space.doc_dir("demo") / "logs.md").write_text("# Logs\n\nLogs are kept for ninety days.\n")
     (space.doc_dir("demo") / "backup.md").unlink()
     seen = []
-    original = Catalog.candidate
+    original = commit.candidate_view
 
-    def spy(self, prepared):
-        view = original(self, prepared)
+    def spy(db, index_dir, prepared):
+        view = original(db, index_dir, prepared)
         seen.append((view, view.chunks(view.chunk_ids)))
         return view
 
-    Catalog.candidate = spy
+    commit.candidate_view = spy
     try:
         ingest_project(make(space.data_dir, recall_tolerance=1.0), "demo")
     finally:
-        Catalog.candidate = original
+        commit.candidate_view = original
     ((view, chunks),) = seen
     forget_views()
     committed = open_view(space.index_dir("demo"))
