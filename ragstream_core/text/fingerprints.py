@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from ragstream_core.records.identity import sha256_hex
 
@@ -20,7 +19,6 @@ RUN = WINDOW + STEP * NEEDED
 """Every common run of so many letters and digits is found (40)."""
 LEAST = 20
 _GRAM = LEAST - STEP
-_BLOCK = 1 << 24
 _LOWER = bytes(range(256)).lower()
 _DROPPED = bytes(c for c in range(128) if not chr(c).isalnum())
 _BREAK = re.compile(rb"\\+[nrt]")
@@ -105,23 +103,6 @@ class TextFingerprints:
             for offset, literal in self._grams.get(text[at : at + _GRAM], ()):
                 if at >= offset and text.startswith(literal, at - offset):
                     found.add(literal)
-        return found
-
-    def found_in_file(self, path: Path, *, citations: bool = False) -> set[bytes]:
-        """Do the same for a file, block by block; one that is gone holds nothing.
-
-        Raises:
-            OSError: It cannot be read.
-        """
-        found: set[bytes] = set()
-        tail = b""
-        try:
-            with path.open("rb") as handle:
-                while block := handle.read(_BLOCK):
-                    found |= self.found_in(tail + block, citations=citations)
-                    tail = block[-16 * RUN :]
-        except FileNotFoundError:
-            return set()
         return found
 
 

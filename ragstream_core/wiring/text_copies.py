@@ -14,7 +14,7 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.recorded import SUFFIX, text_of
 from ragstream_core.prompts.store import exchange_files
-from ragstream_core.text.fingerprints import TextFingerprints, common
+from ragstream_core.text.fingerprints import RUN, TextFingerprints, common
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
@@ -26,6 +26,7 @@ LOG_NAMES = ("conversation", "session-", DEBUG)
 YOURS = ("index", "doc_raw", "projects", "models", "memory")
 """Areas whose files are the user's, or were made from other texts: reported, never touched."""
 _LIVE = (CATALOG_NAME, "vectors-", ".lock")
+_BLOCK = 1 << 24
 _SQLITE = b"SQLite format 3\0"
 _SIDES = ("-wal", "-shm", "-journal")
 _BUSY_S = 10.0
@@ -181,7 +182,10 @@ class CopyEraser:
         if path.name.endswith(SUFFIX):
             with contextlib.suppress(OSError):  # a damaged one is searched as it is
                 return sought.found_in(text_of(path), citations=citations)
-        return sought.found_in_file(path, citations=citations)
+        found = set()
+        for block in _blocks(path):
+            found |= sought.found_in(block, citations=citations)
+        return found
 
     def _purge_file(self, path: Path, sought: TextFingerprints) -> None:
         """Remove the copies in one file of ours.
@@ -221,6 +225,19 @@ def token_vectors(folders: Iterable[Path], text_hashes: Iterable[str]) -> Iterat
         for path in folder.glob("tokens-*/*/*"):
             if path.name.lstrip(".").partition(".")[0] in hashes:
                 yield path
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield a file in blocks that overlap; one that is gone holds nothing.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    tail = b""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as handle:
+        while block := handle.read(_BLOCK):
+            yield tail + block
+            tail = block[-16 * RUN :]
 
 
 def _parquet_text(path: Path) -> bytes:

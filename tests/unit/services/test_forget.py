@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 
@@ -237,6 +238,27 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
         forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+
+
+def test_a_tombstone_keeps_its_format(space, monkeypatch):
+    """An erasure that an earlier version began is finished by this one."""
+    (space.doc_dir("demo") / "secret.md").unlink()
+    there = open_view(space.index_dir("demo")).chunk_ids
+    chunk_ids = sorted(c for c in there if c.startswith("secret.md"))
+
+    def dies(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSubject, "publish", dies)
+        with pytest.raises(KeyboardInterrupt):
+            forget(space, "demo", "secret.md")
+    with contextlib.closing(sqlite3.connect(space.index_dir("demo") / "catalog.sqlite")) as db:
+        query = "SELECT value FROM meta WHERE key = 'erasing:secret.md'"
+        mark = json.loads(db.execute(query).fetchone()[0])
+    assert mark.pop("hashes") and mark == {
+        "name": "secret.md", "chunk_ids": chunk_ids, "generations": 1, "chunks": len(chunk_ids),
+    }  # fmt: skip
 
 
 def test_the_chroma_collection_is_made_again_without_it(tmp_path):
