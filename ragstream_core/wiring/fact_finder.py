@@ -13,7 +13,6 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.agents.llm_call import own, question
@@ -70,8 +69,6 @@ def asked(workspace: Workspace, user_text: str) -> tuple[list[Candidate] | None,
 THREAD = "ragstream-facts"
 _LOOKED_AT = 4 << 20
 _RECALLED = 20
-_LATE: dict[Path, deque[str]] = {}
-"""What a thread has to tell, by data root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +234,7 @@ def after_turn(workspace: Workspace) -> tuple[str, ...]:
     """
     if workspace.config.settings.facts.form != "llm":
         return _learnt(workspace)
-    late = _LATE.setdefault(workspace.data_dir, deque(maxlen=_RECALLED))
+    late: deque[str] = workspace._cache.setdefault("late facts", deque(maxlen=_RECALLED))
     told = [late.popleft() for _ in range(len(late))]
 
     def learn() -> None:
