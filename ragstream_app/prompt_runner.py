@@ -43,12 +43,12 @@ class PromptOutcome:
     @property
     def text(self) -> str:
         """The Super-Prompt, empty before the builder has run."""
-        return str(self.prompt.extras.get("super_prompt", ""))
+        return self.prompt.extras.super_prompt
 
     @property
     def tokens(self) -> int:
         """Tokens of the Super-Prompt, 0 before the builder has run."""
-        return int(self.prompt.extras.get("token_tree", {}).get("total", 0))
+        return self.prompt.extras.token_tree.total
 
     @property
     def llm(self) -> dict[str, Any]:
@@ -152,4 +152,4 @@ def wait_for_recording(outcome: PromptOutcome, say: Callable[[str], object]) -> 
 
 
 def _warnings(prompt: SuperPrompt) -> list[str]:
-    return [str(row["message"]) for row in prompt.extras.get("warnings", [])]
+    return [warning.message for warning in prompt.extras.warnings]

@@ -155,7 +155,9 @@ def read_stage(path: Path) -> SuperPrompt:
         what = f"is of version {data['version']!r}, and this is {STAGE_JSON_VERSION}"
     except FileNotFoundError:
         what = "is gone"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (
+        RagstreamError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError
+    ):  # fmt: skip
         what = "cannot be read"
     where = f"the stage JSON {path.parent.name}/{path.name}"
     raise failure(f"{where} {what}", "re-execute all steps of the run")

@@ -28,8 +28,9 @@ from ragstream_assets.run_outcomes import milliseconds, outcome
 from ragstream_core.config import overlay
 from ragstream_core.errors import Refused, UsageError
 from ragstream_core.prompts.chain import AGAIN, AUDIT, CHAIN, OPS, RERUN, StageSpec, rescoped, step
-from ragstream_core.prompts.inputs import PromptInputs, begin, change_settings, inputs_of, persists
+from ragstream_core.prompts.inputs import begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.edit_prompt import with_edits
 from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.models import ranking_device

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
-    from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import IngestProgress
 
 KEPT_RUNS = 16

@@ -9,6 +9,7 @@ from typing import Any
 from ragstream_core.prompts.blocks import injected
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage
+from ragstream_core.records.stage_results import ModelCall
 from ragstream_core.records.super_prompt import BODY_KEYS
 
 
@@ -22,19 +23,15 @@ def usage_text(usage: ChatUsage) -> str:
     return f"{about}{usage.input_tokens:,} + {usage.output_tokens:,} tokens · {cost}"
 
 
-def call_text(row: Mapping[str, Any]) -> str:
-    """Return whom an agent asked, what that took, and what served instead where the answer did not.
-
-    Args:
-        row: As `usage_row`.
-    """
-    why = f" ({row['reason']}): {row['instead']}" if row.get("reason") else ""
-    taken = "" if row["taken"] else f", its answer was not taken{why}"
-    return f"asked {row['model']}: {usage_text(usage_from(row))}{taken}"
+def call_text(call: ModelCall) -> str:
+    """Return whom an agent asked, what that took, and what served instead if the answer did not."""
+    why = f" ({call.reason}): {call.instead}" if call.reason else ""
+    taken = "" if call.taken else f", its answer was not taken{why}"
+    return f"asked {call.model}: {usage_text(call.usage)}{taken}"
 
 
 def usage_from(row: Mapping[str, Any]) -> ChatUsage:
-    """Return the usage that a row of `usage_row`, or their sum, holds."""
+    """Return the usage of all calls, as `llm_usage` has it."""
     return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
 
 
@@ -49,7 +46,7 @@ _VIEWS = (
 
 def stage_text(prompt: SuperPrompt) -> str:
     """Return the Super-Prompt once it is built, before that what the stages have made so far."""
-    finished = str(prompt.extras.get("super_prompt", ""))
+    finished = prompt.extras.super_prompt
     if finished:
         return finished
     blocks = [_s_ctx(prompt), _candidates(prompt), _files(prompt)]  # the newest comes first
@@ -72,28 +69,27 @@ def _prompt(prompt: SuperPrompt) -> Iterator[str]:
 
 
 def _pieces(prompt: SuperPrompt) -> Iterator[str]:
-    pieces = prompt.extras.get("query_pieces", [])
+    pieces = prompt.extras.query_pieces
     if pieces:
         yield f"QUERY PIECES ({len(pieces)})"
     for number, piece in enumerate(pieces, start=1):
-        yield f"{number}. {_line(piece['text'])}"
+        yield f"{number}. {_line(piece.text)}"
 
 
 def _shape(prompt: SuperPrompt) -> Iterator[str]:
-    shape: dict[str, Any] = prompt.extras.get("shape", {})
-    plain = {key: value for key, value in shape.items() if isinstance(value, str) and value}
-    if plain:
+    shape = prompt.extras.shape
+    if shape.intent:
         yield "SHAPE"
-    for key, value in plain.items():
-        yield f"{key}: {_line(value)}"
+        for key in ("intent", "domain", "deliverable"):
+            yield f"{key}: {_line(getattr(shape, key))}"
 
 
 def _files(prompt: SuperPrompt) -> Iterator[str]:
     files = injected(prompt)
     if files:
         yield f"❖ FILES ({len(files)})"
-    for row in files:
-        yield f"{'/'.join(row['home'])}  {row['mode']}  sha256 {row['sha256'][:12]}"
+    for file in files:
+        yield f"{'/'.join(file.home)}  {file.mode}  sha256 {file.sha256[:12]}"
 
 
 def _candidates(prompt: SuperPrompt) -> Iterator[str]:
@@ -113,13 +109,12 @@ def _candidates(prompt: SuperPrompt) -> Iterator[str]:
 
 
 def _s_ctx(prompt: SuperPrompt) -> Iterator[str]:
-    s_ctx = prompt.extras.get("s_ctx", {})
-    for key in ("facts", "constraints", "open_issues"):
-        items = s_ctx.get(key) or []
+    s_ctx = prompt.extras.s_ctx
+    for title, items in zip(("FACTS", "CONSTRAINTS", "OPEN ISSUES"), s_ctx.parts, strict=True):
         if items:
-            yield f"{key.replace('_', ' ').upper()} ({len(items)})"
+            yield f"{title} ({len(items)})"
         for number, item in enumerate(items, start=1):
-            yield f"{number}. {_line(item['text'])}"
+            yield f"{number}. {_line(item.text)}"
 
 
 def _line(text: str, limit: int = 140) -> str:

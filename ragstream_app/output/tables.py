@@ -18,6 +18,7 @@ from ragstream_app.session import note
 from ragstream_core.ingestion.forecast import UNREADABLE
 from ragstream_core.ingestion.stats import FILE_KEYS
 from ragstream_core.records.identity import shown_name
+from ragstream_core.records.stage_results import ModelCall
 from ragstream_core.wiring.ingestion import pending_paths
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def print_usage(usage: Mapping[str, Any]) -> None:
         usage: As `llm_usage`.
     """
     for row in usage["calls"]:
-        note(f"{row['op']} {printable(call_text(row))}")
+        note(f"{row['op']} {printable(call_text(ModelCall.from_json(row)))}")
     if len(usage["calls"]) > 1:
         note(f"together: {usage_text(usage_from(usage))}")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import UsageError
 from ragstream_core.prompts.chain import BUTTONS, ops_of
-from ragstream_core.prompts.edits import PLACES, edits_key, edits_of
+from ragstream_core.prompts.edits import PLACES, edits_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,8 +38,8 @@ def values_of(step: RecordedPrompt) -> dict[str, str]:
     """Return what a person changed in a step's result, target → value."""
     if step.unedited is None:
         return {}
-    before = edits_of(step.unedited.prompt)
-    return {edit.target: edit.value for edit in edits_of(step.prompt) if edit not in before}
+    before = step.unedited.prompt.extras.edits
+    return {edit.target: edit.value for edit in step.prompt.extras.edits if edit not in before}
 
 
 def edit(desk: PromptSession, button: str, values: Mapping[str, str], workspace: Workspace) -> None:
@@ -67,7 +67,7 @@ def edit(desk: PromptSession, button: str, values: Mapping[str, str], workspace:
     prompt, key = edit_prompt.edit(
         workspace, base.prompt, wanted, run_id=base.run_id, timings_ms=base.timings_ms
     )
-    if edits_key(edits_of(prompt)) == edits_key(edits_of(step.prompt)):
+    if edits_key(prompt.extras.edits) == edits_key(step.prompt.extras.edits):
         return
     if prompt is base.prompt:
         made = base
@@ -250,9 +250,9 @@ def _changes(
 ) -> dict[str, str]:
     """Return the settings that are asked for now and do not hold in a prompt, as text."""
     from ragstream_core.config import overlay
-    from ragstream_core.prompts.inputs import inputs_of
+    from ragstream_core.prompts.inputs import changes_at, inputs_of
 
-    made = inputs_of(prompt).changes_at(op)
+    made = changes_at(inputs_of(prompt), op)
     held = overlay(_chain(taken, workspace), made).model_dump()
     asked = _chain(request, workspace).model_dump()
     return {

@@ -99,6 +99,6 @@ def candidate_flow(prompt: SuperPrompt) -> str:
 
 def token_shares(prompt: SuperPrompt) -> str:
     """Return how many tokens each block of the Super-Prompt takes."""
-    blocks = prompt.extras.get("token_tree", {}).get("blocks", [])
-    rows = [(str(block["name"]), float(block["tokens"])) for block in blocks]
+    blocks = prompt.extras.token_tree.blocks
+    rows = [(block.name, float(block.tokens)) for block in blocks]
     return bars(rows, name="block", unit="tokens")

@@ -19,8 +19,7 @@ from ragstream_assets.previews.charts import (
 from ragstream_core.agents import reranker
 from ragstream_core.ingestion.stats import FILE_KEYS, IngestionStats
 from ragstream_core.prompts.blocks import file_texts, selected_texts
-from ragstream_core.prompts.edits import edits_of
-from ragstream_core.prompts.exchanges import LLM_USAGE, usage_of
+from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.prompts.suspicion import Tally, tally
@@ -153,10 +152,10 @@ def stage_metadata(prompt: SuperPrompt, seconds: float, *, device: str = "") -> 
         seconds: What it took.
         device: Where its model computed; empty where it has none.
     """
-    op = prompt.extras["trail"][-1][0]
+    op = prompt.extras.trail[-1][0]
     decided = [row for row in decision_rows(prompt) if row["stage"] == prompt.stage]
     asked = [row for row in usage_rows(prompt) if row["stage"] == op]
-    edits = [f"{edit.target} (after {edit.after})" for edit in edits_of(prompt)]
+    edits = [f"{edit.target} (after {edit.after})" for edit in prompt.extras.edits]
     return {
         "stage": prompt.stage,
         "milliseconds": round(seconds * 1000, 1),
@@ -173,15 +172,15 @@ def stage_metadata(prompt: SuperPrompt, seconds: float, *, device: str = "") -> 
 
 def _ranked_by(prompt: SuperPrompt, device: str) -> Metadata:
     """Return which model ranked how many candidates, and where it computed (R-009)."""
-    rows = [row for row in prompt.extras.get("decisions", []) if row["stage"] == prompt.stage]
-    ranked = sum(not {*row["scores"]} <= {"retrieval"} for row in rows)
+    rows = [row for row in prompt.extras.decisions if row.stage == prompt.stage]
+    ranked = sum(not {*row.scores} <= {"retrieval"} for row in rows)
     name = str(inputs_of(prompt).models.get("reranker", ""))
     return {"reranker": name, "reranked": ranked, **({"device": device} if device else {})}
 
 
 def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
     """Return the finished Super-Prompt, its key, its size and the last word on every candidate."""
-    text = prompt.extras["super_prompt"]
+    text = prompt.extras.super_prompt
     shown = text if len(text) <= PREVIEW_CHARS else f"{text[:PREVIEW_CHARS]}\n\n… shortened"
     return {
         "prompt_key": record.prompt_key,
@@ -200,8 +199,8 @@ def prompt_metadata(prompt: SuperPrompt, record: PromptRecord) -> Metadata:
 
 def _warnings(prompt: SuperPrompt, op: str = "") -> Metadata:
     """Return the warnings of a prompt, or of one op of it; nothing where there are none."""
-    rows = prompt.extras.get("warnings", [])
-    found = [str(row["message"]) for row in rows if row["stage"] == op or not op]
+    rows = prompt.extras.warnings
+    found = [row.message for row in rows if row.stage == op or not op]
     return {"warnings": dg.MetadataValue.md(bullets(found))} if found else {}
 
 
@@ -215,15 +214,15 @@ def usage_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
     """Return what each question of an agent to a language model took."""
     return [
         {
-            "stage": str(row["op"]).partition("#")[0],
-            "model": row["model"],
-            "input_tokens": row["input_tokens"],
-            "output_tokens": row["output_tokens"],
-            "cost_usd": usd(row["cost_usd"]),
-            "taken": row["taken"],
-            "instead": row.get("instead", ""),
+            "stage": call.op.partition("#")[0],
+            "model": call.model,
+            "input_tokens": call.usage.input_tokens,
+            "output_tokens": call.usage.output_tokens,
+            "cost_usd": usd(call.usage.cost_usd),
+            "taken": call.taken,
+            "instead": call.instead,
         }
-        for row in prompt.extras.get(LLM_USAGE, {}).values()
+        for call in prompt.extras.llm_usage.values()
     ]
 
 
@@ -257,17 +256,17 @@ def decision_rows(prompt: SuperPrompt) -> list[dict[str, Any]]:
     now = pass_number(prompt)
     return [
         {
-            "id": row["chunk_id"],
-            "stage": row["stage"],
-            "rank": row["rank"],
-            "chunk": _short(row["chunk_id"]),
-            "score": round(row["score"], 4),
-            "kept": "yes" if row["kept"] else "no",
-            "rule": row["rule"],
-            "reason": row["reason"],
+            "id": row.chunk_id,
+            "stage": row.stage,
+            "rank": row.rank,
+            "chunk": _short(row.chunk_id),
+            "score": round(row.score, 4),
+            "kept": "yes" if row.kept else "no",
+            "rule": row.rule,
+            "reason": row.reason,
         }
-        for row in prompt.extras.get("decisions", [])
-        if row["pass_no"] == now and row["stage"] != HEADERS
+        for row in prompt.extras.decisions
+        if row.pass_no == now and row.stage != HEADERS
     ]
 
 

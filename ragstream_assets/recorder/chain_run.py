@@ -9,10 +9,11 @@ from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.prompts.chain import OPS, run_chain, step_of
-from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, inputs_of
+from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.prompts.recorded import Asking
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.edit_prompt import put_edits
 from ragstream_core.wiring.journal import require_uncleared
 from ragstream_core.wiring.recall import Recalled

@@ -29,7 +29,6 @@ from ragstream_core.answers.answer import Answer
 from ragstream_core.errors import RagstreamError
 from ragstream_core.ingestion.stats import IngestionStats
 from ragstream_core.prompts.chain import OPS, last_op
-from ragstream_core.prompts.edits import edits_of
 from ragstream_core.prompts.inputs import PromptRequest, begin, change_settings, inputs_of, persists
 from ragstream_core.records import SuperPrompt
 from ragstream_core.services.ingest import ingest_project
@@ -163,7 +162,7 @@ def record_stage(
         resumed=before.record.prompt_key if before.record else before.resumed,
     )
     if (before.recording or before.asked) and is_on(workspace) and persists(inputs_of(given)):
-        tags = {"ragstream/mode": "stage"} | ({EDITED_TAG: "yes"} if edits_of(given) else {})
+        tags = {"ragstream/mode": "stage"} | ({EDITED_TAG: "yes"} if given.extras.edits else {})
         parent = before.recording.run_id if before.recording else ""
         start = replace(start, recording=_recording(ops, tags, session=session, parent=parent))
     return run_ops(workspace, start, ops, observe)

@@ -9,9 +9,10 @@ from ragstream_assets.recorder.recorder import is_on, record_stage
 from ragstream_assets.recorder.writer import Recording
 from ragstream_core.errors import UsageError
 from ragstream_core.prompts.chain import CHAIN, OPS, step_of
-from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, begin, inputs_from
+from ragstream_core.prompts.inputs import PromptRequest, begin
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.file_sources import RecordedAnswers, RecordedFiles, diffs_in
 from ragstream_core.wiring.stages import run_prompt
@@ -56,7 +57,7 @@ def resume(
     """
     op = first_op(stage)
     then = workspace.store.record(key)
-    inputs = _timed(inputs_from(then.inputs))
+    inputs = _timed(PromptInputs.from_json(then.inputs))
     prompt_inputs.require_inputs(workspace, inputs)
     passed, seconds = _upstream(workspace, then, inputs, op)
     recorded = record and is_on(workspace)

@@ -1,6 +1,6 @@
 """A0 · PreProcessing: what did the person write, and by which texts is it looked up?
 
-Reads ``extras["raw_text"]`` (or, on a fresh prompt, ``body["text"]``). Writes ``body`` from the
+Reads ``extras.raw_text`` (or, on a fresh prompt, ``body["text"]``). Writes ``body`` from the
 canonical headers and, if they leave it open, from the persona; in ``extras``: ``raw_text``,
 ``format``, ``headers`` (unknown ones, kept and shown, not searched for), ``explicit`` (body keys
 the person set), ``segments``, ``query_pieces``, and if there are any ``filters`` and ``persona``
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from ragstream_core.agents.filters import Filtered, read_filters
 from ragstream_core.agents.headers import (
@@ -28,6 +27,8 @@ from ragstream_core.agents.pieces import cut_pieces
 from ragstream_core.errors import EmptyPrompt
 from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
+from ragstream_core.records.json_form import Json
+from ragstream_core.records.stage_results import QueryPiece, Segment, UnknownHeader
 
 OP = "a0_preprocessing"
 _WORD = re.compile(r"\w")
@@ -44,20 +45,14 @@ def body_from(sections: list[Section]) -> dict[str, str]:
     return body
 
 
-def segment_table(sections: list[Section], task_rule: str) -> list[dict[str, Any]]:
+def segment_table(sections: list[Section], task_rule: str) -> tuple[Segment, ...]:
     """Build the segment table (Task 3): content sections only, weight 1.0, with trace."""
     content = [s for s in sections if s.canon in CONTENT]
-    return [
-        {
-            "id": f"s{i}",
-            "canon_type": s.canon,
-            "text": s.text,
-            "weight": 1.0,
-            "span": list(s.span),
-            "trace": {"header": s.name, "rule": task_rule if s.canon == "TASK" else s.canon},
-        }
-        for i, s in enumerate(content, start=1)
-    ]
+    rules = [task_rule if s.canon == "TASK" else s.canon for s in content]
+    return tuple(
+        Segment(f"s{i}", s.canon, s.text, 1.0, s.span, {"header": s.name, "rule": rule})
+        for i, (s, rule) in enumerate(zip(content, rules, strict=True), start=1)
+    )
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class Preprocessing:
     count: Callable[[str], int]
     window_tokens: int
     max_pieces: int = 10
-    recent: Mapping[str, Any] = field(default_factory=dict)
+    recent: Mapping[str, Json] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     left: int | None = None
     persona: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +87,7 @@ class Preprocessing:
         Raises:
             EmptyPrompt: The prompt holds no word.
         """
-        raw = str(prompt.extras.get("raw_text") or prompt.body.get("text", ""))
+        raw = prompt.extras.raw_text or prompt.body.get("text", "")
         filtered = read_filters(raw, self.aliases)
         if not _WORD.search(filtered.text):
             what = "only filters" if filtered.filters else "no word"
@@ -105,23 +100,16 @@ class Preprocessing:
         result = advance(prompt, "preprocessed")
         persona = self._persona(body)
         result.body = {**BODY_DEFAULTS, **prompt.body, **persona, "text": "", **body}
-        unknown = [
-            {"name": s.name, "text": s.text, "span": list(s.span)}
-            for s in sections
-            if not s.canon and s.name
-        ]
-        result.extras |= {
-            "raw_text": raw,
-            "format": kind,
-            "headers": unknown,
-            "explicit": sorted(body),
-            "segments": segments,
-            "query_pieces": pieces,
-        }
+        unknown = [s for s in sections if not s.canon and s.name]
+        extras = result.extras
+        extras.raw_text, extras.format = raw, kind
+        extras.headers = tuple(UnknownHeader(s.name, s.text, s.span) for s in unknown)
+        extras.explicit = tuple(sorted(body))
+        extras.segments, extras.query_pieces = segments, pieces
         if persona:
-            result.extras["persona"] = sorted(persona)
+            extras.persona = tuple(sorted(persona))
         if filtered.filters:
-            result.extras["filters"] = [asdict(f) for f in filtered.filters]
+            extras.filters = filtered.filters
         if self.recent:
             result.recentConversation = dict(self.recent)
         told, warned = _told(filtered, self.left)
@@ -136,32 +124,32 @@ class Preprocessing:
         said = {*body, *(("role",) if "system" in body else ())}
         return {key: text for key, text in self.persona.items() if text and key not in said}
 
-    def _pieces(self, content: list[Section]) -> tuple[list[dict[str, Any]], int]:
+    def _pieces(self, content: list[Section]) -> tuple[tuple[QueryPiece, ...], int]:
         texts = [section.text for section in content]
         spans, lost = cut_pieces(
             texts, limit=self.max_pieces, count=self.count, window=self.window_tokens
         )
-        rows = [
-            {
-                "id": f"q{i}",
-                "text": texts[s.segment][s.start : s.end],
-                "segment_id": f"s{s.segment + 1}",
-                "span": list(content[s.segment].raw_span(s.start, s.end)),
-            }
+        pieces = (
+            QueryPiece(
+                f"q{i}",
+                texts[s.segment][s.start : s.end],
+                f"s{s.segment + 1}",
+                content[s.segment].raw_span(s.start, s.end),
+            )
             for i, s in enumerate(spans, start=1)
-        ]
-        return rows, lost
+        )
+        return tuple(pieces), lost
 
 
-def _events(kind: str, rule: str, unknown: list[dict[str, Any]]) -> list[str]:
-    names = ", ".join(header["name"] for header in unknown)
+def _events(kind: str, rule: str, unknown: list[Section]) -> list[str]:
+    names = ", ".join(section.name for section in unknown)
     events = [f"the prompt is {kind}; the task comes from: {rule}"]
     if names:
         events.append(f"sections without a canonical name are shown, not searched for: {names}")
     return events
 
 
-def _shown(recent: Mapping[str, Any]) -> list[str]:
+def _shown(recent: Mapping[str, Json]) -> list[str]:
     pairs, cut = recent.get("pairs_count", 0), recent.get("cut_pairs", 0)
     return [f"RECENT HISTORY shows {pairs} pairs, {cut} of them in part"] if cut else []
 

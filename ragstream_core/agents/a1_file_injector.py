@@ -1,9 +1,9 @@
 """A1 · Deterministic Code Injector: the files you name, and nothing you did not.
 
 Reads the task and ``text`` for path-like words, the files forced by name, the ON/OFF list, the
-lock, and the manifest's hashes; no ranking, no retrieval. Writes ``extras["files"]`` (❖ FILES with
-a receipt each) and, if asked for, ``extras["diffs"]`` (what changed in a file since the last
-commit, mode DIFF). Closes the Eligibility Pool: ``extras["pool"]`` = {off, lock, closed}. A name
+lock, and the manifest's hashes; no ranking, no retrieval. Writes ``extras.files`` (❖ FILES with
+a receipt each) and, if asked for, ``extras.diffs`` (what changed in a file since the last
+commit, mode DIFF). Closes the Eligibility Pool: ``extras.pool``. A name
 that fits several files is reported, never guessed. Notes stay with retrieval unless forced.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
 
 from ragstream_core.errors import RunCommand, UsageError
 from ragstream_core.ports import FileSource, TokenCounter
@@ -22,6 +21,7 @@ from ragstream_core.prompts.render import number_lines, pack
 from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.stage_results import InjectedFile, Pool
 
 OP = "a1_file_injector"
 NOTES = ("md", "markdown", "mdx", "rst", "txt")
@@ -171,14 +171,13 @@ class FileInjector:
             (found.warnings if asked else found.events).append("switched off: no file is injected")
         homes = self._homes() if found.paths else {}
         rows = [row for p in found.paths if (row := self._row(p, homes[p], found)) is not None]
-        result.extras["files"] = rows
+        result.extras.files = tuple(rows)
         if self.diffs and self.enabled:
-            result.extras["diffs"] = self._changes(found)
-        pool = {"off": sorted(self.off), "lock": self.lock, "closed": True}
-        result.extras["pool"] = {**prompt.extras.get("pool", {}), **pool}
-        if self.lock and not (rows or result.extras.get("diffs")):
+            result.extras.diffs = tuple(self._changes(found))
+        result.extras.pool = Pool(tuple(sorted(self.off)), self.lock, closed=True)
+        if self.lock and not (rows or result.extras.diffs):
             found.warnings.append("the file lock is on and no file is injected: name one")
-        found.events += [f"injected {r['path']} ({r['mode']}, {r['tokens']} tokens)" for r in rows]
+        found.events += [f"injected {r.path} ({r.mode}, {r.tokens} tokens)" for r in rows]
         put_notes(result, OP, events=found.events, warnings=found.warnings)
         return result
 
@@ -199,7 +198,7 @@ class FileInjector:
             for path in self.files.names(project)
         }
 
-    def _changes(self, found: _Found) -> list[dict[str, Any]]:
+    def _changes(self, found: _Found) -> list[InjectedFile]:
         rows = []
         for home, text in self.diffs.items():
             path = "/".join(home) if len(self.projects) > 1 else home[1]
@@ -210,22 +209,22 @@ class FileInjector:
             full = self.counter.count(text) <= self.full_max_tokens
             shown = text if full else pack(text, f"{path}.diff", line_numbers=True)
             rows.append(
-                {
-                    "id": f"diff/{path}@{digest}",
-                    "path": path,
-                    "home": list(home),
-                    "sha256": digest,
-                    "mode": "DIFF",
-                    "tokens": self.counter.count(shown),
-                    "lines": text.count("\n") + 1,
-                    "chars": len(text),
-                    "text": shown,
-                }
+                InjectedFile(
+                    id=f"diff/{path}@{digest}",
+                    path=path,
+                    home=home,
+                    sha256=digest,
+                    mode="DIFF",
+                    tokens=self.counter.count(shown),
+                    lines=text.count("\n") + 1,
+                    chars=len(text),
+                    text=shown,
+                )
             )
-            found.events.append(f"injected the changes of {path} ({rows[-1]['tokens']} tokens)")
+            found.events.append(f"injected the changes of {path} ({rows[-1].tokens} tokens)")
         return rows
 
-    def _row(self, path: str, home: tuple[str, str], found: _Found) -> dict[str, Any] | None:
+    def _row(self, path: str, home: tuple[str, str], found: _Found) -> InjectedFile | None:
         data = self.files.read(*home)
         digest = sha256_hex(data)
         if self.manifest.get(path, digest) != digest:
@@ -240,15 +239,15 @@ class FileInjector:
             shown = number_lines(text) if self.line_numbers else text
         else:
             shown = pack(text, path, line_numbers=True)
-        return {
-            "id": f"files/{path}@{digest}",
-            "path": path,
-            "home": list(home),
-            "sha256": digest,
-            "mode": "FULL" if full else "PACK",
-            "numbered": self.line_numbers or not full,
-            "tokens": self.counter.count(shown),
-            "lines": text.count("\n") + 1,
-            "chars": len(text),
-            "text": shown,
-        }
+        return InjectedFile(
+            id=f"files/{path}@{digest}",
+            path=path,
+            home=home,
+            sha256=digest,
+            mode="FULL" if full else "PACK",
+            numbered=self.line_numbers or not full,
+            tokens=self.counter.count(shown),
+            lines=text.count("\n") + 1,
+            chars=len(text),
+            text=shown,
+        )

@@ -1,8 +1,8 @@
 """A2 · audit 2: did the evidence change what is asked? At most one re-run, and only if material.
 
-Reads S_ctx, the shape, the pieces, ❖ FILES and the pool after A4. Writes ``extras["audit"]`` =
-{outcome: settled|rescoped, reason, before, after}; when rescoped also ``extras["shape"]``, the new
-``query_pieces`` and ``extras["pass_no"] = 2``. Scope changes in two cases: (1) some piece found no
+Reads S_ctx, the shape, the pieces, ❖ FILES and the pool after A4. Writes ``extras.audit``; when
+rescoped also ``extras.shape``, the new
+``query_pieces`` and ``extras.pass_no = 2``. Scope changes in two cases: (1) some piece found no
 support, nothing firm said the domain, and the kept evidence has one dominant topic, or the older
 turns that were selected have one: the domain settles to it and those pieces are asked again with
 it; (2) code, tests or configuration are wanted and a fact names an eligible project file that is
@@ -23,7 +23,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ragstream_core.agents.a1_file_injector import candidates
 from ragstream_core.agents.a2_prompt_shaper import Audited, asked_of, audited
@@ -36,7 +35,6 @@ from ragstream_core.prompts.classification import (
     CODE_SUFFIX,
     DOMAINS,
     UNDETERMINED,
-    Shape,
     asks_for_text,
     deliverable_of,
     domain_of,
@@ -45,11 +43,11 @@ from ragstream_core.prompts.classification import (
     path_tokens,
     propose_headers,
     settled_by,
-    shape_from,
-    shape_row,
 )
-from ragstream_core.prompts.trail import pass_number, put_decisions, put_notes
+from ragstream_core.prompts.trail import pass_number, pieces_of, put_decisions, put_notes
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
+from ragstream_core.records.s_ctx import Fact
+from ragstream_core.records.stage_results import AuditResult, Shape
 from ragstream_core.records.super_prompt import HEADERS
 
 CODE_SHARE = 0.6
@@ -87,7 +85,7 @@ def refine(
     """Refine the headers that are not settled, in a copy that the caller owns.
 
     Args:
-        prompt: After A4; its body and ``extras["shape"]`` are changed.
+        prompt: After A4; its body and ``extras.shape`` are changed.
         shape: What is asked for, as A2 has it.
         said: A language model's answer; None: by rules.
         texts: ``Hard Rules``, ``Project Memory`` → their text.
@@ -96,8 +94,8 @@ def refine(
         A row for each header that was refined, or was not since it was settled before; none
         if the evidence says nothing new.
     """
-    row = prompt.extras["shape"]
-    own, before = dict(row.get("headers", {})), dict(row.get("refined", {}))
+    row = prompt.extras.shape
+    own, before = dict(row.proposed), dict(row.refined or {})
     settled, found = _settled(prompt, texts), []
     for header, value in _wanted(prompt, shape, said).items():
         was = before.get(header, prompt.body.get(header, "") or own.get(header, ""))
@@ -112,7 +110,7 @@ def refine(
         found.append(row_of(header, rule, f"{because} settles the {header}: {value}"))
         own[header], before[header] = value, was
     if before:
-        prompt.extras["shape"] = {**row, "headers": own, "refined": before}
+        prompt.extras.shape = replace(row, headers=own, refined=before)
         prompt.body |= {header: own[header] for header in before if header != "format"}
     return found
 
@@ -135,7 +133,7 @@ def _wanted(prompt: SuperPrompt, shape: Shape, said: Audited | None) -> dict[str
 
 def _settled(prompt: SuperPrompt, texts: Mapping[str, str]) -> dict[str, str]:
     """Return the headers that stay: header → who settled it."""
-    edited = {edit["target"] for edit in prompt.extras.get("edits", ())}
+    edited = {edit.target for edit in prompt.extras.edits}
     free = {key for key in free_keys(prompt) if _SHAPES.get(key) not in edited}
     return {**{key: "you" for key in _SHAPES if key not in free}, **settled_by(texts)}
 
@@ -146,7 +144,7 @@ def _is_code(prompt: SuperPrompt) -> bool:
     kept = (chunks[i] for i in prompt.final_selection_ids)
     names = [
         *(chunk.source for chunk in kept if not is_past(chunk)),
-        *(str(row["path"]) for row in prompt.extras.get("files", [])),
+        *(file.path for file in prompt.extras.files),
     ]
     code = sum(CODE_SUFFIX.search(name) is not None for name in names)
     return code >= max(CODE_SOURCES, CODE_SHARE * len(names))
@@ -217,12 +215,12 @@ class Audit:
         result = evolve(prompt)
         if pass_number(prompt) > 1:
             return result
-        row = prompt.extras.get("shape")
-        if not self.enabled or row is None:
-            return _settle(result, row or {}, "switched off", _notes())
-        before = shape_from(row)
+        shape = prompt.extras.shape
+        if not (self.enabled and shape.intent):
+            return _settle(result, shape, "switched off", _notes())
+        before = shape.scope
         if is_locked(prompt):
-            return _settle(result, shape_row(before), "the file lock is on: scope stays", _notes())
+            return _settle(result, before, "the file lock is on: scope stays", _notes())
         notes = _notes()
         said = self._said(prompt, notes)
         after, settled = self._settle_domain(prompt, before, said)
@@ -231,7 +229,7 @@ class Audit:
         notes["events"] += [row.reason for row in rows if not (row in settled and row.kept)]
         after, files = self._add_artefacts(prompt, after, said, notes)
         if not material_change(before, after):
-            return _settle(result, shape_row(before), "no material change of scope", notes)
+            return _settle(result, before, "no material change of scope", notes)
         why = [row.reason for row in settled if row.kept]
         reason = "; ".join([*why, *(f"{_who(said)} names {f}" for f in files)])
         return self._rescope(result, before, after, (reason, files, notes))
@@ -241,7 +239,7 @@ class Audit:
         if self.ask is None or not prompt.final_selection_ids:
             return None
         words = sorted({w.lower() for title in _titles(prompt) for w in _WORD.findall(title)})
-        ask = "\n".join(p["text"] for p in prompt.extras["query_pieces"])
+        ask = "\n".join(pieces_of(prompt))
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         kept = [chunks[i] for i in prompt.final_selection_ids]
         said, missed = audited(self.ask, ask, kept, words=words, eligible=self.eligible)
@@ -254,7 +252,7 @@ class Audit:
     ) -> tuple[Shape, list[Decision]]:
         if not _unsupported(prompt):
             return before, []
-        pieces = " ".join(p["text"] for p in prompt.extras["query_pieces"])
+        pieces = " ".join(pieces_of(prompt))
         asked = frozenset(self.terms(pieces))
         topic = dominant_topic(_titles(prompt), asked, self.terms) or self._older_topic(prompt)
         topic = "" if asked.issuperset(self.terms(topic)) else topic
@@ -277,7 +275,7 @@ class Audit:
 
     def _is_firm(self, prompt: SuperPrompt, shape: Shape) -> bool:
         """Return whether the domain stands whatever the evidence: a named one, or the person's."""
-        by_hand = any(edit["target"] == "domain" for edit in prompt.extras.get("edits", ()))
+        by_hand = any(edit.target == "domain" for edit in prompt.extras.edits)
         memory = domain_of(self.texts.get(PROJECT_MEMORY, ""), least=2)
         named = shape.domain in DOMAINS or shape.domain == memory
         return by_hand or (named and shape.domain != UNDETERMINED)
@@ -290,10 +288,10 @@ class Audit:
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         kept = [chunks[i] for i in prompt.final_selection_ids]
         in_scope = {c.source for c in kept} | {f"{c.meta.get('project')}/{c.source}" for c in kept}
-        in_scope |= {row["path"] for row in prompt.extras.get("files", [])}
-        off = set(prompt.extras.get("pool", {}).get("off", []))
+        in_scope |= {file.path for file in prompt.extras.files}
+        off = set(prompt.extras.pool.off)
         found: list[str] = []
-        by_facts = [token for item in _items(prompt) for token in path_tokens(item["text"])]
+        by_facts = [token for item in _items(prompt) for token in path_tokens(item.text)]
         for token in by_facts if said is None else said.files:
             fits = candidates(token, self.eligible)
             if len(fits) != 1 or fits[0] in in_scope or fits[0] in shape.artefacts:
@@ -316,29 +314,22 @@ class Audit:
         reason, files, notes = why
         missing = set(_unsupported(result)) if after.domain != before.domain else set()
         pieces = [
-            {**p, "text": f"{after.domain}: {p['text']}", "asked": p["text"]}
-            if p["id"] in missing
-            else p
-            for p in result.extras["query_pieces"]
+            replace(piece, text=f"{after.domain}: {piece.text}", asked=piece.text)
+            if piece.id in missing
+            else piece
+            for piece in result.extras.query_pieces
         ]
         ask = " ".join(result.body.get("task", "").split())[:ASK_CHARS]
         for path in files[: MAX_PIECES - len(pieces)]:
-            home = {k: pieces[0][k] for k in ("segment_id", "span")}
-            text = f"{path} {ask}"
-            pieces.append({"id": f"q{len(pieces) + 1}", "text": text, "asked": "", **home})
+            added = replace(pieces[0], id=f"q{len(pieces) + 1}", text=f"{path} {ask}", asked="")
+            pieces.append(added)
         told = [f"rescoped, one re-run: {reason}", *notes["events"]]
         put_notes(result, OP, events=told, warnings=notes["warnings"])
-        result.extras |= {
-            "audit": {
-                "outcome": "rescoped",
-                "reason": reason,
-                "before": shape_row(before),
-                "after": shape_row(after),
-            },
-            "shape": {**result.extras["shape"], **shape_row(after)},
-            "query_pieces": pieces,
-            "pass_no": 2,
-        }
+        extras, shape = result.extras, result.extras.shape
+        extras.audit = AuditResult("rescoped", reason, before, after)
+        extras.shape = replace(after, headers=shape.headers, refined=shape.refined)
+        extras.query_pieces = tuple(pieces)
+        extras.pass_no = 2
         return result
 
 
@@ -350,26 +341,20 @@ def _who(said: Audited | None) -> str:
     return "a fact" if said is None else "the language model"
 
 
-def _settle(result: SuperPrompt, shape: dict[str, Any], reason: str, notes: Notes) -> SuperPrompt:
-    result.extras["audit"] = {
-        "outcome": "settled",
-        "reason": reason,
-        "before": shape,
-        "after": shape,
-    }
+def _settle(result: SuperPrompt, shape: Shape, reason: str, notes: Notes) -> SuperPrompt:
+    result.extras.audit = AuditResult("settled", reason, shape, shape)
     told = [f"settled: {reason}", *notes["events"]]
     put_notes(result, OP, events=told, warnings=notes["warnings"])
     return result
 
 
-def _items(prompt: SuperPrompt) -> list[dict[str, Any]]:
-    s_ctx = prompt.extras.get("s_ctx", {})
-    return [*s_ctx.get("facts", []), *s_ctx.get("constraints", [])]
+def _items(prompt: SuperPrompt) -> tuple[Fact, ...]:
+    return (*prompt.extras.s_ctx.facts, *prompt.extras.s_ctx.constraints)
 
 
 def _unsupported(prompt: SuperPrompt) -> list[str]:
-    issues = prompt.extras.get("s_ctx", {}).get("open_issues", [])
-    return [issue["piece_id"] for issue in issues if issue["kind"] == "unsupported"]
+    issues = prompt.extras.s_ctx.open_issues
+    return [issue.piece_id for issue in issues if issue.kind == "unsupported"]
 
 
 def _kept(prompt: SuperPrompt, *, past: bool = False) -> list[Chunk]:

@@ -1,8 +1,8 @@
 """A2 · Prompt Shaper, pass 1: intent, domain and header proposals before anything is retrieved.
 
-Reads ``body``, ``extras["explicit"]``, Hard Rules, Project Memory, and of the prompt's own
+Reads ``body``, ``extras.explicit``, Hard Rules, Project Memory, and of the prompt's own
 conversation Layer G and the older turns that share most words with the ask (Layer E); what others
-said says nothing about this prompt. Writes ``extras["shape"]`` (intent, domain, deliverable,
+said says nothing about this prompt. Writes ``extras.shape`` (intent, domain, deliverable,
 artefacts, and the headers it proposed) and fills role, only if it is sure, and depth, if they are
 not settled; a proposed format stays in the shape, so that Prompt_MD, which the reranker reads,
 holds the person's words only. Never changes a word the person wrote, Hard Rules, Project Memory or
@@ -32,16 +32,15 @@ from ragstream_core.prompts.classification import (
     INTENTS,
     MAX_DOMAIN,
     UNDETERMINED,
-    Shape,
     classify,
     free_keys,
     propose_headers,
     role_is_sure,
     settled_by,
-    shape_row,
 )
 from ragstream_core.prompts.trail import advance, put_notes
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.stage_results import Shape
 
 MAX_ANCHOR_CHARS = 4_000
 """So much of Project Memory, of the newest turns and of older ones is shown."""
@@ -188,7 +187,7 @@ class PromptShaper:
         free = free_keys(prompt) - set(settled) - (set() if role_is_sure(ask) else {"role"})
         headers = {k: v for k, v in propose_headers(shape, ask).items() if k in free}
         result.body |= {k: v for k, v in headers.items() if k != "format"}
-        result.extras["shape"] = {**shape_row(shape), "headers": headers}
+        result.extras.shape = replace(shape, headers=headers)
         filled = ", ".join(sorted(headers)) or "nothing"
         notes["events"] += [f"{name} says the {key}" for key, name in settled.items()]
         put_notes(

@@ -1,6 +1,6 @@
 """A3 · NLI Gate: by an entailment model, or, without weights, by absolute cosines and BM25.
 
-Reads the view ``reranked``, ``extras["scores"]`` as retrieval stored them, and ❖ FILES. Writes the
+Reads the view ``reranked``, ``extras.scores`` as retrieval stored them, and ❖ FILES. Writes the
 view ``a3`` and exactly one decision a candidate. A candidate stays if it is near enough, by its
 best cosine over the query pieces (≥ θ) or by its words (BM25 at least a share of the best
 candidate's), and if both together are not far behind the best; or if its rank is ≤ ``keep_top``.
@@ -8,14 +8,14 @@ With a model it stays if its probability of entailing some piece (or a language 
 much it helps to answer) is ≥ θ, or by its rank likewise. Text that an injected file or an earlier
 candidate already holds is dropped. Fragments of the conversation have no place of their own: they
 must pass by their numbers, and give way to ❖ FILES and to later turns; what differs is listed in
-``extras["conflicts"]``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
+``extras.conflicts``. Locked: an empty view, reason ``locked``. Raising θ never keeps more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -40,6 +40,7 @@ from ragstream_core.prompts.trail import (
     put_notes,
 )
 from ragstream_core.records import Chunk, Decision, SuperPrompt
+from ragstream_core.records.stage_results import Conflict, InjectedFile, Scores
 
 MAX_CHARS = 800
 """So much of each candidate is shown."""
@@ -102,22 +103,22 @@ Entailment = Callable[[Sequence[str], Sequence[str]], list[float]]
 """(statements, passages) → the best probability of entailment of each passage."""
 
 
-def held_by(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> ConflictVerdict | None:
+def held_by(chunk: Chunk, files: Sequence[InjectedFile]) -> ConflictVerdict | None:
     """Return why an injected file makes a chunk of its own superfluous, or None (C-55).
 
     Lines that a PACK leaves out are not in the prompt: their chunks stay.
 
     Args:
         chunk: The candidate, of a document.
-        files: ``extras["files"]``.
+        files: ``extras.files``.
     """
-    for row in files:
-        project, path = row.get("home") or (chunk.meta.get("project"), row["path"])
+    for file in files:
+        project, path = file.home
         if chunk.source == path and chunk.meta.get("project", project) == project:
-            name, packed = str(row["path"]), row.get("mode") == "PACK"
-            why = "holds every line of it" if packed else "is injected as a whole"
-            if not packed or shows(row["text"], chunk.snippet):
-                return ConflictVerdict("duplicates_files", f"{name} {why}", name, conflict=False)
+            packed = file.mode == "PACK"
+            why = f"{file.path} {'holds every line of it' if packed else 'is injected as a whole'}"
+            if not packed or shows(file.text, chunk.snippet):
+                return ConflictVerdict("duplicates_files", why, file.path, conflict=False)
     return None
 
 
@@ -135,21 +136,21 @@ class Near(NamedTuple):
     both: float = 1.0
 
 
-def nearness(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Near]:
+def nearness(scores: Mapping[str, Scores]) -> dict[str, Near]:
     """Return how near each candidate comes to the best one, if its cosines are stored.
 
     Args:
-        scores: ``extras["scores"]``: chunk id → ``piece_cosines``, ``bm25``.
+        scores: ``extras.scores``.
     """
-    rows = {i: s["piece_cosines"] for i, s in scores.items() if s.get("piece_cosines")}
+    rows = {i: found.piece_cosines for i, found in scores.items() if found.piece_cosines}
     best = [max(column) for column in zip(*rows.values(), strict=True)]
-    most = max((float(scores[i].get("bm25", 0.0)) for i in rows), default=0.0)
-    found = {}
+    most = max((scores[i].bm25 for i in rows), default=0.0)
+    near = {}
     for i, row in rows.items():
         meant = max((c / top for c, top in zip(row, best, strict=True) if top > 0), default=1.0)
-        words = float(scores[i].get("bm25", 0.0)) / most if most > 0 else 0.0
-        found[i] = Near(words, (meant + words) / 2 if most > 0 else meant)
-    return found
+        words = scores[i].bm25 / most if most > 0 else 0.0
+        near[i] = Near(words, (meant + words) / 2 if most > 0 else meant)
+    return near
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class NliGate:
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         given_way = self._given_way(prompt, [chunks[i] for i in view])
         rows: list[Decision] = []
-        near = nearness(prompt.extras.get("scores", {}))
+        near = nearness(prompt.extras.scores)
         twins = _twins([chunks[i] for i in view if i not in given_way])
         alone = [chunks[i] for i in view if i not in given_way and i not in twins]
         scored = self._scored(prompt, alone)
@@ -225,11 +226,9 @@ class NliGate:
                 decided = self._decide(prompt, chunk, rank, near=near.get(chunk_id, Near()))
             row = _row(prompt, chunk_id, rank, decided=decided, near=near.get(chunk_id))
             rows.append(_with_model(row, scored))
-        result.extras["conflicts"] = [
-            {"winner": v.winner, "loser": i, "rule": v.rule, "reason": v.reason}
-            for i, v in given_way.items()
-            if v.conflict
-        ]
+        result.extras.conflicts = tuple(
+            Conflict(v.winner, i, v.rule, v.reason) for i, v in given_way.items() if v.conflict
+        )
         result.views_by_stage[STAGE] = [row.chunk_id for row in rows if row.kept]
         put_decisions(result, STAGE, rows)
         dropped = sum(not row.kept for row in rows)
@@ -245,7 +244,7 @@ class NliGate:
         self, prompt: SuperPrompt, chunks: Sequence[Chunk]
     ) -> dict[str, ConflictVerdict]:
         """Return what gives way to ❖ FILES or to a later turn, by id; ❖ FILES first."""
-        files = prompt.extras.get("files", [])
+        files = prompt.extras.files
         found = superseded(chunks, stemmed_terms, stemmed_terms(" ".join(pieces_of(prompt))))
         for chunk in chunks:
             verdict = (against_files if is_past(chunk) else held_by)(chunk, files)
@@ -312,12 +311,12 @@ def _twins(chunks: Sequence[Chunk]) -> dict[str, str]:
 
 
 def _conflict_events(prompt: SuperPrompt) -> list[str]:
-    rows = prompt.extras["conflicts"]
-    return [f"conflict: {r['winner']} wins over {r['loser']}: {r['reason']}" for r in rows]
+    rows = prompt.extras.conflicts
+    return [f"conflict: {row.winner} wins over {row.loser}: {row.reason}" for row in rows]
 
 
 def _best_cosine(prompt: SuperPrompt, chunk_id: str) -> float:
-    return float(prompt.extras.get("scores", {}).get(chunk_id, {}).get("best_cosine", 0.0))
+    return prompt.extras.scores.get(chunk_id, Scores()).best_cosine
 
 
 def _with_model(row: Decision, scored: Scored) -> Decision:

@@ -1,20 +1,19 @@
 """A4 · Condenser: the final selection within the budget, and S_ctx with its citations.
 
-Reads the view ``a3``, the chunks, ``extras["scores"]``, the query pieces and ❖ FILES. Writes the
+Reads the view ``a3``, the chunks, ``extras.scores``, the query pieces and ❖ FILES. Writes the
 view ``a4``, ``final_selection_ids``, one decision a candidate, and in ``extras``: ``cuts``,
-``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx`` = {facts, constraints, open_issues}.
+``short_ids``, ``citations``, ``nothing_relevant``, ``s_ctx``.
 Facts are sentences of kept chunks, verbatim, each with its citation; the conversation is no source
 of facts unless it is switched on (C-07), and has a budget of its own. When no document is
 relevant, none is selected, and if ❖ FILES is empty too a warning says so: an injected file is
 evidence, and what it answers is no open issue. A language model may choose the sentences; if its
-answer is not valid they are extracted as ever, with ``extras["fallback"]`` = ``SAF-A1``.
+answer is not valid they are extracted as ever, with ``extras.fallback`` = ``SAF-A1``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from ragstream_core.agents.context.llm_form import SAF_A1, ContextParts, Passages, extracted
 from ragstream_core.agents.context.open_issues import conflicts, unanswered
@@ -34,18 +33,14 @@ from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.prompts.trail import advance, latest_view, pass_number, put_decisions, put_notes
 from ragstream_core.records import Chunk, Decision, SuperPrompt, evolve
 from ragstream_core.records.identity import short_ids
+from ragstream_core.records.s_ctx import Cited, Fact, IssuedCitation, OpenIssue, SCtx
+from ragstream_core.records.stage_results import Scores
 
 STAGE = "a4"
 OP = "a4_condenser"
 FACT_TOKENS = 50
 MOST_FILLINGS = 4
-SCtx = dict[str, list[dict[str, Any]]]
-"""``facts``, ``constraints``, ``open_issues`` → their items."""
-
-
-def empty_s_ctx() -> SCtx:
-    """Return an S_ctx with its three parts and nothing in them."""
-    return {"facts": [], "constraints": [], "open_issues": []}
+SNIPPET_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class Condenser:
         nothing = not is_locked(prompt) and not self._any_relevant(reader)
         usable = [c for c in kept if is_past(c)] if nothing else kept
         short = self._short_ids(prompt)
-        free = self._free(prompt, empty_s_ctx())
+        free = self._free(prompt, SCtx())
         picked = self._select(usable, free, self._reserve(free))
         found = self._found(prompt, reader.within(picked), picked)
 
@@ -112,13 +107,14 @@ class Condenser:
         result.views_by_stage[STAGE] = list(picked.tokens)
         put_decisions(result, STAGE, self._decisions(prompt, kept, picked))
         bare = nothing and not reader.files
-        result.extras |= {"cuts": picked.cuts, "short_ids": short, "nothing_relevant": bare}
-        result.extras["s_ctx"] = told
-        result.extras["citations"] = citations_of(result)
-        result.extras.pop("fallback", None)
+        extras = result.extras
+        extras.cuts, extras.short_ids, extras.nothing_relevant = picked.cuts, short, bare
+        extras.s_ctx = told
+        extras.citations = citations_of(result)
+        extras.drop("fallback")
         missed = found.missed if found else ""
         if missed:
-            result.extras["fallback"] = SAF_A1
+            extras.fallback = SAF_A1
         put_notes(
             result,
             OP,
@@ -144,7 +140,7 @@ class Condenser:
     def _free(self, prompt: SuperPrompt, s_ctx: SCtx) -> int:
         """Return the tokens that are free for attachments beside an S_ctx; perhaps none."""
         bare = evolve(prompt, final_selection_ids=[])
-        bare.extras |= {"s_ctx": s_ctx, "nothing_relevant": False}
+        bare.extras.s_ctx, bare.extras.nothing_relevant = s_ctx, False
         fixed = self.counter.count(compose(bare, self.layout).text)
         return self.budget_tokens - fixed - self.token_overhead
 
@@ -215,16 +211,16 @@ class Condenser:
                 rule, reason = "within_budget", "fits the budget in rank order"
             elif chunk.id not in picked.tokens and chunk.id not in picked.left:
                 rule, reason = "nothing_relevant", "no candidate is relevant to the task"
-            score = prompt.extras.get("scores", {}).get(chunk.id, {}).get("score", 0.0)
+            score = prompt.extras.scores.get(chunk.id, Scores()).score
             rows.append(
-                Decision(STAGE, chunk.id, rank, float(score), chunk.id in picked.tokens, rule,
+                Decision(STAGE, chunk.id, rank, score, chunk.id in picked.tokens, rule,
                          reason, tokens=picked.tokens.get(chunk.id, 0),
                          pass_no=pass_number(prompt))
             )  # fmt: skip
         return rows
 
     def _short_ids(self, prompt: SuperPrompt) -> dict[str, str]:
-        files = [row["id"] for row in injected(prompt)]
+        files = [file.id for file in injected(prompt)]
         return short_ids([*(chunk.id for chunk in prompt.base_context_chunks), *files])
 
     def _found(
@@ -243,7 +239,7 @@ class Condenser:
         self, reader: Reading, found: ContextParts | None, short: dict[str, str], nothing: bool
     ) -> SCtx:
         if found is None:
-            return empty_s_ctx()
+            return SCtx()
         quotes = [quote for quote, _, _ in found.chosen]
         rows = [(quote, _fact(quote, ids, score, short)) for quote, ids, score in found.chosen]
         issues = unanswered(
@@ -251,11 +247,11 @@ class Condenser:
             terms=self.terms, open_pieces=found.open_pieces, files=reader.files,
         )  # fmt: skip
         issues += [] if nothing else conflicts(quotes, reader.quotes)
-        return {
-            "facts": [row for quote, row in rows if quote not in found.constraints],
-            "constraints": [row for quote, row in rows if quote in found.constraints],
-            "open_issues": [_with_short(issue, short) for issue in issues],
-        }
+        return SCtx(
+            tuple(row for quote, row in rows if quote not in found.constraints),
+            tuple(row for quote, row in rows if quote in found.constraints),
+            tuple(_with_short(issue, short) for issue in issues),
+        )
 
 
 def _no_room(usable: list[Chunk], picked: Selection) -> list[str]:
@@ -270,45 +266,30 @@ def _missed(why: str) -> list[str]:
     return [said] if why else []
 
 
-def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str]
-          ) -> dict[str, Any]:  # fmt: skip
-    cited = {"chunk_id": quote.chunk_id, "source": quote.source}
-    return {
-        "text": quote.text,
-        "heading": quote.heading,
-        "piece_ids": piece_ids,
-        "score": score,
-        "citations": [{**cited, "short_id": short[quote.chunk_id]}],
-    }
+def _fact(quote: Quote, piece_ids: list[str], score: float, short: dict[str, str]) -> Fact:
+    cited = Cited(quote.chunk_id, quote.source, short[quote.chunk_id])
+    return Fact(quote.text, quote.heading, tuple(piece_ids), score, (cited,))
 
 
-def _with_short(issue: dict[str, Any], short: dict[str, str]) -> dict[str, Any]:
-    cited = [{**c, "short_id": short[c["chunk_id"]]} for c in issue["citations"]]
-    return {**issue, "citations": cited}
+def _with_short(issue: OpenIssue, short: dict[str, str]) -> OpenIssue:
+    cited = (replace(passage, short_id=short[passage.chunk_id]) for passage in issue.citations)
+    return replace(issue, citations=tuple(cited))
 
 
-def citations_of(prompt: SuperPrompt) -> dict[str, dict[str, Any]]:
+def citations_of(prompt: SuperPrompt) -> dict[str, IssuedCitation]:
     """Return what this prompt issues: short id → chunk or file, source, snippet, page.
 
     Args:
         prompt: With its final selection and short ids.
     """
-    short = prompt.extras["short_ids"]
+    short = prompt.extras.short_ids
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    issued = {
-        short[i]: {
-            "chunk_id": i,
-            "source": chunks[i].source,
-            "snippet": chunks[i].snippet[:200],
-            "page_number": int(chunks[i].meta.get("page_number") or 0),
-        }
-        for i in prompt.final_selection_ids
-    }
-    for row in injected(prompt):
-        issued[short[row["id"]]] = {
-            "chunk_id": row["id"],
-            "source": row["path"],
-            "snippet": row["text"][:200],
-            "page_number": 0,
-        }
+    issued = {}
+    for chunk in (chunks[i] for i in prompt.final_selection_ids):
+        page = int(chunk.meta.get("page_number") or 0)
+        shown = chunk.snippet[:SNIPPET_CHARS]
+        issued[short[chunk.id]] = IssuedCitation(chunk.id, chunk.source, shown, page)
+    for file in injected(prompt):
+        shown = file.text[:SNIPPET_CHARS]
+        issued[short[file.id]] = IssuedCitation(file.id, file.path, shown, page_number=0)
     return issued

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.agents.headers import CONTENT, find_sections, guarantee_task
 from ragstream_core.conversations.journal.records import moment_ns
+from ragstream_core.records.stage_results import Filter
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
@@ -44,23 +45,6 @@ _TAG = re.compile(r"[\w-]{1,40}")
 _AGE = re.compile(r"(\d{1,5})([hdw])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DAYS = {"d": 1, "w": 7}
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """One filter.
-
-    Attributes:
-        kind: One of `KINDS`.
-        values: What it names; for ``since`` one date or age.
-        written: As it stands in the prompt.
-        span: Where, in the raw prompt.
-    """
-
-    kind: str
-    values: tuple[str, ...]
-    written: str
-    span: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

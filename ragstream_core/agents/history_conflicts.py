@@ -8,14 +8,14 @@ both sides and the winner are named.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragstream_core.agents.context.quotable import Terms
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.render import bare
 from ragstream_core.records import Chunk
+from ragstream_core.records.stage_results import InjectedFile
 from ragstream_core.text.memo import remembered
 
 MIN_FRAGMENT = 40
@@ -54,24 +54,23 @@ def is_past(chunk: Chunk) -> bool:
     return chunk.id.startswith(HISTORY_PREFIX)
 
 
-def against_files(chunk: Chunk, files: Sequence[Mapping[str, Any]]) -> ConflictVerdict | None:
+def against_files(chunk: Chunk, files: Sequence[InjectedFile]) -> ConflictVerdict | None:
     """Return why an injected file makes a fragment superfluous, or None.
 
     Args:
         chunk: A fragment of the conversation.
-        files: ``extras["files"]``: ``path``, ``text``, ``sha256``, perhaps ``home``, ``numbered``.
+        files: ``extras.files``.
     """
     text = fold(chunk.snippet)
-    for row in files:
-        shown = str(row["text"])
-        path, held = str(row["path"]), fold(bare(shown) if row.get("numbered") else shown)
+    for file in files:
+        path, held = file.path, fold(bare(file.text) if file.numbered else file.text)
         if len(text) >= MIN_FRAGMENT and text in held:
             return ConflictVerdict(
                 "duplicates_files", f"{path} holds every line of it", path, False
             )
-        names = {path, str((row.get("home") or ["", path])[1])}
+        names = {path, file.home[1]}
         for version in chunk.meta.get("versions", ()):
-            then, now = str(version.get("sha256", "")), str(row.get("sha256", ""))
+            then, now = str(version.get("sha256", "")), file.sha256
             if version.get("path") in names and then and then != now:
                 reason = f"it speaks of {path} as it was ({then[:12]}); the file shown is newer"
                 return ConflictVerdict("conflicts_with_files", reason, path, True)

@@ -17,6 +17,7 @@ from ragstream_core.prompts.parser import verify
 from ragstream_core.prompts.reparse import text_tokens
 from ragstream_core.prompts.trail import advance
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.stage_results import Fence
 
 OP = "prompt_builder"
 
@@ -52,12 +53,8 @@ class PromptBuilder:
             *selected_texts(prompt, history=False),
             *history_texts(prompt),
         ]
-        result.extras |= {
-            "super_prompt": text,
-            "fence": {
-                "nonce": composed.nonce,
-                "dropped": total_dropped([body for _, body in foreign]),
-            },
-            "token_tree": text_tokens(text, composed.nonce, self.counter),
-        }
+        result.extras.super_prompt = text
+        dropped = total_dropped([body for _, body in foreign])
+        result.extras.fence = Fence(composed.nonce, dropped)
+        result.extras.token_tree = text_tokens(text, composed.nonce, self.counter)
         return result

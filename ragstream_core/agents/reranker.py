@@ -1,6 +1,6 @@
 """Reranker: one order of the retrieved candidates by a closer look at their text.
 
-Reads ``views_by_stage["retrieval"]``, ``extras["scores"]``, the query pieces and Prompt_MD (never
+Reads ``views_by_stage["retrieval"]``, ``extras.scores``, the query pieces and Prompt_MD (never
 System_MD, never an attachment, R-150). Writes the view ``reranked`` and one decision a candidate.
 Cross-encoders (FlashRank's too) and fresh vectors (``reembed``) give their pure order of the head;
 MaxSim is fused with the retrieval score, both min–max scaled over the head; if a question only
@@ -20,6 +20,7 @@ from ragstream_core.prompts.render import render_prompt_md
 from ragstream_core.prompts.trail import advance, latest_view, pass_number, pieces_of, put_decisions
 from ragstream_core.prompts.trail import put_notes as notes
 from ragstream_core.records import Decision, SuperPrompt
+from ragstream_core.records.stage_results import Scores
 
 STAGE = "reranked"
 OP = "reranker"
@@ -173,4 +174,4 @@ class RerankerStage:
 
 
 def _retrieval_score(prompt: SuperPrompt, chunk_id: str) -> float:
-    return float(prompt.extras.get("scores", {}).get(chunk_id, {}).get("score", 0.0))
+    return prompt.extras.scores.get(chunk_id, Scores()).score

@@ -1,8 +1,8 @@
 """Retrieval: the query pieces against every chunk of the Eligibility Pool.
 
-Documents and older turns are found together, by one scale. Reads ``extras["query_pieces"]`` and
-``extras["pool"]`` (off, lock). Writes the view ``retrieval``,
-``base_context_chunks`` (the kept candidates' chunks, unique), ``extras["scores"]`` (absolute and
+Documents and older turns are found together, by one scale. Reads ``extras.query_pieces`` and
+``extras.pool`` (off, lock). Writes the view ``retrieval``,
+``base_context_chunks`` (the kept candidates' chunks, unique), ``extras.scores`` (absolute and
 scaled scores of the kept ones) and one decision a candidate. The only stage that searches vectors.
 Locked, or nothing eligible: an empty view and the reason; the embedder is not called.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ragstream_core.prompts.trail import advance, pass_number, pieces_of, put_decisions, put_notes
 from ragstream_core.records import Chunk, Decision, Hit, SuperPrompt
+from ragstream_core.records.stage_results import Scores
 
 STAGE = "retrieval"
 OP = "retrieval"
@@ -42,24 +43,25 @@ class RetrievalStage:
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Find the candidates."""
         result = advance(prompt, STAGE)
-        pool = prompt.extras.get("pool", {})
+        pool = prompt.extras.pool
         pieces = pieces_of(prompt)
-        hits = (
-            [] if pool.get("lock") else self.search(" ".join(pieces), pieces, pool.get("off", ()))
-        )
+        hits = [] if pool.lock else self.search(" ".join(pieces), pieces, pool.off)
         rows = [self._decide(hit, rank, pass_number(prompt)) for rank, hit in enumerate(hits, 1)]
         kept = [hit for hit, row in zip(hits, rows, strict=True) if row.kept]
         ids = [hit.chunk_id for hit in kept]
         result.base_context_chunks = self.load(ids)
         result.views_by_stage[STAGE] = ids
-        result.extras["scores"] = {
-            hit.chunk_id: {**_scores(hit), "piece_cosines": list(hit.piece_cosines)} for hit in kept
+        result.extras.scores = {
+            hit.chunk_id: Scores(
+                hit.score, hit.cosine, hit.best_cosine, hit.bm25, hit.scores, hit.piece_cosines
+            )
+            for hit in kept
         }
         put_decisions(result, STAGE, rows)
         low = sum(row.rule == "min_score" for row in rows)
         dropped = f", {low} below retrieval.min_score" if low else ""
         found = [f"{len(hits)} candidates, {len(kept)} go on{dropped}", *self.told()]
-        put_notes(result, OP, events=["locked"] if pool.get("lock") else found)
+        put_notes(result, OP, events=["locked"] if pool.lock else found)
         return result
 
     def _decide(self, hit: Hit, rank: int, pass_no: int) -> Decision:

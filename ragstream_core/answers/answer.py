@@ -117,8 +117,8 @@ def messages_of(
     Raises:
         FenceBroken: A line of the System part is not ours or the user's.
     """
-    text, system = str(prompt.extras["super_prompt"]), prompt.System_MD
-    nonce = str(prompt.extras["fence"]["nonce"])
+    text, system = prompt.extras.super_prompt, prompt.System_MD
+    nonce = prompt.extras.fence.nonce
     if is_edited(prompt):
         own, rest = split_system(text, nonce)
         return [*([ChatMessage("system", own)] if own else []), ChatMessage("user", rest)]

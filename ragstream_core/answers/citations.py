@@ -48,8 +48,8 @@ def issued_by(prompt: SuperPrompt, *, history: bool = True) -> dict[str, Issued]
 
     Of a text that a person edited, only what it still shows is issued.
     """
-    short = prompt.extras.get("short_ids", {})
-    files = [str(row["id"]) for row in prompt.extras.get("files", [])]
+    short = prompt.extras.short_ids
+    files = [file.id for file in prompt.extras.files]
     full = [*files, *(chunk.id for chunk in prompt.base_context_chunks)]
     locators = {short.get(i, sha256_hex(i)[:SHORT_ID_DIGITS]): i for i in full}
     pages = {chunk.id: _page(chunk.meta.get("page_number")) for chunk in prompt.base_context_chunks}

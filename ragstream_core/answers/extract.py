@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.prompts.blocks import file_texts, selected_texts
@@ -20,6 +20,7 @@ from ragstream_core.text.terms import terms
 if TYPE_CHECKING:
     from ragstream_core.answers.citations import Issued
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.s_ctx import Fact
 
 EXTRACT = "extract"
 """What stands for the model's name if no model answered."""
@@ -66,13 +67,9 @@ def extract_of(
 def _of_documents(
     prompt: SuperPrompt, issued: Mapping[str, Issued], question: str, files: Sequence[Issued]
 ) -> list[str]:
-    s_ctx = prompt.extras.get("s_ctx", {})
-    facts = [
-        line
-        for part in ("facts", "constraints")
-        for item in s_ctx.get(part, [])
-        if (line := _fact(item, issued))
-    ]
+    s_ctx = prompt.extras.s_ctx
+    told = (*s_ctx.facts, *s_ctx.constraints)
+    facts = [line for fact in told if (line := _fact(fact, issued))]
     lines = [*_of_files(question, files), *facts][:MOST_LINES]
     return lines or [_passage(issued[i]) for i in _first_passage(prompt, issued)]
 
@@ -89,11 +86,11 @@ def _of_memory(question: str, memory: Sequence[str]) -> list[str]:
     return list(best)[:MOST_LINES]
 
 
-def _fact(item: Mapping[str, Any], issued: Mapping[str, Issued]) -> str:
+def _fact(fact: Fact, issued: Mapping[str, Issued]) -> str:
     """Return one fact as a line with its markers; "" if the prompt issued none of them."""
-    cited = [c for c in item.get("citations", []) if c["short_id"] in issued]
-    marks = [answer_marker(c["source"], c["short_id"]) for c in cited]
-    return f"- {' '.join(str(item['text']).split())} {' '.join(marks)}" if marks else ""
+    cited = [passage for passage in fact.citations if passage.short_id in issued]
+    marks = [answer_marker(passage.source, passage.short_id) for passage in cited]
+    return f"- {' '.join(fact.text.split())} {' '.join(marks)}" if marks else ""
 
 
 def _of_files(question: str, files: Sequence[Issued]) -> list[str]:

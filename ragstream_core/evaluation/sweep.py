@@ -207,7 +207,7 @@ def point_of(
         texts = shown_texts(prompt)
         shown += len(before & _held(question, prompt, prompt.final_selection_ids, texts))
         candidates += len(prompt.views_by_stage["a3"])
-        tokens += prompt.extras["enforced"]["total_tokens"]
+        tokens += prompt.extras.enforced.total_tokens
     return Point(
         theta=theta,
         relative=relative,

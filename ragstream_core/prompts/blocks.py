@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ragstream_core.prompts import render
 from ragstream_core.prompts.citations import shown_name
 from ragstream_core.prompts.fences import Source, frame, make_nonce, normalise, safe_name
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.stage_results import InjectedFile, UnknownHeader
 
 HISTORY_PREFIX = "history::"
 RECENT, MEMORY_DIGEST = "recent", "digest"
@@ -76,40 +77,40 @@ class Composed:
 
 def is_locked(prompt: SuperPrompt) -> bool:
     """Return whether Exact File Lock is on: only ❖ FILES are injected."""
-    return bool(prompt.extras.get("pool", {}).get("lock"))
+    return prompt.extras.pool.lock
 
 
-def injected(prompt: SuperPrompt) -> list[dict[str, Any]]:
+def injected(prompt: SuperPrompt) -> list[InjectedFile]:
     """Return the rows of A1 that ❖ FILES shows: whole files, then changes of files."""
-    return [*prompt.extras.get("files", []), *prompt.extras.get("diffs", [])]
+    return [*prompt.extras.files, *prompt.extras.diffs]
 
 
 def file_texts(prompt: SuperPrompt) -> Texts:
     """Return what ❖ FILES shows: one entry an injected file, then one a `git diff`."""
-    short = prompt.extras.get("short_ids", {})
+    short = prompt.extras.short_ids
     return [
         (
             Source(
-                short.get(f["id"], sha256_hex(f["id"])[:8]),
-                f["path"],
-                (0, f["chars"]),
-                f["sha256"],
-                f["mode"],
+                short.get(file.id, sha256_hex(file.id)[:8]),
+                file.path,
+                (0, file.chars),
+                file.sha256,
+                file.mode,
             ),
-            f["text"],
+            file.text,
         )
-        for f in injected(prompt)
+        for file in injected(prompt)
     ]
 
 
 def selected_texts(prompt: SuperPrompt, *, history: bool) -> Texts:
     """Return the selected excerpts in rank order, of documents or of the history.
 
-    An excerpt in ``extras["cuts"]`` ends there; its span says so.
+    An excerpt in ``extras.cuts`` ends there; its span says so.
     """
     chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
-    cuts = prompt.extras.get("cuts", {})
-    short = prompt.extras.get("short_ids", {})
+    cuts = prompt.extras.cuts
+    short = prompt.extras.short_ids
     result: Texts = []
     for chunk_id in prompt.final_selection_ids:
         if chunk_id.startswith(HISTORY_PREFIX) is not history or chunk_id not in chunks:
@@ -158,22 +159,22 @@ def digest_tokens(digest: str, count: Callable[[str], int]) -> int:
     return count("\n".join(frame(1, "0" * 12, source=digest_source(digest), text=digest)))
 
 
-def _headers(prompt: SuperPrompt, prompt_md: str) -> list[dict[str, str]]:
-    found = prompt.extras.get("headers", [])
-    return [h for h in found if h["text"].strip() and h["text"].strip() not in prompt_md]
+def _headers(prompt: SuperPrompt, prompt_md: str) -> list[UnknownHeader]:
+    found = prompt.extras.headers
+    return [h for h in found if h.text.strip() and h.text.strip() not in prompt_md]
 
 
 def _nonce(prompt: SuperPrompt, layout: Layout, framed: Texts) -> str:
     foreign = [text for _, text in framed] + [safe_name(source.name) for source, _ in framed]
-    for items in prompt.extras.get("s_ctx", {}).values():
-        foreign += [f"{item.get('heading', '')} {item['text']}" for item in items]
-        cited = [str(c["source"]) for item in items for c in item.get("citations", [])]
+    for items in prompt.extras.s_ctx.parts:
+        foreign += [f"{item.heading} {item.text}" for item in items]
+        cited = [passage.source for item in items for passage in item.citations]
         foreign += [safe_name(name) for name in cited]
         last = [(safe_name(name), shown_name(name)) for name in cited]
         foreign += [name for path, name in last if name not in path]  # the path was cut before it
     own = [layout.hard_rules, layout.project_memory, layout.user_template]
     own += prompt.body.values()
-    own += [f"{h['name']}\n{h['text']}" for h in prompt.extras.get("headers", [])]
+    own += [f"{header.name}\n{header.text}" for header in prompt.extras.headers]
     return make_nonce([*(normalise(text).text for text in foreign), *own])
 
 
@@ -225,14 +226,13 @@ def compose(prompt: SuperPrompt, layout: Layout) -> Composed:
 
 
 def _voice(prompt: SuperPrompt) -> dict[str, str]:
-    proposed = prompt.extras.get("shape", {}).get("headers", {}).get("format", "")
+    proposed = prompt.extras.shape.proposed.get("format", "")
     return {**prompt.body, "form": "" if prompt.body.get("format") else proposed}
 
 
 def _s_ctx(prompt: SuperPrompt, nonce: str) -> render.Block:
-    warning = render.NOTHING_RELEVANT if prompt.extras.get("nothing_relevant") else ""
-    s_ctx: dict[str, Any] = prompt.extras.get("s_ctx", {})
-    return render.s_ctx_block(s_ctx, nonce=nonce, warning=warning)
+    warning = render.NOTHING_RELEVANT if prompt.extras.nothing_relevant else ""
+    return render.s_ctx_block(prompt.extras.s_ctx, nonce=nonce, warning=warning)
 
 
 def _order(layout: Layout) -> list[str]:

@@ -24,7 +24,7 @@ from ragstream_core.errors import (
 from ragstream_core.records.identity import canonical_json, sha256_hex
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.inputs import PromptInputs
+    from ragstream_core.records.prompt_inputs import PromptInputs
 
 MAGIC = b"RSBUNDLE1\n"
 MAX_BYTES = 1 << 30

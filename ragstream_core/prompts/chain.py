@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Any
 
 from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import digest_of
+from ragstream_core.records.json_form import json_of
 
 Stage = Callable[[SuperPrompt], SuperPrompt]
 StageFactory = Callable[[str, SuperPrompt], Stage]
@@ -131,7 +131,7 @@ def last_op(stage: str) -> str:
 
 def rescoped(prompt: SuperPrompt) -> bool:
     """Whether the audit asked for its one re-run and it has not happened yet."""
-    return bool(prompt.extras.get("audit", {}).get("outcome") == "rescoped")
+    return prompt.extras.audit.outcome == "rescoped"
 
 
 def run_chain(
@@ -178,11 +178,11 @@ def step(make: StageFactory, op: str, prompt: SuperPrompt) -> SuperPrompt:
         prompt: The record to read; it is not changed.
 
     Returns:
-        The new record; ``extras["trail"]`` holds ``[op, digest]`` of every op so far.
+        The new record; ``extras.trail`` holds op and digest of every op so far.
     """
-    trail = prompt.extras.get("trail", [])
+    trail = prompt.extras.trail
     result = make(op, prompt)(prompt)
-    result.extras["trail"] = [*trail, [op, change_digest(prompt, result)]]
+    result.extras.trail = (*trail, (op, change_digest(prompt, result)))
     return result
 
 
@@ -197,19 +197,21 @@ def change_digest(before: SuperPrompt, after: SuperPrompt) -> str:
         before: What the op read.
         after: What it returned.
     """
-    was, now = _state(before) if before.extras.get("trail") else {}, _state(after)
+    was, now = _state(before) if before.extras.trail else {}, _state(after)
     gone = sorted(was.keys() - now.keys())
     changed = {k: v for k, v in now.items() if k not in was or was[k] != v}
-    ledger = after.extras.get("decisions", [])
-    fresh = ledger if ledger != before.extras.get("decisions") else ()
-    return digest_of([changed, gone, [r for r in fresh if r["stage"] == after.stage]])
+    ledger = after.extras.decisions
+    fresh = ledger if ledger != before.extras.decisions else ()
+    rows = [row for row in fresh if row.stage == after.stage]
+    return digest_of(json_of([changed, gone, rows]))
 
 
-def _state(prompt: SuperPrompt) -> dict[str, Any]:
+def _state(prompt: SuperPrompt) -> dict[str, object]:
     """Return the fields of a prompt; its views and its extras one by one."""
     left_out = ("inputs", "time_read", "trail", "decisions")
-    fields = {n: getattr(prompt, n) for n in SuperPrompt.__slots__}
+    apart = ("extras", "views_by_stage")
+    fields = {n: getattr(prompt, n) for n in SuperPrompt.__slots__ if n not in apart}
     fields["base_context_chunks"] = [chunk.id for chunk in prompt.base_context_chunks]
-    views = {f"view.{k}": v for k, v in fields.pop("views_by_stage").items()}
-    extras = {f"extras.{k}": v for k, v in fields.pop("extras").items() if k not in left_out}
+    views = {f"view.{k}": v for k, v in prompt.views_by_stage.items()}
+    extras = {f"extras.{k}": v for k, v in vars(prompt.extras).items() if k not in left_out}
     return {**fields, **views, **extras}

@@ -14,10 +14,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from ragstream_core.records import BODY_DEFAULTS, SuperPrompt
+from ragstream_core.records.stage_results import Shape
 from ragstream_core.text.instructions import TEXTS, is_saying, what_is_asked
 from ragstream_core.text.intents import intent_of
 from ragstream_core.text.terms import stems, terms
@@ -206,23 +205,6 @@ MAX_PATH = 200
 _BUILT = ("tests", "code", "config")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What is asked for.
-
-    Attributes:
-        intent: ``explain``, ``fix``, ``implement``, ``review``, ``compare``, ``plan``, ….
-        domain: A subject in free text, or ``undetermined``.
-        deliverable: ``answer``, ``text``, ``code``, ``spec``, ``plan``, ``tests``, ``docs``, ….
-        artefacts: Paths the answer is about, sorted.
-    """
-
-    intent: str
-    domain: str
-    deliverable: str
-    artefacts: tuple[str, ...] = ()
-
-
 def _named_deliverable(text: str) -> str:
     found = (name for name, words in _DELIVERABLES if re.search(words, text, re.IGNORECASE))
     return next(found, "answer")
@@ -284,23 +266,13 @@ def propose_headers(shape: Shape, task: str) -> dict[str, str]:
     return proposal
 
 
-def shape_from(row: Mapping[str, Any]) -> Shape:
-    """Rebuild a shape from ``extras["shape"]``; further keys are ignored."""
-    return Shape(row["intent"], row["domain"], row["deliverable"], tuple(row["artefacts"]))
-
-
-def shape_row(shape: Shape) -> dict[str, Any]:
-    """Return the JSON form of a shape."""
-    return {**asdict(shape), "artefacts": list(shape.artefacts)}
-
-
 def material_change(before: Shape, after: Shape) -> bool:
     """Decide whether a change of scope is material (R-164).
 
     True for another intent, domain, deliverable type, or target artefact set; a change of tone,
     audience or format never comes here, because a shape does not hold them.
     """
-    return before != after
+    return before.scope != after.scope
 
 
 def free_keys(prompt: SuperPrompt) -> set[str]:
@@ -309,9 +281,9 @@ def free_keys(prompt: SuperPrompt) -> set[str]:
     A key is free when it is empty, still has its default, or holds A2's own earlier proposal, and
     neither a header of the prompt nor the settings set it; who says SYSTEM has said the role too.
     """
-    explicit = {*prompt.extras.get("explicit", []), *prompt.extras.get("persona", [])}
+    explicit = {*prompt.extras.explicit, *prompt.extras.persona}
     explicit |= {"role"} if "system" in explicit else set()
-    own = prompt.extras.get("shape", {}).get("headers", {})
+    own = prompt.extras.shape.proposed
     return {
         key
         for key in ("role", "format", "depth")

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragstream_core.prompts.inputs import PromptInputs, inputs_json, inputs_of
+from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.prompt_inputs import PromptInputs
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -53,7 +54,7 @@ class Output:
         Raises:
             UsageError: The prompt carries no inputs.
         """
-        text = str(prompt.extras.get("super_prompt", ""))
+        text = prompt.extras.super_prompt
         return cls(text, tuple(prompt.final_selection_ids), inputs_of(prompt).receipts)
 
 
@@ -124,7 +125,7 @@ def _sides(before: Sequence[str], after: Sequence[str]) -> dict[str, list[str]]:
 
 def differing(before: PromptInputs, after: PromptInputs) -> dict[str, list[str]]:
     """Return the groups of inputs that differ, each with what differs, for people."""
-    old, new = inputs_json(before), inputs_json(after)
+    old, new = before.to_json(), after.to_json()
     found = {
         group: [line for name in fields for line in _details(name, old[name], new[name])]
         for group, fields in GROUPS.items()

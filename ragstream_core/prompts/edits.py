@@ -9,8 +9,7 @@ already is no edit. Hard Rules, Project Memory, the task and the file lock are n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, replace
 
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.ports import TokenCounter
@@ -23,11 +22,12 @@ from ragstream_core.prompts.classification import (
     UNDETERMINED,
     free_keys,
     propose_headers,
-    shape_from,
 )
-from ragstream_core.prompts.reparse import EDITS, SUPER_PROMPT, text_tokens
+from ragstream_core.prompts.reparse import SUPER_PROMPT, text_tokens
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
+from ragstream_core.records.json_form import Json
+from ragstream_core.records.stage_results import Edit
 from ragstream_core.text.tokens import ScriptTokenCounter
 
 SHAPE: Mapping[str, tuple[str, ...]] = {
@@ -47,42 +47,18 @@ COUNTER = ScriptTokenCounter()
 """Counts if it is not said which counter the prompt has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One value that a person replaced.
-
-    Attributes:
-        after: The op after which it holds.
-        target: One of `PLACES`.
-        before: sha256 of the value that it replaces, 64 hex digits.
-        value: The new value.
-        when: ISO 8601 time with its zone; recorded, not part of a key.
-    """
-
-    after: str
-    target: str
-    before: str
-    value: str
-    when: str = ""
-
-
 def value_of(prompt: SuperPrompt, target: str) -> str:
     """Return what a prompt has now for a target; a format may be A2's proposal."""
     if target == SUPER_PROMPT:
-        return str(prompt.extras.get(SUPER_PROMPT, ""))
-    shape = prompt.extras.get("shape", {})
+        return prompt.extras.super_prompt
+    shape = prompt.extras.shape
     if target in SHAPE:
-        return str(shape.get(target, ""))
-    return prompt.body.get(target, "") or str(shape.get("headers", {}).get(target, ""))
+        return str(getattr(shape, target))
+    return prompt.body.get(target, "") or shape.proposed.get(target, "")
 
 
-def edits_of(prompt: SuperPrompt) -> tuple[Edit, ...]:
-    """Return the edits that a prompt carries, in the order of `PLACES`."""
-    return edits_from(prompt.extras.get(EDITS, ()))
-
-
-def edits_from(rows: Any) -> tuple[Edit, ...]:
-    """Rebuild edits from their JSON form.
+def edits_from(rows: Json) -> tuple[Edit, ...]:
+    """Rebuild the edits of a record from their JSON form.
 
     Raises:
         IntegrityError: They have another form.
@@ -134,7 +110,7 @@ def edited(
     Raises:
         UsageError: The prompt is not there yet, a target is none, or a value cannot be it.
     """
-    place = prompt.extras["trail"][-1][0] if prompt.extras.get("trail") else ""
+    place = prompt.extras.trail[-1][0] if prompt.extras.trail else ""
     wrong = [name for name in values if PLACES.get(name) != place]
     if wrong:
         at = PLACES.get(wrong[0])
@@ -161,7 +137,7 @@ def apply_edits(
         edits: In the order of `PLACES`.
         counter: Counts an edited Super-Prompt.
     """
-    op = prompt.extras["trail"][-1][0]
+    op = prompt.extras.trail[-1][0]
     result, made = evolve(prompt), []
     for edit in (edit for edit in edits if edit.after == op):
         if sha256_hex(value_of(result, edit.target)) == edit.before:
@@ -234,34 +210,30 @@ def _put(prompt: SuperPrompt, target: str, value: str, counter: TokenCounter) ->
     goes with it; a header counts as written by the person.
     """
     if target == SUPER_PROMPT:
-        nonce = str(prompt.extras["fence"]["nonce"])
-        prompt.extras |= {
-            SUPER_PROMPT: value,
-            "token_tree": text_tokens(value, nonce, counter),
-        }
+        prompt.extras.super_prompt = value
+        prompt.extras.token_tree = text_tokens(value, prompt.extras.fence.nonce, counter)
         return
-    shape = prompt.extras.get("shape", {})
-    own = shape.get("headers", {})
+    shape = prompt.extras.shape
+    own = shape.proposed
     if target in SHAPE:
-        shape = {**shape, target: value}
-        proposed = propose_headers(shape_from(shape), "")
+        changed: dict[str, Json] = {target: value}
+        shape = replace(shape, **changed)
+        proposed = propose_headers(shape, "")
         follow = {*own, *({"role"} & free_keys(prompt) if target == "intent" else ())}
         fresh = {key: text for key, text in proposed.items() if key in follow}
         prompt.body |= {key: text for key, text in fresh.items() if key != "format"}
-        prompt.extras["shape"] = {**shape, "headers": {**own, **fresh}}
+        prompt.extras.shape = replace(shape, headers={**own, **fresh})
         return
     prompt.body[target] = value
-    prompt.extras["explicit"] = sorted({*prompt.extras.get("explicit", ()), target})
-    if shape:
+    prompt.extras.explicit = tuple(sorted({*prompt.extras.explicit, target}))
+    if shape.intent:
         left = {key: text for key, text in own.items() if key != target}
-        prompt.extras["shape"] = {**shape, "headers": left}
+        prompt.extras.shape = replace(shape, headers=left)
 
 
 def _noted(prompt: SuperPrompt, made: Sequence[Edit]) -> SuperPrompt:
     """Write down what was edited in a copy that the caller owns; the trail covers it."""
-    *trail, (op, digest) = prompt.extras["trail"]
-    prompt.extras |= {
-        EDITS: [*prompt.extras.get(EDITS, ()), *map(asdict, made)],
-        "trail": [*trail, [op, digest_of([digest, edits_key(made)])]],
-    }
+    *trail, (op, digest) = prompt.extras.trail
+    prompt.extras.edits = (*prompt.extras.edits, *made)
+    prompt.extras.trail = (*trail, (op, digest_of([digest, edits_key(made)])))
     return prompt

@@ -9,9 +9,9 @@ no model.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragstream_core.errors import ChatFailed, InputUnavailable, IntegrityError, RunCommand
 from ragstream_core.models.chat.responses import validated
@@ -19,6 +19,8 @@ from ragstream_core.prompts.chain import OPS
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage, ChatUsage, total_usage
 from ragstream_core.records.identity import canonical_json, digest_of
+from ragstream_core.records.json_form import Json, json_of
+from ragstream_core.records.stage_results import ModelCall
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 
 EXCHANGE_VERSION = 1
-EXCHANGES = "exchanges"
-"""The entry of ``extras`` that names a prompt's exchanges: stage and pass → digest."""
 
 Schema = TypeVar("Schema", bound="BaseModel")
 
@@ -52,7 +52,7 @@ class Exchange:
     request: str
     model: str
     response: str
-    usage: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, Json] = field(default_factory=dict)
     validated: bool = True
     fallback: str = ""
     reason: str = ""
@@ -203,49 +203,41 @@ def _asked(
     return reply.parsed, Exchange(op, request, name, reply.text, usage=asdict(reply.usage))
 
 
-LLM_USAGE = "llm_usage"
-"""The entry of ``extras`` that holds a prompt's usage: stage and pass → row, as `usage_row`."""
 _UNANSWERED = ChatUsage(0, 0, reported=False)
-_FIELDS = tuple(asdict(_UNANSWERED))
 
 
-def usage_row(exchange: Exchange) -> dict[str, Any]:
+def call_of(exchange: Exchange) -> ModelCall:
     """Return what one exchange took.
 
     Args:
         exchange: With or without an answer; without one its cost is unknown.
-
-    Returns:
-        ``op, model, taken`` (whether the stage took the answer), if it did not ``instead`` (the
-        form it took, e.g. ``SAF-A1``) and ``reason``, and the fields of `ChatUsage`.
     """
-    took = exchange.usage or asdict(_UNANSWERED)
-    row = {"op": exchange.op, "model": exchange.model, "taken": exchange.validated, **took}
-    return row | {"instead": exchange.fallback, "reason": exchange.reason}
+    usage = ChatUsage(**exchange.usage) if exchange.usage else _UNANSWERED
+    taken, instead = exchange.validated, exchange.fallback
+    return ModelCall(exchange.op, exchange.model, taken, usage, instead, exchange.reason)
 
 
-def llm_usage(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def llm_usage(calls: Iterable[ModelCall]) -> dict[str, Json]:
     """Add up what a prompt's exchanges took.
 
     Args:
-        rows: As of `usage_row`.
+        calls: What each of them took.
 
     Returns:
-        ``calls``, the rows in the order of the chain, and the fields of `ChatUsage` for all of
-        them; ``cost_usd`` is None if one of the costs is unknown, 0 if no model was asked.
+        ``calls``, their JSON forms in the order of the chain, and the fields of `ChatUsage` for all
+        of them; ``cost_usd`` is None if one of the costs is unknown, 0 if no model was asked.
     """
-    calls = sorted((dict(row) for row in rows), key=_place)
-    usages = [ChatUsage(**{name: row[name] for name in _FIELDS}) for row in calls]
-    return {"calls": calls, **asdict(total_usage(usages))}
+    found = sorted(calls, key=_place)
+    total = total_usage(call.usage for call in found)
+    return {"calls": json_of(found), **asdict(total)}
 
 
-def _place(row: Mapping[str, Any]) -> tuple[str, int, str]:
-    op, _, again = str(row["op"]).partition("#")
+def _place(call: ModelCall) -> tuple[str, int, str]:
+    op, _, again = call.op.partition("#")
     return again, OPS.index(op) if op in OPS else len(OPS), op
 
 
 def usage_of(prompt: SuperPrompt) -> ChatUsage | None:
     """Return what all of a prompt's agents took, None if none asked a language model."""
-    rows = prompt.extras.get(LLM_USAGE, {}).values()
-    found = llm_usage(rows)
-    return ChatUsage(**{name: found[name] for name in _FIELDS}) if found["calls"] else None
+    calls = prompt.extras.llm_usage.values()
+    return total_usage(call.usage for call in calls) if calls else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragstream_core.prompts.citations import parse_markers
-from ragstream_core.records import Decision, decision_from
+from ragstream_core.records import Decision
 from ragstream_core.records.identity import sha256_hex, shown_name
 from ragstream_core.records.super_prompt import HEADERS
 
@@ -59,7 +59,7 @@ def load_decisions(folder: Path) -> list[Decision] | None:
             rows = ledger.read().to_pylist()
     except (pa.ArrowInvalid, OSError):
         return None
-    return [decision_from({**row, "scores": json.loads(row["scores"])}) for row in rows]
+    return [Decision(**{**row, "scores": json.loads(row["scores"])}) for row in rows]
 
 
 def candidates_of(decisions: Sequence[Decision]) -> list[Decision]:

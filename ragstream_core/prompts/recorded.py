@@ -17,19 +17,21 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ragstream_core.errors import IntegrityError
 from ragstream_core.platform.files import append_text, replace_text
 from ragstream_core.records import Chunk, SuperPrompt, from_json
+from ragstream_core.records.extras import entry_from
 from ragstream_core.records.identity import canonical_json
+from ragstream_core.records.json_form import Json, json_of
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.records.super_prompt import JSON_VERSION
 
 SUFFIX = ".json.gz"
 _LEVEL = 6
 
 
-def packed(value: Mapping[str, Any], *, level: int = _LEVEL) -> bytes:
+def packed(value: Mapping[str, Json], *, level: int = _LEVEL) -> bytes:
     """Return the bytes of a file; equal values give equal bytes.
 
     Args:
@@ -52,7 +54,7 @@ def text_of(path: Path) -> bytes:
         raise OSError(f"{path.name} is damaged: {error}") from None
 
 
-def unpacked(path: Path) -> dict[str, Any]:
+def unpacked(path: Path) -> dict[str, Json]:
     """Return the object in a file.
 
     Raises:
@@ -92,7 +94,7 @@ class _Chunks:
     """The chunks of all states, each once."""
 
     def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Json]] = []
         self._numbers: dict[str, int] = {}
         self._seen: dict[int, int] = {}
 
@@ -114,24 +116,24 @@ def pack_states(passed: Mapping[str, SuperPrompt]) -> bytes:
         passed: Step → the prompt after it, in order; the inputs of all are the same and left out.
     """
     chunks = _Chunks()
-    rows, before = [], dict[str, Any]()
+    rows, before = [], dict[str, Json]()
     for step, prompt in passed.items():
         fields = _fields(prompt, chunks)
         changed = {k: v for k, v in fields.items() if k not in before or before[k] != v}
         grown = {k: n for k, v in changed.items() if (n := _shared(before.get(k), v))}
-        ends = {k: v[grown.get(k, 0) :] if k in grown else v for k, v in changed.items()}
-        rows.append([step, ends, grown, sorted(before.keys() - fields.keys())])
+        ends = {k: v[grown[k] :] if k in grown else v for k, v in changed.items()}
+        rows.append([step, json_of(ends), grown, sorted(before.keys() - fields.keys())])
         before = fields
     value = {"version": STATES_VERSION, "chunks": chunks.rows, "steps": rows}
     return packed(value, level=_RECORD_LEVEL)
 
 
-def unpack_states(data: bytes, inputs: Mapping[str, Any]) -> dict[str, SuperPrompt]:
+def unpack_states(data: bytes, inputs: PromptInputs) -> dict[str, SuperPrompt]:
     """Return the prompt after each step; the inverse of `pack_states`.
 
     Args:
         data: The bytes.
-        inputs: What is pinned now, in its JSON form.
+        inputs: What is pinned now.
 
     Raises:
         IntegrityError: They are no states.
@@ -145,19 +147,19 @@ def unpack_states(data: bytes, inputs: Mapping[str, Any]) -> dict[str, SuperProm
         raise IntegrityError("the states of the prompt cannot be read") from None
 
 
-def _shared(before: Any, after: Any) -> int:
-    """Return how many entries two lists share at their beginning; 0 for anything else."""
-    if not (isinstance(before, list) and isinstance(after, list)):
+def _shared(before: object, after: object) -> int:
+    """Return how many entries two sequences share at their beginning; 0 for anything else."""
+    if not (isinstance(before, (list, tuple)) and isinstance(after, (list, tuple))):
         return 0
     pairs = enumerate(zip(before, after, strict=False))
     most = min(len(before), len(after))
     return next((n for n, (old, new) in pairs if old is not new and old != new), most)
 
 
-def _fields(prompt: SuperPrompt, chunks: _Chunks) -> dict[str, Any]:
+def _fields(prompt: SuperPrompt, chunks: _Chunks) -> dict[str, Json]:
     """Return the fields of a prompt, entries of containers one by one and chunks by number."""
     data = {name: getattr(prompt, name) for name in SuperPrompt.__slots__}
-    parts = {name: data.pop(name) for name in _APART}
+    parts = {"extras": vars(data.pop("extras")), "views_by_stage": data.pop("views_by_stage")}
     numbers = [chunks.number(chunk) for chunk in data.pop(_CHUNKS)]
     entries = {f"{n}.{k}": v for n, held in parts.items() for k, v in held.items()}
     entries.pop("extras.inputs", None)
@@ -165,22 +167,32 @@ def _fields(prompt: SuperPrompt, chunks: _Chunks) -> dict[str, Any]:
 
 
 def _states(
-    rows: Sequence[Any], chunks: Sequence[Any], inputs: Mapping[str, Any]
+    rows: Sequence[Json], chunks: Sequence[Json], inputs: PromptInputs
 ) -> Iterator[tuple[str, SuperPrompt]]:
-    fields: dict[str, Any] = {}
+    fields: dict[str, Json] = {}
     for step, ends, grown, gone in rows:
-        whole = {k: [*fields[k][: grown[k]], *v] if k in grown else v for k, v in ends.items()}
+        new = {name: _entry(name, value) for name, value in ends.items()}
+        whole = {k: fields[k][: grown[k]] + v if k in grown else v for k, v in new.items()}
         fields = {k: v for k, v in fields.items() if k not in gone} | whole
-        data: dict[str, Any] = {"version": JSON_VERSION, **{name: {} for name in _APART}}
+        data: dict[str, Json] = {"version": JSON_VERSION, **{name: {} for name in _APART}}
+        entries: dict[str, Json] = {"inputs": inputs}
         for name, value in fields.items():
             part, dot, entry = name.partition(".")
-            if dot:
+            if part == "extras":
+                entries[entry] = value
+            elif dot:
                 data[part][entry] = value
             else:
                 data[name] = value
         data[_CHUNKS] = [chunks[number] for number in fields[_CHUNKS]]
-        data["extras"]["inputs"] = dict(inputs)
-        yield step, from_json(data)
+        prompt = from_json(data)
+        vars(prompt.extras).update(entries)
+        yield step, prompt
+
+
+def _entry(name: str, value: Json) -> Json:
+    part, _, entry = name.partition(".")
+    return entry_from(entry, value) if part == "extras" else value
 
 
 def note_asked(folder: Path, asking: Asking) -> None:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.prompts.fences import PREFIX, Source, frame, heading, one_line
+from ragstream_core.records.s_ctx import Fact, OpenIssue, SCtx
+from ragstream_core.records.stage_results import UnknownHeader
 
 HEAD_LINES = 30
 TAIL_LINES = 15
@@ -133,8 +134,7 @@ NOTHING_RELEVANT = (
     "⚠ Nothing relevant to this task was found in the project's documents. "
     "Answer from general knowledge only if you say so."
 )
-_GROUPS = (("Facts", "facts", "F"), ("Constraints", "constraints", "C"),
-           ("Open Issues", "open_issues", "O"))  # fmt: skip
+_GROUPS = (("Facts", "F"), ("Constraints", "C"), ("Open Issues", "O"))
 _FORMATS = (
     (r"json(?! ?l)", "Answer with one JSON value and nothing around it."),
     (r"ya?ml", "Answer with one YAML document and nothing around it."),
@@ -279,38 +279,36 @@ def wrapped(template: str, prompt_md: str, body: Mapping[str, str]) -> str:
     return trusted(_PLACE.sub(lambda match: values.get(match[1], ""), template)).strip()
 
 
-def task_block(prompt_md: str, headers: Iterable[Mapping[str, str]], *, nonce: str) -> Block:
+def task_block(prompt_md: str, headers: Iterable[UnknownHeader], *, nonce: str) -> Block:
     """Build the Task: Prompt_MD, perhaps in its template, and the sections without a known name."""
-    extra = [f"### {trusted(h['name'])}\n{trusted(h['text'])}" for h in headers]
+    extra = [f"### {trusted(header.name)}\n{trusted(header.text)}" for header in headers]
     return _own(TASK, nonce, "\n\n".join([prompt_md, *extra]))
 
 
-def _item(number: str, item: Mapping[str, Any]) -> str:
-    heading_path = f" ({one_line(item['heading'])})" if item.get("heading") else ""
-    marks = [answer_marker(c["source"], c["short_id"]) for c in item.get("citations", [])]
-    return " ".join([f"{PREFIX}{number}.{heading_path} {one_line(item['text'])}", *marks])
+def _item(number: str, item: Fact | OpenIssue) -> str:
+    heading_path = f" ({one_line(item.heading)})" if item.heading else ""
+    marks = [answer_marker(cited.source, cited.short_id) for cited in item.citations]
+    return " ".join([f"{PREFIX}{number}.{heading_path} {one_line(item.text)}", *marks])
 
 
-def s_ctx_block(s_ctx: Mapping[str, Any], *, nonce: str, warning: str = "") -> Block:
+def s_ctx_block(s_ctx: SCtx, *, nonce: str, warning: str = "") -> Block:
     """Build S_CTX: the three headings always, each item one quoted line with its citations.
 
     Args:
-        s_ctx: ``facts``, ``constraints``, ``open_issues``: lists of {text, heading, citations:
-            [{source, short_id}]}.
+        s_ctx: Facts, constraints and open issues.
         nonce: Mark of the prompt.
         warning: A line of our own, shown first.
     """
     lines = [("heading", heading(S_CTX, nonce))]
     lines += [(S_CTX, warning), (S_CTX, "")] if warning else []
-    for title, key, letter in _GROUPS:
+    for (title, letter), items in zip(_GROUPS, s_ctx.parts, strict=True):
         lines.append((S_CTX, f"### {title}"))
-        items = s_ctx.get(key) or []
         lines += [(f"{S_CTX}|", _item(f"{letter}{i}", x)) for i, x in enumerate(items, start=1)]
         lines += [] if items else [(S_CTX, "(none)")]
     return Block(S_CTX, tuple(lines))
 
 
-def render_s_ctx_md(s_ctx: Mapping[str, Any], *, nonce: str, warning: str = "") -> str:
+def render_s_ctx_md(s_ctx: SCtx, *, nonce: str, warning: str = "") -> str:
     """Render S_CTX_MD; as `s_ctx_block`."""
     return s_ctx_block(s_ctx, nonce=nonce, warning=warning).text
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.parser import SECTIONS, owners
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.stage_results import TokenBlock, TokenPart, TokenTree
 
-EDITS = "edits"
-"""The entry of ``extras`` that lists a prompt's edits by hand."""
 SUPER_PROMPT = "super_prompt"
 OWN_SECTIONS = ("HARD RULES", "PROJECT MEMORY", "SYSTEM")
 """The sections that are sent as the System message."""
@@ -41,7 +39,7 @@ class Section:
 
 def is_edited(prompt: SuperPrompt) -> bool:
     """Return whether a person edited the finished text of a prompt."""
-    return any(row["target"] == SUPER_PROMPT for row in prompt.extras.get(EDITS, ()))
+    return any(edit.target == SUPER_PROMPT for edit in prompt.extras.edits)
 
 
 def sections_of(text: str, nonce: str) -> list[Section]:
@@ -116,11 +114,11 @@ def still_shown(prompt: SuperPrompt, ids: Iterable[str]) -> set[str]:
     """
     if not is_edited(prompt):
         return set(ids)
-    openings = _openings(str(prompt.extras[SUPER_PROMPT]), str(prompt.extras["fence"]["nonce"]))
+    openings = _openings(prompt.extras.super_prompt, prompt.extras.fence.nonce)
     return {match[1] for match in openings} & set(ids)
 
 
-def text_tokens(text: str, nonce: str, counter: TokenCounter) -> dict[str, Any]:
+def text_tokens(text: str, nonce: str, counter: TokenCounter) -> TokenTree:
     """Count a prompt section by section and quotation by quotation, so that all adds up.
 
     A part counts what the prompt up to its end takes more than up to its start.
@@ -131,23 +129,20 @@ def text_tokens(text: str, nonce: str, counter: TokenCounter) -> dict[str, Any]:
         counter: Counts tokens.
 
     Returns:
-        ``counter``, ``total``, ``blocks``: name, ``tokens``, and ``parts`` if it quotes: name of
-        the source and ``tokens``. The blocks add up to the total; a block's heading and own lines
-        are what its parts leave of it.
+        The tree; a block's heading and own lines are what its parts leave of it.
     """
-    blocks: list[dict[str, Any]] = []
+    blocks: list[TokenBlock] = []
     at = before = 0
     for section in sections_of(text, nonce):
         parts = []
         for name, start, end in _frames(section.text, nonce):
             first, last = counter.count(text[: at + start]), counter.count(text[: at + end])
-            parts.append({"name": name, "tokens": last - first})
+            parts.append(TokenPart(name, last - first))
         at += len(section.text)
         until = counter.count(text[:at])
-        row = {"name": section.name or BEFORE, "tokens": until - before}
-        blocks.append({**row, "parts": parts} if parts else row)
+        blocks.append(TokenBlock(section.name or BEFORE, until - before, tuple(parts) or None))
         before = until
-    return {"counter": counter.name, "total": before, "blocks": blocks}
+    return TokenTree(counter.name, before, tuple(blocks))
 
 
 def _openings(text: str, nonce: str) -> list[re.Match[str]]:

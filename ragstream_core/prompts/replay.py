@@ -23,12 +23,12 @@ from ragstream_core.errors import (
     UnknownPrompt,
     WeightsMissing,
 )
-from ragstream_core.prompts.edits import edits_of
-from ragstream_core.prompts.inputs import PromptInputs, inputs_from, inputs_of
+from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.prompt_inputs import PromptInputs
 
 Runner = Callable[[PromptInputs], SuperPrompt]
 """Runs the whole chain for pinned inputs, files read from the record."""
@@ -100,7 +100,7 @@ def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -
     Returns:
         One of four verdicts; a failure to find an input is a verdict, not an error.
     """
-    inputs = inputs_from(record.inputs)
+    inputs = PromptInputs.from_json(record.inputs)
     try:
         prompt = run(inputs)
     except (GenerationGone, InputUnavailable, UnknownPrompt, IntegrityError) as error:
@@ -115,9 +115,9 @@ def replay(record: PromptRecord, run: Runner, differences: Sequence[str] = ()) -
         differing = _differences(record, inputs)
         kind, hint = ("environment differs", error.hint) if differing else ("defect", REPORT)
         return ReplayVerdict(kind, "; ".join([*differing, error.message]), "", "", hint)
-    output = sha256_hex(prompt.extras["super_prompt"])
-    first = _first_difference(record.trail, prompt.extras["trail"])
-    same = inputs_of(prompt).receipts == inputs.receipts and edits_of(prompt) == record.edits
+    output = sha256_hex(prompt.extras.super_prompt)
+    first = _first_difference(record.trail, prompt.extras.trail)
+    same = inputs_of(prompt).receipts == inputs.receipts and prompt.extras.edits == record.edits
     if output == record.output_sha256 and same:
         return ReplayVerdict("identical", "", "", output)
     differing = [*_differences(record, inputs), *differences]

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragstream_core.prompts.inputs import TIME_READ
 from ragstream_core.records import SuperPrompt, evolve
 
 if TYPE_CHECKING:
@@ -78,4 +77,6 @@ class TimedStage:
         result = self.stage(prompt)
         if not self.clock.was_read:
             return result
-        return evolve(result, extras={**result.extras, TIME_READ: True})
+        timed = evolve(result)
+        timed.extras.time_read = True
+        return timed

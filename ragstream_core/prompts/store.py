@@ -16,18 +16,18 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ragstream_core.errors import IntegrityError, RunCommand, UnknownPrompt
 from ragstream_core.platform.files import make_private_dir, replace_bytes, replace_text
-from ragstream_core.prompts.edits import Edit, by_reader, edits_from, edits_key, edits_of
-from ragstream_core.prompts.exchanges import EXCHANGES
-from ragstream_core.prompts.inputs import PromptRequest, inputs_json, inputs_of, request_from
+from ragstream_core.prompts.edits import by_reader, edits_from, edits_key
+from ragstream_core.prompts.inputs import PromptRequest, inputs_of, request_from
 from ragstream_core.prompts.recorded import STATES_NAME
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.trail import notes_of
-from ragstream_core.records import SuperPrompt
+from ragstream_core.records import Decision, SuperPrompt
 from ragstream_core.records.identity import canonical_json, digest_of, sha256_hex
+from ragstream_core.records.json_form import Json
+from ragstream_core.records.stage_results import Edit
 
 RECORD_VERSION = 1
 RECORD_NAME = "record.json"
@@ -75,7 +75,7 @@ class PromptRecord:
 
     prompt_key: str
     input_key: str
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, Json]
     output_sha256: str
     trail: Sequence[Sequence[str]]
     environment: Mapping[str, str]
@@ -84,7 +84,7 @@ class PromptRecord:
     tokens: int
     exchanges: Sequence[str] = ()
     edits: tuple[Edit, ...] = ()
-    notes: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[Mapping[str, Json]] = ()
     resumed: str = ""
     states_sha256: str = ""
 
@@ -116,20 +116,20 @@ def make_record(
         UsageError: The prompt carries no inputs.
     """
     inputs = inputs_of(prompt)
-    output = sha256_hex(prompt.extras["super_prompt"])
-    exchanges = [digest for _, digest in sorted(prompt.extras.get(EXCHANGES, {}).items())]
+    output = sha256_hex(prompt.extras.super_prompt)
+    exchanges = [digest for _, digest in sorted(prompt.extras.exchanges.items())]
     record = PromptRecord(
         prompt_key="",
         input_key=inputs.key,
-        inputs=inputs_json(inputs),
+        inputs=inputs.to_json(),
         output_sha256=output,
-        trail=[(op, digest) for op, digest in prompt.extras["trail"]],
+        trail=prompt.extras.trail,
         environment=dict(environment),
         run_id=run_id,
         timings_ms={op: round(ms, 3) for op, ms in timings_ms.items()},
-        tokens=int(prompt.extras.get("token_tree", {}).get("total", 0)),
+        tokens=prompt.extras.token_tree.total,
         exchanges=exchanges,
-        edits=edits_of(prompt),
+        edits=prompt.extras.edits,
         notes=notes_of(prompt),
     )
     key = _key(record, record.edits, output)
@@ -216,8 +216,8 @@ class PromptStore:
             OSError: Disk full, permission denied; without its record nothing counts as kept.
         """
         folder = make_private_dir(self.root / record.prompt_key)
-        replace_text(folder / "super_prompt.md", prompt.extras["super_prompt"], durable=False)
-        decisions = _parquet(prompt.extras.get("decisions", []))
+        replace_text(folder / "super_prompt.md", prompt.extras.super_prompt, durable=False)
+        decisions = _parquet(prompt.extras.decisions)
         replace_bytes(folder / "decisions.parquet", decisions, durable=False)
         if states:
             replace_bytes(folder / STATES_NAME, states, durable=False)
@@ -303,12 +303,15 @@ def exchange_files(folder: Path) -> list[Path]:
     return [folder.parent / "blobs" / Path(str(digest)).name for digest in named]
 
 
-def _parquet(rows: list[dict[str, Any]]) -> bytes:
+def _parquet(rows: Sequence[Decision]) -> bytes:
     import pyarrow as pa
     import pyarrow.json as pj
     import pyarrow.parquet as pq
 
-    flat = [canonical_json({**row, "scores": canonical_json(row["scores"])}) for row in rows]
+    flat = [
+        canonical_json({**row._asdict(), "scores": canonical_json(dict(row.scores))})
+        for row in rows
+    ]
     lines = "\n".join(flat).encode()
     schema = pa.schema([pa.field(name, kind) for name, kind in LEDGER.items()])
     # Arrow's own reader: a table made of lists would import pandas, 0.3 s of a command

@@ -1,20 +1,20 @@
 """What every stage writes in the same way: its place in the trail, decisions, events, warnings.
 
 A stage that is called again replaces what it wrote before, so calling it twice changes nothing.
-Events and warnings are ``{"stage": op, "pass_no": n, "message": text}``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from ragstream_core.records import Decision, SuperPrompt, decision_row, evolve
+from ragstream_core.records import Decision, SuperPrompt, evolve
+from ragstream_core.records.json_form import Json, json_of
+from ragstream_core.records.stage_results import Note
 
 
 def pass_number(prompt: SuperPrompt) -> int:
     """Return which pass this is: 1, or 2 after the audit's re-run."""
-    return int(prompt.extras.get("pass_no", 1))
+    return prompt.extras.pass_no
 
 
 def advance(prompt: SuperPrompt, stage: str) -> SuperPrompt:
@@ -31,9 +31,9 @@ def put_decisions(prompt: SuperPrompt, stage: str, decisions: Sequence[Decision]
         decisions: One row a candidate.
     """
     now = pass_number(prompt)
-    rows: list[dict[str, Any]] = prompt.extras.get("decisions", [])
-    kept = [r for r in rows if not (r["stage"] == stage and r["pass_no"] == now)]
-    prompt.extras["decisions"] = [*kept, *map(decision_row, decisions)]
+    rows = prompt.extras.decisions
+    kept = [row for row in rows if not (row.stage == stage and row.pass_no == now)]
+    prompt.extras.decisions = (*kept, *decisions)
 
 
 def put_notes(
@@ -48,31 +48,31 @@ def put_notes(
         warnings: What the person should look at.
     """
     now = pass_number(prompt)
-    for key, messages in (("events", events), ("warnings", warnings)):
-        old: list[dict[str, Any]] = prompt.extras.get(key, [])
-        kept = [n for n in old if not (n["stage"] == op and n["pass_no"] == now)]
-        new = [{"stage": op, "pass_no": now, "message": m} for m in messages]
-        prompt.extras[key] = [*kept, *new]
+
+    def replaced(notes: Iterable[Note], messages: Iterable[str]) -> tuple[Note, ...]:
+        kept = (note for note in notes if not (note.stage == op and note.pass_no == now))
+        return (*kept, *(Note(op, now, message) for message in messages))
+
+    prompt.extras.events = replaced(prompt.extras.events, events)
+    prompt.extras.warnings = replaced(prompt.extras.warnings, warnings)
 
 
-def notes_of(prompt: SuperPrompt) -> list[dict[str, Any]]:
+def notes_of(prompt: SuperPrompt) -> list[dict[str, Json]]:
     """Return all events and warnings of a prompt: ``stage, pass_no, message`` and their ``kind``.
 
     Ordered by pass, then as the stages ran; the events of a stage come before its warnings.
     """
-    rows = [
-        {"kind": kind.removesuffix("s"), **row}
-        for kind in ("events", "warnings")
-        for row in prompt.extras.get(kind, [])
-    ]
-    stages = list(dict.fromkeys(op for op, _ in prompt.extras.get("trail", [])))
+    kinds = (("event", prompt.extras.events), ("warning", prompt.extras.warnings))
+    found = [(kind, note) for kind, notes in kinds for note in notes]
+    stages = list(dict.fromkeys(op for op, _ in prompt.extras.trail))
     known = {op: place for place, op in enumerate(stages)}
-    return sorted(rows, key=lambda row: (row["pass_no"], known.get(row["stage"], len(known))))
+    found.sort(key=lambda row: (row[1].pass_no, known.get(row[1].stage, len(known))))
+    return [{"kind": kind, **json_of(note)} for kind, note in found]
 
 
 def pieces_of(prompt: SuperPrompt) -> list[str]:
     """Return the texts of the query pieces."""
-    return [piece["text"] for piece in prompt.extras.get("query_pieces", [])]
+    return [piece.text for piece in prompt.extras.query_pieces]
 
 
 def latest_view(prompt: SuperPrompt, *stages: str) -> list[str]:

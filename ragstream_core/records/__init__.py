@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ragstream_core.records.chunk import Chunk, Citation, Hit
+from ragstream_core.records.extras import Extras
+from ragstream_core.records.stage_results import Decision
 from ragstream_core.records.super_prompt import (
     BODY_DEFAULTS,
     BODY_KEYS,
     STAGES,
-    Decision,
     SuperPrompt,
-    decision_from,
-    decision_row,
     evolve,
     from_json,
     to_json,
@@ -23,10 +22,9 @@ __all__ = [
     "Chunk",
     "Citation",
     "Decision",
+    "Extras",
     "Hit",
     "SuperPrompt",
-    "decision_from",
-    "decision_row",
     "evolve",
     "from_json",
     "to_json",

@@ -1,64 +1,17 @@
-"""`SuperPrompt`, the record that travels through the chain, and the ledger of its decisions.
-
-`SuperPrompt`: the record that travels through the chain, and its JSON form (R-111…R-122).
-
-`Decision`: one row of the ledger, and how stages write it into a prompt.
-"""
+"""`SuperPrompt`, the record that travels through the chain, and its JSON form (R-111…R-122)."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragstream_core.records.chunk import Chunk
+from ragstream_core.records.extras import Extras
+from ragstream_core.records.json_form import Json
 
 HEADERS = "headers"
 """The audit's rows about headers (R-162): their ``chunk_id`` is the header's name."""
-
-
-class Decision(NamedTuple):
-    """What one stage decided about one candidate.
-
-    Attributes:
-        stage: The stage that decided, as in ``views_by_stage``; or ``headers``.
-        chunk_id: The candidate; or the header.
-        rank: 1-based rank in the stage's order.
-        score: The number the stage ranked by, higher is better, rounded to 6 digits.
-        kept: Whether the candidate goes on.
-        rule: Name of the rule that decided, e.g. ``top_k`` or ``similarity_gate``.
-        reason: One sentence for people.
-        tokens: Token count of the chunk, 0 where it was not counted.
-        pass_no: 1, or 2 after the audit's re-run.
-        scores: The parts of the score, e.g. ``dense``, ``lexical``, ``maxsim``.
-    """
-
-    stage: str
-    chunk_id: str
-    rank: int
-    score: float
-    kept: bool
-    rule: str
-    reason: str
-    tokens: int = 0
-    pass_no: int = 1
-    scores: Mapping[str, float] = MappingProxyType({})
-
-
-def decision_row(decision: Decision) -> dict[str, Any]:
-    """Return the JSON form of a ledger row."""
-    return {**decision._asdict(), "scores": dict(decision.scores)}
-
-
-def decision_from(row: Mapping[str, Any]) -> Decision:
-    """Rebuild a ledger row from its JSON form.
-
-    Raises:
-        TypeError: A field is missing or unknown.
-    """
-    return Decision(**row)
-
 
 STAGES = ("raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5")
 BODY_DEFAULTS = {"system": "consultant", "tone": "neutral", "depth": "high"}
@@ -75,6 +28,7 @@ BODY_KEYS = (
     "text",
 )
 JSON_VERSION = 1
+_CONTAINERS = (dict, list, Extras)
 
 
 class SuperPrompt:
@@ -83,11 +37,7 @@ class SuperPrompt:
     Authoritative are ``body``, ``recentConversation``, ``base_context_chunks`` and the id lists;
     the four ``*_MD`` strings are derived at render time and empty until then.
 
-    ``extras`` holds what has no field of its own. Keys the chain writes: ``inputs`` (the pinned
-    inputs), ``headers`` (unknown prompt headers), ``segments``, ``query_pieces``, ``pool``,
-    ``shape`` (intent, domain, deliverable), ``files`` (❖ FILES with receipts), ``decisions``
-    (ledger rows), ``s_ctx`` (Facts, Constraints, Open Issues), ``citations``, ``edits`` (what a
-    person changed by hand), ``events``, ``warnings``, ``super_prompt`` (the final text).
+    What has no field of its own stands in ``extras``, one typed entry each.
     """
 
     __slots__ = (
@@ -110,7 +60,7 @@ class SuperPrompt:
     model_target: str
     history_of_stages: list[str]
     body: dict[str, str]
-    extras: dict[str, Any]
+    extras: Extras
     base_context_chunks: list[Chunk]
     views_by_stage: dict[str, list[str]]
     final_selection_ids: list[str]
@@ -125,7 +75,7 @@ class SuperPrompt:
         self.model_target = model_target
         self.history_of_stages = ["raw"]
         self.body = {**BODY_DEFAULTS, **(body or {})}
-        self.extras = {}
+        self.extras = Extras()
         self.base_context_chunks = []
         self.views_by_stage = {}
         self.final_selection_ids = []
@@ -164,7 +114,7 @@ def evolve(prompt: SuperPrompt, **changes: Any) -> SuperPrompt:
     result = SuperPrompt()
     for name in SuperPrompt.__slots__:
         value = getattr(prompt, name)
-        setattr(result, name, copy.copy(value) if isinstance(value, (dict, list)) else value)
+        setattr(result, name, copy.copy(value) if isinstance(value, _CONTAINERS) else value)
     for name, value in changes.items():
         setattr(result, name, value)
     if "stage" in changes:
@@ -172,12 +122,13 @@ def evolve(prompt: SuperPrompt, **changes: Any) -> SuperPrompt:
     return result
 
 
-def to_json(prompt: SuperPrompt) -> dict[str, Any]:
-    """Return the JSON form of a prompt, versioned; it shares the prompt's values.
+def to_json(prompt: SuperPrompt) -> dict[str, Json]:
+    """Return the JSON form of a prompt, versioned; it shares the prompt's containers.
 
     `from_json` is the inverse.
     """
-    data: dict[str, Any] = {n: getattr(prompt, n) for n in SuperPrompt.__slots__}
+    data = {name: getattr(prompt, name) for name in SuperPrompt.__slots__}
+    data["extras"] = prompt.extras.to_json()
     data["base_context_chunks"] = [
         {"id": c.id, "source": c.source, "snippet": c.snippet, "span": list(c.span),
          "meta": dict(c.meta)}
@@ -188,19 +139,22 @@ def to_json(prompt: SuperPrompt) -> dict[str, Any]:
     return {"version": JSON_VERSION, **data}
 
 
-def from_json(data: dict[str, Any]) -> SuperPrompt:
+def from_json(data: Mapping[str, Json]) -> SuperPrompt:
     """Rebuild a prompt from its JSON form.
 
     Raises:
         ValueError: Another version of the format, or values that break an invariant.
         KeyError: A field is missing.
+        TypeError: An entry of the extras has another form.
+        UsageError: The pinned inputs are of another version.
     """
     if data.get("version") != JSON_VERSION:
         raise ValueError(f"SuperPrompt JSON version {data.get('version')!r}, need {JSON_VERSION}")
     prompt = SuperPrompt()
     for name in SuperPrompt.__slots__:
         value = data[name]
-        setattr(prompt, name, copy.copy(value) if isinstance(value, (dict, list)) else value)
+        setattr(prompt, name, copy.copy(value) if isinstance(value, _CONTAINERS) else value)
+    prompt.extras = Extras.from_json(data["extras"])
     prompt.base_context_chunks = [
         Chunk(c["id"], c["source"], c["snippet"], (c["span"][0], c["span"][1]), c["meta"])
         for c in data["base_context_chunks"]

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.prompts.blocks import injected
 from ragstream_core.prompts.chain import OPS, last_op, run_chain, step_of
-from ragstream_core.prompts.exchanges import LLM_USAGE, llm_usage
-from ragstream_core.prompts.inputs import PromptInputs, PromptRequest, begin
+from ragstream_core.prompts.exchanges import llm_usage
+from ragstream_core.prompts.inputs import PromptRequest, begin
+from ragstream_core.records.json_form import json_of
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.ingestion import changed_files
 from ragstream_core.wiring.recall import recall
 from ragstream_core.wiring.token_budget import estimate
@@ -50,12 +52,12 @@ class Prompt:
     @property
     def text(self) -> str:
         """The Super-Prompt, empty before the builder has run."""
-        return str(self.super_prompt.extras.get("super_prompt", ""))
+        return self.super_prompt.extras.super_prompt
 
     @property
     def tokens(self) -> int:
         """Tokens of the text, 0 before the builder has run."""
-        return _tokens(self.super_prompt)
+        return self.super_prompt.extras.token_tree.total
 
     @property
     def selection(self) -> tuple[str, ...]:
@@ -171,9 +173,10 @@ def _finished(
     """Return a prompt with what it would cost and all that people should know of it."""
     config = workspace.config.with_task(request.task, explicit=request.settings)
     cost = None
-    if config.settings.prompt.model_target and _tokens(prompt):
-        cost = estimate(config).price(_tokens(prompt), 0)
-    told = [str(row["message"]) for row in prompt.extras.get("warnings", [])]
+    tokens = prompt.extras.token_tree.total
+    if config.settings.prompt.model_target and tokens:
+        cost = estimate(config).price(tokens, 0)
+    told = [warning.message for warning in prompt.extras.warnings]
     warnings = tuple([*changed, *told])
     return Prompt(prompt, key, from_record, cost, warnings, timings_ms or {})
 
@@ -199,21 +202,21 @@ def prompt_json(
         warnings: For people.
         timings_ms: Op → milliseconds.
     """
-    files = injected(prompt)
+    files = [json_of(file) for file in injected(prompt)]
     return {
         "prompt_key": prompt_key,
         "from_record": from_record,
         "run_id": run_id,
         "stage": prompt.stage,
         "model_target": prompt.model_target,
-        "super_prompt": str(prompt.extras.get("super_prompt", "")),
-        "tokens": _tokens(prompt),
+        "super_prompt": prompt.extras.super_prompt,
+        "tokens": prompt.extras.token_tree.total,
         "cost_usd": cost_usd,
-        "token_tree": prompt.extras.get("token_tree", {}),
+        "token_tree": json_of(prompt.extras.token_tree) if prompt.extras.super_prompt else {},
         "selection": list(prompt.final_selection_ids),
         "files": [{k: v for k, v in row.items() if k != "text"} for row in files],
         "warnings": list(warnings),
-        "events": [f"{row['stage']}: {row['message']}" for row in prompt.extras.get("events", [])],
+        "events": [f"{event.stage}: {event.message}" for event in prompt.extras.events],
         "llm": agents_usage(prompt, from_record=from_record),
         "timings_ms": {op: round(ms, 3) for op, ms in timings_ms.items()},
     }
@@ -221,9 +224,4 @@ def prompt_json(
 
 def agents_usage(prompt: SuperPrompt, *, from_record: bool) -> dict[str, Any]:
     """Return what agents took now that asked a language model, as `llm_usage`."""
-    rows = {} if from_record else prompt.extras.get(LLM_USAGE, {})
-    return llm_usage(rows.values())
-
-
-def _tokens(prompt: SuperPrompt) -> int:
-    return int(prompt.extras.get("token_tree", {}).get("total", 0))
+    return llm_usage([] if from_record else prompt.extras.llm_usage.values())

@@ -10,9 +10,9 @@ from ragstream_core.errors import AddOption, UnknownPrompt, UsageError
 from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.prompts import bundle
-from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import canonical_json
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.journal import journal
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ragstream_core.index.export import Portable
-    from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -49,7 +48,7 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
     if target.is_dir():
         raise UsageError(f"{target} is a folder", hint=AddOption("--out FILE"))
     record = workspace.store.record(key)
-    inputs = inputs_from(record.inputs)
+    inputs = PromptInputs.from_json(record.inputs)
     bundle.require_exact(inputs)
     prompt_inputs.require_inputs(workspace, inputs)
     path = workspace.store.root / record.prompt_key / RECORD_NAME

@@ -80,7 +80,7 @@ def build_here(workspace: Workspace, request: PromptRequest) -> Built:
     """
     prompt = run_prompt(workspace, pin_inputs(workspace, request))
     key = save_prompt(workspace, prompt).prompt_key
-    warnings = [str(row["message"]) for row in prompt.extras.get("warnings", [])]
+    warnings = [warning.message for warning in prompt.extras.warnings]
     return cast("Built", Made(prompt, key, warnings=warnings))
 
 

@@ -91,8 +91,8 @@ class ContextBuilder:
             text=text, projects=self.projects, settings=dict(_DOCUMENTS_ONLY), task=self.task
         )
         prompt = run_prompt(self.workspace, pin_inputs(self.workspace, request), through="reranker")
-        rows = prompt.extras["decisions"]
-        scores = {row["chunk_id"]: row["score"] for row in rows if row["stage"] == "reranked"}
+        rows = prompt.extras.decisions
+        scores = {row.chunk_id: row.score for row in rows if row.stage == "reranked"}
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         return Retrieved(
             tuple(
@@ -101,7 +101,7 @@ class ContextBuilder:
                 )
                 for i, score in scores.items()
             ),
-            sum(row["rule"] == "min_score" for row in rows),
+            sum(row.rule == "min_score" for row in rows),
         )
 
     def build_context(self, text: str) -> Context:

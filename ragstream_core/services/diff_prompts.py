@@ -14,16 +14,16 @@ from ragstream_core.errors import RagstreamError
 from ragstream_core.prompts.compare import Output, compare_outputs, differing, swapped
 from ragstream_core.prompts.edits import PLACES, edits_key
 from ragstream_core.prompts.exchanges import exchange_from
-from ragstream_core.prompts.inputs import PromptInputs, inputs_from
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs, saved_prompts
 from ragstream_core.wiring.file_sources import RecordedAnswers
 
 if TYPE_CHECKING:
     from ragstream_core.index.generations import GenerationDiff
-    from ragstream_core.prompts.edits import Edit
     from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
 ALL, PART, NONE = "all of it", "part of it", "nothing"
@@ -51,7 +51,7 @@ def diff(workspace: Workspace, before: str, after: str) -> dict[str, Any]:
         RagstreamError: A rendering is lost and cannot be made again.
     """
     old, new = (workspace.store.record(key) for key in (before, after))
-    was, now = inputs_from(old.inputs), inputs_from(new.inputs)
+    was, now = PromptInputs.from_json(old.inputs), PromptInputs.from_json(new.inputs)
     output = compare_outputs(output_of(workspace, old), output_of(workspace, new))
     found = differing(was, now)
     effects = _effects(workspace, old, new, list(found))
@@ -82,7 +82,7 @@ def output_of(workspace: Workspace, record: PromptRecord) -> Output:
     """
     path = workspace.store.root / record.prompt_key / "super_prompt.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    inputs = inputs_from(record.inputs)
+    inputs = PromptInputs.from_json(record.inputs)
     if sha256_hex(text) != record.output_sha256:
         return Output.of(prompt_inputs.rerun(workspace, inputs, RecordedAnswers.of(record)))
     return Output(text, saved_prompts.selected_ids(workspace, record.prompt_key), inputs.receipts)
@@ -97,7 +97,7 @@ def _effects(
     same = all(getattr(old, n) == getattr(new, n) for n in ("environment", "exchanges", "edits"))
     if len(groups) == 1 and same:
         return dict.fromkeys(groups, ALL)  # nothing else is left
-    was, now = inputs_from(old.inputs), inputs_from(new.inputs)
+    was, now = PromptInputs.from_json(old.inputs), PromptInputs.from_json(new.inputs)
     base = _tried(workspace, was, old)
     if base != old.output_sha256 and "unknown" not in base:
         base = "unknown: the first prompt comes out differently now; ragstream replay says why"
@@ -147,7 +147,7 @@ def _edits(
     elif alone:
         effect = ALL
     else:
-        made = _tried(workspace, inputs_from(old.inputs), replace(old, edits=new.edits))
+        made = _tried(workspace, PromptInputs.from_json(old.inputs), replace(old, edits=new.edits))
         known = {old.output_sha256: NONE, new.output_sha256: ALL}
         effect = made if made.startswith(UNKNOWN) else known.get(made, PART)
     return [{"input": "edits", "details": details, "effect": effect}]
@@ -174,7 +174,7 @@ def _tried(workspace: Workspace, inputs: PromptInputs, old: PromptRecord) -> str
     """Return the digest of what inputs give, or why nothing comes out."""
     answers = RecordedAnswers.of(old)
     try:
-        return sha256_hex(prompt_inputs.rerun(workspace, inputs, answers).extras["super_prompt"])
+        return sha256_hex(prompt_inputs.rerun(workspace, inputs, answers).extras.super_prompt)
     except RagstreamError as error:
         return f"{UNKNOWN}{error.message}"
 

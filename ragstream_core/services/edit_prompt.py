@@ -11,9 +11,9 @@ from ragstream_core.answers.answer import places_of
 from ragstream_core.errors import InputUnavailable, UnknownPrompt
 from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.prompts.chain import OPS
-from ragstream_core.prompts.edits import apply_edits, by_reader, edited, edits_from, edits_of
-from ragstream_core.prompts.inputs import inputs_of
-from ragstream_core.prompts.reparse import SUPER_PROMPT, broken_lines, is_edited
+from ragstream_core.prompts.edits import apply_edits, by_reader, edited, edits_from
+from ragstream_core.prompts.inputs import inputs_of, settings_at
+from ragstream_core.prompts.reparse import broken_lines, is_edited
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.token_budget import counter_of_prompt
 
@@ -50,7 +50,7 @@ def edit(
     when = dt.datetime.now().astimezone().isoformat(timespec="seconds")
     made = edited(prompt, values, when=when, counter=counter_of_prompt(workspace, prompt))
     persist = workspace.config.settings.history.persist
-    if made is prompt or not made.extras.get(SUPER_PROMPT) or not persist:
+    if made is prompt or not made.extras.super_prompt or not persist:
         return made, ""
     record = save_prompt(workspace, made, run_id=run_id, timings_ms=dict(timings_ms or {}))
     return made, record.prompt_key
@@ -69,7 +69,7 @@ def put_edits(workspace: Workspace, prompt: SuperPrompt) -> dict[str, str]:
     Raises:
         OSError: Disk full, permission denied.
     """
-    rows = by_reader(edits_of(prompt))
+    rows = by_reader(prompt.extras.edits)
     return {op: f"sha256:{workspace.store.put_blob(data)}" for op, data in rows.items()}
 
 
@@ -110,15 +110,15 @@ def doubts(
         A line a matter: likely secrets and, where a person edited the text, broken structure and a
         text over the budget. Empty before the prompt builder.
     """
-    text = str(prompt.extras.get(SUPER_PROMPT, ""))
+    text = prompt.extras.super_prompt
     secrets = places_of(text)
     said = [f"It seems to contain secrets: {quoted(phrase(secrets))}"] if secrets else []
     if not is_edited(prompt):
         return said
-    total = prompt.extras["token_tree"]["total"]
-    found = broken_lines(text, str(prompt.extras["fence"]["nonce"]))
+    total = prompt.extras.token_tree.total
+    found = broken_lines(text, prompt.extras.fence.nonce)
     said += [f"The edit changed the structure, {where}" for where in found]
-    budget = inputs_of(prompt).settings_at(OPS[-1]).prompt.budget_tokens
+    budget = settings_at(inputs_of(prompt), OPS[-1]).prompt.budget_tokens
     if total > budget:
         said.append(f"{total:,} tokens are more than the budget of {budget:,}")
     return said

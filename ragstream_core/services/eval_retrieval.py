@@ -19,8 +19,8 @@ from ragstream_core.evaluation.retrieval import (
 )
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.platform.files import make_private_dir
-from ragstream_core.prompts.inputs import HistoryPin, PromptInputs
 from ragstream_core.records.identity import digest_of
+from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
 from ragstream_core.wiring import models, stages
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.history_embedding import embed

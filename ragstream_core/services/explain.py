@@ -19,7 +19,7 @@ from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.llm_stages import recorded_usage
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.edits import Edit
+    from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.prompts.citations import check_markers, parse_markers
-from ragstream_core.prompts.inputs import inputs_from
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.journal import append_turn, require_persist
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ def prompt_session(workspace: Workspace, key: str) -> str:
         UnknownPrompt: No prompt under that key.
         IntegrityError: Its record is damaged.
     """
-    return inputs_from(workspace.store.record(workspace.store.find(key)).inputs).history.session
+    return PromptInputs.from_json(
+        workspace.store.record(workspace.store.find(key)).inputs
+    ).history.session
 
 
 def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Any], ...]:
@@ -112,7 +114,7 @@ def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Any], ...
         UnknownPrompt: No prompt under that key.
         IntegrityError: Its record is damaged.
     """
-    receipts = inputs_from(workspace.store.record(key).inputs).receipts
+    receipts = PromptInputs.from_json(workspace.store.record(key).inputs).receipts
     rows = ((name.partition("/")[2], sha256) for name, sha256 in sorted(receipts.items()))
     return tuple({"path": path, "sha256": sha256} for path, sha256 in rows)
 

@@ -42,18 +42,19 @@ from ragstream_core.prompts.bundle import (
     strict_json,
     unpack,
 )
-from ragstream_core.prompts.inputs import PromptInputs, inputs_from
+from ragstream_core.prompts.inputs import settings_at
 from ragstream_core.prompts.replay import replay
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.file_sources import RecordedAnswers
 from ragstream_core.wiring.journal import snapshot_path
 
 if TYPE_CHECKING:
     from ragstream_core.index.export import Portable
-    from ragstream_core.prompts.inputs import Pin
     from ragstream_core.prompts.replay import ReplayVerdict
+    from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
 MAX_DIMENSION = 1 << 16
@@ -184,11 +185,11 @@ def _recorded(space: Workspace, bundle: Bundle) -> PromptInputs:
     replace_bytes(path, bytes(bundle.parts[RECORD]), durable=False)
     try:
         record = space.store.record(bundle.prompt_key)
-        inputs = inputs_from(record.inputs)
+        inputs = PromptInputs.from_json(record.inputs)
         require_exact(inputs)
     except RagstreamError as error:
         broken(error.message)
-    settings = inputs.settings_at("prompt_builder")
+    settings = settings_at(inputs, "prompt_builder")
     for name in (settings.rerank.model, inputs.models.get("reranker", "none")):
         if _MODEL.fullmatch(name) is None:
             broken(f"it names {name[:80]!r} as a model")

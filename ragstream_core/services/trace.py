@@ -8,8 +8,8 @@ from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand, Us
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, MEMORY_DIGEST, RECENT
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import candidates_of, named
-from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.file_states import (
     CHANGED,
@@ -195,7 +195,7 @@ def _talk(workspace: Workspace, record: PromptRecord, name: str) -> dict[str, An
     """Return which turns the prompt shows as its newest ones, or tells in their digest."""
     from ragstream_core.wiring.conversation_memory import ConversationMemory
 
-    memory = ConversationMemory(workspace, inputs_from(record.inputs))
+    memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs))
     session, last = memory.pin.session, memory.pin.seq
     told = {"kind": TALK, "source": name, "session_id": session, "seqs": [1, last]}
     try:
@@ -211,7 +211,7 @@ def _turn(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[s
     """Return the turn of the conversation that a piece was cut from."""
     from ragstream_core.wiring.conversation_memory import ConversationMemory
 
-    memory = ConversationMemory(workspace, inputs_from(record.inputs), "retrieval")
+    memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs), "retrieval")
     source = identifier.removeprefix(HISTORY_PREFIX)
     gone = {"kind": TURN, "source": source, "now": "no longer there"}
     try:

@@ -13,16 +13,11 @@ from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.chain import OPS, StageFactory, run_chain
 from ragstream_core.prompts.compare import Output, compare_outputs
 from ragstream_core.prompts.edits import run_edited
-from ragstream_core.prompts.inputs import (
-    PromptInputs,
-    begin,
-    inputs_from,
-    inputs_json,
-    inputs_of,
-)
+from ragstream_core.prompts.inputs import begin, inputs_of, settings_at
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.trail import latest_view
 from ragstream_core.records import SuperPrompt, evolve
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import LiveFiles, RecordedAnswers, RecordedFiles
@@ -59,7 +54,7 @@ def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
         RagstreamError: It cannot be made again.
     """
     record = workspace.store.record(key)
-    inputs, note = _asking_nobody(inputs_from(record.inputs))
+    inputs, note = _asking_nobody(PromptInputs.from_json(record.inputs))
     prompt_inputs.require_inputs(workspace, inputs)
     answers = RecordedAnswers.of(record)
     edits = [edit for edit in record.edits if edit.target != SUPER_PROMPT]  # of the built text none
@@ -74,7 +69,7 @@ def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
     ]
     if record.parent:
         note = "; ".join(filter(None, [note, "the edit of the finished text is left out"]))
-    told = {"prompt_key": record.prompt_key, "tokens": _tokens(base), "note": note}
+    told = {"prompt_key": record.prompt_key, "tokens": base.extras.token_tree.total, "note": note}
     return {**told, "files": rows}
 
 
@@ -115,7 +110,7 @@ def compared_with(
     inputs = inputs_of(prompt)
     left = [name for name in inputs.off if any(_names(name, file) for file in files)]
     whole = replace(inputs, off=tuple(name for name in inputs.off if name not in left), receipts={})
-    through = prompt.extras["trail"][-1][0]
+    through = prompt.extras.trail[-1][0]
     try:
         make = _factory(workspace, inputs, LiveFiles(workspace, whole))
         base = run_chain(make, begin(whole), through=through)
@@ -124,7 +119,7 @@ def compared_with(
     told = compare_outputs(_output(base), _output(prompt))
     return {
         "without": left,
-        "tokens": _tokens(prompt) - _tokens(base),
+        "tokens": prompt.extras.token_tree.total - base.extras.token_tree.total,
         "output": told,
         "error": "",
     }
@@ -149,10 +144,10 @@ def _factory(workspace: Workspace, inputs: PromptInputs, files: FileSource) -> S
     def make(op: str, prompt: SuperPrompt) -> Stage:
         if op != "retrieval":
             return make_stage(workspace, op, prompt, files=files)
-        now = inputs_from(prompt.extras["inputs"])
+        now = prompt.extras.inputs
         return search.retrieval_stage(
             workspace,
-            now.settings_at(op),
+            settings_at(now, op),
             lambda: [
                 open_view(workspace.index_dir(pin.project), generation=pin.generation)
                 for pin in now.pins
@@ -182,16 +177,17 @@ def _without(
     base: SuperPrompt,
     home: tuple[str, str],
 ) -> dict[str, Any]:
-    inputs = inputs_from(upstream.extras["inputs"])
+    inputs = upstream.extras.inputs
     off = tuple(sorted({*inputs.off, "/".join(home)}))
-    changed = {**upstream.extras, "inputs": inputs_json(replace(inputs, off=off))}
+    changed = evolve(upstream)
+    changed.extras.inputs = replace(inputs, off=off)
     try:
-        result = run(evolve(upstream, extras=changed))
+        result = run(changed)
     except RagstreamError as error:
         return {"tokens": 0, "output": None, "error": error.message}
     told = compare_outputs(Output.of(base), Output.of(result))
-    return {"tokens": _tokens(result) - _tokens(base), "output": told, "error": ""}
-
-
-def _tokens(prompt: SuperPrompt) -> int:
-    return int(prompt.extras.get("token_tree", {}).get("total", 0))
+    return {
+        "tokens": result.extras.token_tree.total - base.extras.token_tree.total,
+        "output": told,
+        "error": "",
+    }

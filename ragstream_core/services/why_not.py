@@ -20,9 +20,10 @@ from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.parsers.engines import untagged
 from ragstream_core.prompts.explain import named, ways
-from ragstream_core.prompts.inputs import PromptInputs, inputs_from
+from ragstream_core.prompts.inputs import settings_at
 from ragstream_core.prompts.trail import latest_view, pieces_of
-from ragstream_core.records import Decision, decision_from
+from ragstream_core.records import Decision
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import ingestion, prompt_inputs, saved_prompts, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
 from ragstream_core.wiring.file_sources import RecordedAnswers
@@ -32,9 +33,9 @@ from ragstream_core.wiring.token_budget import counter_of
 if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
     from ragstream_core.ports import IndexView, TokenCounter
-    from ragstream_core.prompts.inputs import Pin
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
 
@@ -252,7 +253,7 @@ class _Case:
 
 
 def _case(workspace: Workspace, record: PromptRecord) -> _Case:
-    key, inputs = record.prompt_key, inputs_from(record.inputs)
+    key, inputs = record.prompt_key, PromptInputs.from_json(record.inputs)
     try:
         prompt = prompt_inputs.rerun(workspace, inputs, RecordedAnswers.of(record))
         views = [
@@ -262,8 +263,7 @@ def _case(workspace: Workspace, record: PromptRecord) -> _Case:
     except RagstreamError as error:
         note = f"nothing could be recomputed: {error.message}"
         return _Case(workspace, inputs, _ways(saved_prompts.decisions(workspace, key)), None, note)
-    rows = [decision_from(row) for row in prompt.extras["decisions"]]
-    return _Case(workspace, inputs, _ways(rows), prompt, "", views)
+    return _Case(workspace, inputs, _ways(prompt.extras.decisions), prompt, "", views)
 
 
 def _ways(rows: Sequence[Decision]) -> dict[str, dict[str, Any]]:
@@ -310,8 +310,8 @@ def _verdict(case: _Case, project: str, identifier: str) -> dict[str, Any]:
     if case.inputs.lock:
         return {**out, "rule": "lock", "reason": "Exact File Lock: only ❖ FILES, no retrieval"}
     if f"{project}/{path}" in case.inputs.off:
-        filters = case.prompt.extras.get("filters", []) if case.prompt is not None else []
-        written = " ".join(str(f["written"]) for f in filters)
+        filters = case.prompt.extras.filters if case.prompt is not None else ()
+        written = " ".join(found.written for found in filters)
         why = f"switched off, or left out by {written}" if written else "switched off"
         return {**out, "rule": "off", "reason": f"{path} is {why}"}
     reason = "no list of retrieval reaches down to it"
@@ -320,7 +320,7 @@ def _verdict(case: _Case, project: str, identifier: str) -> dict[str, Any]:
 
 def _missing(case: _Case, way: Mapping[str, Any]) -> Lack | None:
     """Return what a candidate lacks to go on, where one number decides."""
-    gate = case.inputs.settings_at("a3_nli_gate")
+    gate = settings_at(case.inputs, "a3_nli_gate")
     found = missing(gate, way["steps"][-1], list(case.ways.values()))
     if found is None and way["steps"][-1]["rule"] == OVER_BUDGET and case.prompt is not None:
         return tokens_short(case.prompt, way["chunk_id"], counter_of(case.workspace, case.inputs))
@@ -357,13 +357,13 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
     if prompt is None or not wanted:
         return {}
     pieces, inputs = pieces_of(prompt), case.inputs
-    off = prompt.extras.get("pool", {}).get("off", ())
+    off = prompt.extras.pool.off
     alone = case.views[0].project if len(case.views) == 1 else ""
     closed = {f"{alone}/{path}" if alone else path for path in off}
     found = list_ranks(
         search.retriever(
             case.workspace,
-            inputs.settings_at("retrieval"),
+            settings_at(inputs, "retrieval"),
             embedder=recorded_queries(case.workspace, inputs),
         ),
         case.views,

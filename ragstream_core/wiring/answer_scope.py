@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import ChatFailed
-from ragstream_core.prompts.inputs import DIGEST, PromptInputs, inputs_json
+from ragstream_core.prompts.inputs import DIGEST
 from ragstream_core.records.identity import digest_of
+from ragstream_core.records.prompt_inputs import PromptInputs
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
@@ -36,7 +37,7 @@ def scope_of(workspace: Workspace, inputs: PromptInputs, model: ChatModel) -> st
         name = model.name
     except ChatFailed:
         return ""
-    kept = {k: v for k, v in inputs_json(inputs).items() if k not in _OF_ONE_QUESTION}
+    kept = {k: v for k, v in inputs.to_json().items() if k not in _OF_ONE_QUESTION}
     settings = {k: v for k, v in memory.items() if k not in _OF_THE_CACHE}
     provider = workspace.config.settings.provider
     asked = [provider.backend, provider.base_url, provider.temperature, provider.max_output_tokens]

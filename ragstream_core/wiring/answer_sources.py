@@ -20,7 +20,8 @@ from ragstream_core.errors import (
 from ragstream_core.evaluation.faithfulness import Answered
 from ragstream_core.evaluation.gold_answers import Line, read_answers
 from ragstream_core.prompts.chain import OPS
-from ragstream_core.prompts.inputs import PromptRequest, inputs_from, inputs_of
+from ragstream_core.prompts.inputs import PromptRequest, inputs_of, settings_at
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import answering
 from ragstream_core.wiring.prompt_inputs import ALONE, pin_inputs
 from ragstream_core.wiring.stages import run_prompt
@@ -161,7 +162,7 @@ def _recorded(
 
     try:
         record = workspace.store.record(key)
-        inputs = inputs_from(record.inputs)
+        inputs = PromptInputs.from_json(record.inputs)
         prompt = rerun(workspace, inputs, RecordedAnswers.of(record))
     except RagstreamError as error:
         return Skipped(where, error.message)
@@ -177,7 +178,7 @@ def _prompt(workspace: Workspace, project: str, question: str) -> SuperPrompt:
 
 
 def _issued(workspace: Workspace, prompt: SuperPrompt) -> dict[str, Issued]:
-    shown = inputs_of(prompt).settings_at(OPS[-1]).prompt.recent_history
+    shown = settings_at(inputs_of(prompt), OPS[-1]).prompt.recent_history
     return issued_by(prompt, history=shown)
 
 

@@ -41,10 +41,11 @@ from ragstream_core.ingestion.secrets import phrase
 from ragstream_core.prompts.blocks import history_texts
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.exchanges import usage_of
-from ragstream_core.prompts.inputs import PromptInputs, inputs_of, persists
+from ragstream_core.prompts.inputs import inputs_of, persists, settings_at
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.prompts.reparse import is_edited
 from ragstream_core.records.chat import ChatReply, ChatUsage
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import journal
 from ragstream_core.wiring.after_turn import after_turn
 from ragstream_core.wiring.answer_scope import scope_of
@@ -63,7 +64,7 @@ class Keeper:
         self._workspace = workspace
         self._inputs = inputs_of(prepared.prompt)
         self._key = prepared.prompt_key
-        self._files = prepared.prompt.extras.get("files", [])
+        self._files = prepared.prompt.extras.files
         self._scope = prepared.scope
         self._asked = ""
         self._seq = 0
@@ -102,7 +103,7 @@ class Keeper:
         turn = Turn(
             "", self.session, "", self._inputs.text, text,
             projects=self._projects, active_dbs=self._projects,
-            versions=tuple({"path": f["path"], "sha256": f["sha256"]} for f in self._files),
+            versions=tuple({"path": file.path, "sha256": file.sha256} for file in self._files),
             prompt_key=self._key, asked=self._asked, status=status,
             citations=journal_rows(citations), origin="extract" if is_extract else "",
             scope=self._scope if may_serve else "",
@@ -111,7 +112,7 @@ class Keeper:
             journal.append_turn(self._workspace, turn)
         except RagstreamError as error:
             return (f"the answer is not kept: {error.message}",)
-        memory = self._inputs.settings_at(OPS[-1]).memory
+        memory = settings_at(self._inputs, OPS[-1]).memory
         return after_turn(self._workspace, memory)
 
     def _is_cleared(self) -> bool:
@@ -163,7 +164,7 @@ def prepare(
     from ragstream_core.wiring import models
 
     inputs = inputs_of(prompt)
-    settings = inputs.settings_at(OPS[-1]).prompt
+    settings = settings_at(inputs, OPS[-1]).prompt
     shown = settings.recent_history
     memory = project_memory(inputs.texts)
     grounding = grounding_of(prompt, project_memory=memory, history=shown)

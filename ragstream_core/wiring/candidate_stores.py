@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragstream_core.ports import F32, IndexView, VectorStore
-    from ragstream_core.prompts.inputs import Pin
+    from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.retrieval.proposers import Proposer
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace

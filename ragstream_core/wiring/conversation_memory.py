@@ -28,9 +28,10 @@ from ragstream_core.conversations.recent_history import (
 )
 from ragstream_core.errors import InputUnavailable, RagstreamError, RunCommand
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, digest_tokens
-from ragstream_core.prompts.inputs import DIGEST, HistoryPin, PromptInputs
+from ragstream_core.prompts.inputs import DIGEST, settings_at
 from ragstream_core.prompts.stage_versions import Clock
 from ragstream_core.records import Hit
+from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
 from ragstream_core.wiring.journal import journal, snapshot_path
 from ragstream_core.wiring.token_budget import counter_of
 
@@ -124,13 +125,13 @@ class ConversationMemory:
     @functools.cached_property
     def settings(self) -> HistoryConfig:
         """Section ``history`` at this stage."""
-        found: HistoryConfig = self.inputs.settings_at(self.op).history
+        found: HistoryConfig = settings_at(self.inputs, self.op).history
         return found
 
     @functools.cached_property
     def shown(self) -> bool:
         """Whether the prompt shows RECENT HISTORY at all."""
-        settings = self.inputs.settings_at(self.op)
+        settings = settings_at(self.inputs, self.op)
         return bool(settings.prompt.recent_history and self.pin.seq and not self.inputs.lock)
 
     @functools.cached_property
@@ -165,7 +166,7 @@ class ConversationMemory:
     @functools.cached_property
     def _first(self) -> ChainSettings:
         """The settings of the stage that shows RECENT HISTORY, whatever stage reads now."""
-        found: ChainSettings = self.inputs.settings_at(G_OP)
+        found: ChainSettings = settings_at(self.inputs, G_OP)
         return found
 
     @functools.cached_property
@@ -225,7 +226,7 @@ class ConversationMemory:
     @functools.cached_property
     def digest(self) -> str:
         """The pinned digest of the newest turns, within its own and the memory's budget."""
-        settings = self.inputs.settings_at(G_OP).memory
+        settings = settings_at(self.inputs, G_OP).memory
         if not (self.shown and settings.enabled):
             return ""
         count = self.count

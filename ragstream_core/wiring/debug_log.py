@@ -19,11 +19,12 @@ from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.debug_log import VARS, DebugLog, DebugRules, Redactor
 from ragstream_core.platform.endpoint import provider_key
 from ragstream_core.prompts.inputs import inputs_of, persists
+from ragstream_core.records.json_form import json_of
 
 if TYPE_CHECKING:
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.prompts.chain import Stage
-    from ragstream_core.records import SuperPrompt
+    from ragstream_core.records import Decision, SuperPrompt
     from ragstream_core.wiring.workspace import Workspace
 
 _MB = 1_000_000
@@ -131,11 +132,11 @@ def logged_stage(workspace: Workspace, op: str, prompt: SuperPrompt, stage: Stag
         log.log_write_text(f"{op} ends: {_sizes(result)}{_decided(given, result)}")
         log.log_write_var(
             ("body", 2_000), result.body,
-            "query_pieces", result.extras.get("query_pieces", []),
-            "shape", result.extras.get("shape", {}),
+            "query_pieces", json_of(result.extras.query_pieces),
+            "shape", json_of(result.extras.shape),
             "final_selection_ids", result.final_selection_ids,
         )  # fmt: skip
-        log.log_write_var("decisions", _rows(given, result), level="DEBUG")
+        log.log_write_var("decisions", json_of(_rows(given, result)), level="DEBUG")
         return result
 
     return logged
@@ -172,25 +173,25 @@ def _failed(log: DebugLog, what: str, error: Exception) -> None:
 
 
 def _sizes(prompt: SuperPrompt) -> str:
-    tokens = prompt.extras.get("token_tree", {}).get("total", 0)
+    tokens = prompt.extras.token_tree.total
     parts = [
         f"stage {prompt.stage}",
         f"{len(prompt.base_context_chunks)} candidates",
         f"{len(prompt.final_selection_ids)} selected",
-        f"{len(prompt.extras.get('files', []))} files",
-        f"{len(prompt.extras.get('warnings', []))} warnings",
+        f"{len(prompt.extras.files)} files",
+        f"{len(prompt.extras.warnings)} warnings",
         *([f"{tokens} tokens"] if tokens else []),
     ]
     return ", ".join(parts)
 
 
-def _rows(before: SuperPrompt, after: SuperPrompt) -> list[dict[str, object]]:
+def _rows(before: SuperPrompt, after: SuperPrompt) -> list[Decision]:
     """Return the rows that a stage added to the ledger."""
-    had = {id(row) for row in before.extras.get("decisions", [])}
-    return [row for row in after.extras.get("decisions", []) if id(row) not in had]
+    had = {id(row) for row in before.extras.decisions}
+    return [row for row in after.extras.decisions if id(row) not in had]
 
 
 def _decided(before: SuperPrompt, after: SuperPrompt) -> str:
     rows = _rows(before, after)
-    kept = sum(1 for row in rows if row.get("kept"))
+    kept = sum(1 for row in rows if row.kept)
     return f", {kept} kept and {len(rows) - kept} dropped" if rows else ""

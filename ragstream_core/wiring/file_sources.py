@@ -38,16 +38,16 @@ from ragstream_core.prompts.inputs import persists
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.edits import Edit
-    from ragstream_core.prompts.inputs import Pin, PromptInputs
     from ragstream_core.prompts.store import PromptRecord, PromptStore
+    from ragstream_core.records.prompt_inputs import Pin, PromptInputs
+    from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
 
 if TYPE_CHECKING:
     from ragstream_core.index.rows import FileEntry
     from ragstream_core.ports import IndexView
-    from ragstream_core.prompts.inputs import Pin, PromptInputs
+    from ragstream_core.records.prompt_inputs import Pin, PromptInputs
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
 

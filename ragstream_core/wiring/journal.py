@@ -35,7 +35,7 @@ from ragstream_core.conversations.units import is_summary
 from ragstream_core.errors import InputUnavailable, Refused, RunCommand, RunProgram, UsageError
 
 if TYPE_CHECKING:
-    from ragstream_core.prompts.inputs import PromptInputs
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 Written = Turn | TagEdit | Asked | Fact

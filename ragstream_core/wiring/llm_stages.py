@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ragstream_core.agents.a2_audit import Audit
 from ragstream_core.agents.a2_prompt_shaper import PromptShaper
@@ -19,18 +19,18 @@ from ragstream_core.agents.context.llm_form import SAF_A1
 from ragstream_core.errors import ChatRefused, InputUnavailable, IntegrityError, UnknownPrompt
 from ragstream_core.models.chat.wrapped import WrappedChat
 from ragstream_core.prompts.exchanges import (
-    EXCHANGES,
-    LLM_USAGE,
     Exchange,
     Exchanges,
+    call_of,
     exchange_from,
     llm_usage,
-    usage_row,
 )
-from ragstream_core.prompts.inputs import inputs_from, persists
+from ragstream_core.prompts.inputs import persists
 from ragstream_core.prompts.trail import pass_number
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.json_form import Json
+from ragstream_core.records.stage_results import ModelCall
 from ragstream_core.wiring import models
 from ragstream_core.wiring.file_sources import RecordedFiles
 
@@ -77,7 +77,7 @@ def asking(
         return stage
     form, fallback = FORMS[op]
     is_asked = getattr(agents, form) == "llm"
-    if not is_asked and _slot(op, prompt) not in prompt.extras.get(EXCHANGES, {}):
+    if not is_asked and _slot(op, prompt) not in prompt.extras.exchanges:
         return stage
     asks = cast("AsksModel", stage)
     return AskingStage(op, asks, workspace, files, fallback if is_asked else None)
@@ -139,11 +139,11 @@ class AskingStage:
         if isinstance(self.files, RecordedFiles):
             self.files.answers.differences.extend(exchanges.differences)
         digest, asked = next(iter(made), ""), next(iter(exchanges.made), None)
-        return _noted(result, slot, digest, usage_row(asked) if asked else None)
+        return _noted(result, slot, digest, call_of(asked) if asked else None)
 
     def _put(self, prompt: SuperPrompt) -> Callable[[bytes], str]:
         """Return what keeps bytes; a replay, and a prompt that leaves nothing behind, only name."""
-        inputs = inputs_from(prompt.extras["inputs"])
+        inputs = prompt.extras.inputs
         live = not isinstance(self.files, RecordedFiles) and persists(inputs)
         return self.workspace.store.put_blob if live else sha256_hex
 
@@ -175,7 +175,7 @@ def _asking(exchanges: Exchanges, slot: str, fallback: str) -> Ask:
     return ask
 
 
-def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> dict[str, Any]:
+def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> dict[str, Json]:
     """Return what the exchanges of a kept prompt took, as `llm_usage`.
 
     Args:
@@ -183,13 +183,13 @@ def recorded_usage(workspace: Workspace, digests: Sequence[str]) -> dict[str, An
         digests: Of its record.
     """
 
-    def row(digest: str) -> dict[str, Any]:
+    def call(digest: str) -> ModelCall:
         try:
-            return usage_row(_kept(workspace, digest))
+            return call_of(_kept(workspace, digest))
         except (InputUnavailable, IntegrityError):
-            return usage_row(Exchange(f"exchange {digest[:12]}", "", "unknown", ""))
+            return call_of(Exchange(f"exchange {digest[:12]}", "", "unknown", ""))
 
-    return llm_usage(map(row, digests))
+    return llm_usage(map(call, digests))
 
 
 def _kept(workspace: Workspace, digest: str) -> Exchange:
@@ -202,12 +202,15 @@ def _kept(workspace: Workspace, digest: str) -> Exchange:
 
 
 def _noted(
-    result: SuperPrompt, slot: str, digest: str = "", usage: dict[str, Any] | None = None
+    result: SuperPrompt, slot: str, digest: str = "", usage: ModelCall | None = None
 ) -> SuperPrompt:
     """Return a result with the exchange of one slot and what it took, or with neither."""
-    extras = dict(result.extras)
-    for name, value in ((EXCHANGES, digest), (LLM_USAGE, usage)):
-        kept = {key: found for key, found in extras.pop(name, {}).items() if key != slot}
+    noted = evolve(result)
+    for name, value in (("exchanges", digest), ("llm_usage", usage)):
+        rows = getattr(result.extras, name)
+        kept = {key: found for key, found in rows.items() if key != slot}
         kept |= {slot: value} if value else {}
-        extras |= {name: kept} if kept else {}
-    return evolve(result, extras=extras)
+        noted.extras.drop(name)
+        if kept:
+            setattr(noted.extras, name, kept)
+    return noted

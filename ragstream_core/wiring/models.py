@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragstream_core.models.rerankers.cross_encoder import NliModel
     from ragstream_core.platform.endpoint import Endpoint
     from ragstream_core.ports import ChatModel, Embedder, Reranker
-    from ragstream_core.prompts.inputs import PromptInputs
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.settings.prompts import GateConfig, RerankConfig
 
 PLACES = (

@@ -21,8 +21,9 @@ from ragstream_core.errors import (
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
-from ragstream_core.prompts.inputs import DIGEST, HistoryPin, Pin, PromptInputs, PromptRequest
+from ragstream_core.prompts.inputs import DIGEST, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
+from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import (
     candidate_stores,

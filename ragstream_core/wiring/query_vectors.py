@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.errors import InputUnavailable, UnknownPrompt
-from ragstream_core.prompts.inputs import QUERY_VECTORS, PromptInputs, persists
+from ragstream_core.prompts.inputs import persists
 from ragstream_core.records import SuperPrompt, evolve
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import models
 
 if TYPE_CHECKING:
@@ -91,16 +92,16 @@ class KeptQueries:
 
 @dataclass(frozen=True, slots=True)
 class NotingStage:
-    """A stage that leaves the digests of its query vectors in ``extras["query_vectors"]``."""
+    """A stage that leaves the digests of its query vectors in ``extras.query_vectors``."""
 
     stage: Stage
     queries: KeptQueries
 
     def __call__(self, prompt: SuperPrompt) -> SuperPrompt:
         """Run the stage; what an earlier pass noted stays."""
-        result = self.stage(prompt)
-        noted = {**prompt.extras.get(QUERY_VECTORS, {}), **self.queries.noted}
-        return evolve(result, extras={**result.extras, QUERY_VECTORS: noted})
+        result = evolve(self.stage(prompt))
+        result.extras.query_vectors = {**prompt.extras.query_vectors, **self.queries.noted}
+        return result
 
 
 class RememberedQueries:

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
     from ragstream_core.conversations.question_index import Match
     from ragstream_core.ports import ChatModel, IndexView
-    from ragstream_core.prompts.inputs import PromptInputs, PromptRequest
+    from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.records import Chunk
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.settings.prompts import MemoryConfig
     from ragstream_core.wiring.workspace import Workspace
 

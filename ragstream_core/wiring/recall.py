@@ -16,18 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import IntegrityError, RagstreamError, UnknownPrompt
 from ragstream_core.prompts import recorded
 from ragstream_core.prompts.chain import OPS
-from ragstream_core.prompts.edits import edits_of
-from ragstream_core.prompts.exchanges import LLM_USAGE
-from ragstream_core.prompts.inputs import (
-    TIME_READ,
-    PromptInputs,
-    inputs_from,
-    inputs_json,
-    inputs_of,
-)
+from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.prompts.recorded import Asking
 from ragstream_core.prompts.store import RECORD_NAME
 from ragstream_core.records.identity import digest_of, sha256_hex
+from ragstream_core.records.prompt_inputs import PromptInputs
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
@@ -108,7 +101,7 @@ def kept(
     Raises:
         OSError: Disk full, permission denied.
     """
-    pinned = inputs_from(prompt.extras["inputs"])
+    pinned = prompt.extras.inputs
     files = _files(workspace, pinned)
     states = b""
     if passed.keys() >= set(OPS) and _is_repeatable(prompt, files):
@@ -121,7 +114,7 @@ def kept(
     folder = workspace.store.put(record, prompt, states=states)
     recorded.note_asked(folder, Asking(pinned.now, ran=True))
     if states:
-        timed = bool(prompt.extras.get(TIME_READ))
+        timed = prompt.extras.time_read
         question = _question(workspace, pinned, files, timed=timed)
         recorded.point(workspace.store.root, question, record.prompt_key)
     return record
@@ -139,10 +132,8 @@ def _recalled(workspace: Workspace, key: str, inputs: PromptInputs) -> Recalled:
     data = (folder / recorded.STATES_NAME).read_bytes()
     if sha256_hex(data) != record.states_sha256:
         raise IntegrityError(f"{folder / recorded.STATES_NAME} is not what was kept")
-    found = Recalled(
-        record, recorded.unpack_states(data, inputs_json(inputs)), recorded.times_asked(folder)
-    )
-    text = str(found.prompt.extras["super_prompt"])
+    found = Recalled(record, recorded.unpack_states(data, inputs), recorded.times_asked(folder))
+    text = found.prompt.extras.super_prompt
     if (
         sha256_hex(text) != record.output_sha256
         or (folder / "super_prompt.md").read_text(encoding="utf-8") != text
@@ -159,11 +150,11 @@ def _is_repeatable(prompt: SuperPrompt, files: Mapping[str, str]) -> bool:
     Not where settings or texts were changed on the way, where a language model gave no answer that
     could be taken, or where an injected file has other bytes already.
     """
-    if prompt.extras["inputs"]["changes"] or edits_of(prompt):
+    if prompt.extras.inputs.changes or prompt.extras.edits:
         return False
-    asked = prompt.extras.get(LLM_USAGE, {}).values()
+    asked = prompt.extras.llm_usage.values()
     receipts = inputs_of(prompt).receipts
-    return all(row["taken"] for row in asked) and receipts.items() <= files.items()
+    return all(call.taken for call in asked) and receipts.items() <= files.items()
 
 
 def _question(
@@ -181,7 +172,7 @@ def _question(
     if "llm" in inputs.settings["agents"].values():
         settings = workspace.config.settings.provider
         provider = [getattr(settings, name) for name in _PROVIDER]
-    data = inputs_json(inputs if timed else inputs.timeless)
+    data = (inputs if timed else inputs.timeless).to_json()
     return digest_of([data, dict(files), provider])
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import load_decisions
-from ragstream_core.prompts.inputs import inputs_from, inputs_of, persists
+from ragstream_core.prompts.inputs import inputs_of, persists
 from ragstream_core.prompts.replay import environment
 from ragstream_core.prompts.store import make_record
-from ragstream_core.records import decision_from
 from ragstream_core.records.identity import SHORT_ID_DIGITS, sha256_hex
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs, recall
 from ragstream_core.wiring.file_sources import RecordedAnswers, diffs_in
 from ragstream_core.wiring.journal import require_uncleared
@@ -85,8 +85,8 @@ def decisions(workspace: Workspace, key: str) -> list[Decision]:
         return found
     record = workspace.store.record(key)
     answers = RecordedAnswers.of(record)
-    prompt = prompt_inputs.rerun(workspace, inputs_from(record.inputs), answers)
-    return [decision_from(row) for row in prompt.extras["decisions"]]
+    prompt = prompt_inputs.rerun(workspace, PromptInputs.from_json(record.inputs), answers)
+    return list(prompt.extras.decisions)
 
 
 def issued_ids(workspace: Workspace, key: str) -> set[str]:
@@ -103,8 +103,8 @@ def issued_ids(workspace: Workspace, key: str) -> set[str]:
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     if sha256_hex(text) != record.output_sha256:
         answers = RecordedAnswers.of(record)
-        prompt = prompt_inputs.rerun(workspace, inputs_from(record.inputs), answers)
-        text = str(prompt.extras["super_prompt"])
+        prompt = prompt_inputs.rerun(workspace, PromptInputs.from_json(record.inputs), answers)
+        text = prompt.extras.super_prompt
     frames = "\n".join(line for line in text.split("\n") if line.startswith(_FRAME))
     return {marker.id for marker in parse_markers(frames) if marker.form == "fence"}
 

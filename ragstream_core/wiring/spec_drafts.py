@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ragstream_core.ports import ChatModel
-    from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.records.chat import ChatMessage, ChatReply
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.spec_sources import Project, Unit
     from ragstream_core.wiring.workspace import Workspace
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,9 @@ from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.file_types import file_type, kind_of
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.citations import answer_marker
-from ragstream_core.prompts.inputs import HistoryPin, PromptInputs, PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
 from ragstream_core.testspecs.deterministic import Sentence, is_testable
 from ragstream_core.testspecs.requirements import (
     Definition,
@@ -177,7 +178,7 @@ class Context:
     prompt_key: str
     chunks: dict[str, Chunk]
     shown: int
-    short: dict[str, str]
+    short: Mapping[str, str]
 
     @classmethod
     def of(cls, project: Project, prompt: SuperPrompt, prompt_key: str) -> Context:
@@ -185,7 +186,7 @@ class Context:
         by_id = {c.id: c for c in prompt.base_context_chunks if not c.id.startswith(HISTORY_PREFIX)}
         shown = [i for i in prompt.final_selection_ids if i in by_id]
         ordered = {i: by_id[i] for i in [*shown, *by_id]}
-        return cls(project, prompt_key, ordered, len(shown), prompt.extras.get("short_ids", {}))
+        return cls(project, prompt_key, ordered, len(shown), prompt.extras.short_ids)
 
     def passages(self) -> list[tuple[Source, str]]:
         """Return the passages that the prompt shows, best first, with their citations."""

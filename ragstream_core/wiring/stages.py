@@ -21,10 +21,11 @@ from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import Layout, digest_tokens
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.edits import run_edited
-from ragstream_core.prompts.inputs import PromptInputs, begin, inputs_from, persists
+from ragstream_core.prompts.inputs import begin, persists, settings_at
 from ragstream_core.prompts.render import project_memory
 from ragstream_core.prompts.stage_versions import TimedStage
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.settings import ChainSettings
 from ragstream_core.wiring import file_sources, llm_stages, models, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
@@ -35,7 +36,7 @@ from ragstream_core.wiring.token_budget import counter_of
 if TYPE_CHECKING:
     from ragstream_core.ports import Embedder, FileSource, IndexView, TokenCounter
     from ragstream_core.prompts.chain import Observer, Stage, StageFactory
-    from ragstream_core.prompts.edits import Edit
+    from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
 Maker = Callable[["Workspace", PromptInputs, ChainSettings, "FileSource"], "Stage"]
@@ -95,8 +96,8 @@ def make_stage(
     """
     if op not in _MAKERS:
         raise UsageError(f"no op {op!r}", hint=f"one of: {', '.join(_MAKERS)}")
-    inputs = inputs_from(prompt.extras["inputs"])
-    settings = inputs.settings_at(op)
+    inputs = prompt.extras.inputs
+    settings = settings_at(inputs, op)
     files = files or LiveFiles(workspace, inputs)
     stage = _MAKERS[op](workspace, inputs, settings, files)
     stage = llm_stages.asking(op, stage, prompt, workspace, settings.agents, files)

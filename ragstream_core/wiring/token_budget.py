@@ -19,8 +19,8 @@ from ragstream_core.wiring.models import models_dir
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
     from ragstream_core.ports import TokenCounter
-    from ragstream_core.prompts.inputs import PromptInputs
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.prompt_inputs import PromptInputs
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -78,7 +78,7 @@ def counter_of_prompt(workspace: Workspace, prompt: SuperPrompt) -> TokenCounter
     Raises:
         InputUnavailable: What it counts with is not on this machine any more.
     """
-    name = str(prompt.extras["inputs"]["models"]["counter"])
+    name = prompt.extras.inputs.models["counter"]
     return counter_named(name, models_dir(workspace.config))
 
 

@@ -20,6 +20,7 @@ from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import BUTTONS, OPS, RERUN, ops_of
 from ragstream_core.prompts.inputs import PromptRequest, inputs_of
 from ragstream_core.records import evolve
+from ragstream_core.records.stage_results import AuditResult
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import stages
 from ragstream_core.wiring.workspace import open_workspace
@@ -108,7 +109,7 @@ def test_run_all_keeps_the_steps_before_an_error(space, monkeypatch):
         press(desk, button, REQUEST, space)
     whole = PromptSession()
     press_all(whole, REQUEST, space, fresh=True)
-    assert desk.last.prompt.extras["super_prompt"] == whole.last.prompt.extras["super_prompt"]
+    assert desk.last.prompt.extras.super_prompt == whole.last.prompt.extras.super_prompt
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -123,8 +124,9 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
 
         def audit(given):
             audited = made(given)
-            extras = {**audited.extras, "pass_no": 2, "audit": {"outcome": "rescoped"}}
-            return evolve(audited, extras=extras)
+            asking = evolve(audited)
+            asking.extras.pass_no, asking.extras.audit = 2, AuditResult("rescoped")
+            return asking
 
         return audit
 
@@ -135,8 +137,8 @@ def test_run_all_lays_the_steps_that_the_buttons_leave(space, monkeypatch, again
     press_all(whole, REQUEST, space, fresh=True)
     for button in BUTTONS:
         mine, theirs = whole.steps[button], one_by_one.steps[button]
-        assert [op for op, _ in mine.prompt.extras["trail"]] == [
-            op for op, _ in theirs.prompt.extras["trail"]
+        assert [op for op, _ in mine.prompt.extras.trail] == [
+            op for op, _ in theirs.prompt.extras.trail
         ]
         assert mine.prompt.stage == theirs.prompt.stage
         assert set(mine.timings_ms) == set(theirs.timings_ms)
@@ -152,12 +154,12 @@ def test_a_setting_changes_from_the_button_that_is_pressed_next(space):
     press(desk, "A4 Condenser", fewer, space)
     inputs = inputs_of(desk.last.prompt)
     assert inputs.changes == (("a4_condenser", "prompt.max_facts", 1),)
-    assert desk.steps["Retrieval"].prompt.extras["trail"] == desk.last.prompt.extras["trail"][:4]
+    assert desk.steps["Retrieval"].prompt.extras.trail == desk.last.prompt.extras.trail[:4]
     for button in BUTTONS[6:]:
         press(desk, button, fewer, space)  # asked for once, not at each button again
     assert inputs_of(desk.last.prompt).changes == inputs.changes
     assert replay_prompt(space, desk.last.prompt_key).verdict == "identical"
-    assert len(desk.last.prompt.extras["s_ctx"]["facts"]) <= 1
+    assert len(desk.last.prompt.extras.s_ctx.facts) <= 1
     press(desk, "Prompt Builder", REQUEST, space)  # and back again, from here on
     changed = inputs_of(desk.last.prompt).changes[-1]
     default = space.config.settings.prompt.max_facts
@@ -203,7 +205,7 @@ def test_two_tabs_twenty_presses_each(recording):
     for thread in threads:
         thread.join(WAIT_S)
     assert not any(thread.is_alive() for thread in threads)
-    texts = {desk.last.prompt.extras["super_prompt"] for desk in desks}
+    texts = {desk.last.prompt.extras.super_prompt for desk in desks}
     assert len(texts) == 1 and len(order) == 20
     assert writer.flush(240)
     found = all_runs(recording)
@@ -276,9 +278,9 @@ def test_run_all_takes_the_steps_from_the_record_and_any_button_goes_on_from_the
     assert list(again.steps) == list(BUTTONS)
     for button in BUTTONS:
         mine, theirs = again.steps[button].prompt, made.steps[button].prompt
-        assert mine.extras["trail"] == theirs.extras["trail"]
+        assert mine.extras.trail == theirs.extras.trail
     fewer = PromptRequest(QUESTION, ("manual",), settings={"prompt.max_facts": 1})
     for desk in (made, again):
         press(desk, "A4 Condenser", fewer, space)
-    assert again.last.prompt.extras["trail"] == made.last.prompt.extras["trail"]
+    assert again.last.prompt.extras.trail == made.last.prompt.extras.trail
     assert again.last.answered_at == ""

@@ -47,11 +47,11 @@ def test_each_button_advances_its_own_stage(page):
         click(page, button)
         found = desk(page)
         assert list(found.steps) == list(BUTTONS[:number])
-        ran = {op for op, _ in found.last.prompt.extras["trail"]}
+        ran = {op for op, _ in found.last.prompt.extras.trail}
         assert ran == {op for b in BUTTONS[:number] for op in ops_of(b)}
         assert area(page, "Super-Prompt").value
     assert desk(page).last.prompt_key
-    assert area(page, "Super-Prompt").value == desk(page).last.prompt.extras["super_prompt"]
+    assert area(page, "Super-Prompt").value == desk(page).last.prompt.extras.super_prompt
 
 
 def test_run_all_equals_the_eight_clicks(page):
@@ -84,10 +84,10 @@ def test_pressing_again_replaces_the_step_and_drops_later_ones(page):
     ask(page)
     for button in BUTTONS[:5]:
         click(page, button)
-    before = desk(page).steps["Retrieval"].prompt.extras["trail"]
+    before = desk(page).steps["Retrieval"].prompt.extras.trail
     click(page, "Retrieval")
     assert list(desk(page).steps) == list(BUTTONS[:3])
-    assert desk(page).last.prompt.extras["trail"] == before
+    assert desk(page).last.prompt.extras.trail == before
 
 
 def test_an_empty_prompt_is_a_message(page):
@@ -122,7 +122,7 @@ def test_lock_and_injected_file_reach_the_run(page):
     next(t for t in page.toggle if t.label == "Exact File Lock").set_value(True)
     click(ask(page), "Run all")
     prompt = desk(page).last.prompt
-    assert [f["path"] for f in prompt.extras["files"]] == ["settings.yaml"]
+    assert [f.path for f in prompt.extras.files] == ["settings.yaml"]
     assert prompt.final_selection_ids == [] and not prompt.views_by_stage.get("retrieval")
 
 
@@ -159,9 +159,9 @@ def test_the_decision_table_has_a_row_and_a_reason_a_candidate(page):
 def test_the_citation_table_leads_from_short_id_to_chunk(page):
     click(ask(page), "Run all")
     prompt = desk(page).last.prompt
-    rows = transparency.citation_rows(prompt.extras["citations"])
+    rows = transparency.citation_rows(prompt.extras.citations)
     assert {row["chunk"] for row in rows} == set(prompt.final_selection_ids)
-    assert all(row["short id"] in prompt.extras["super_prompt"] for row in rows)
+    assert all(row["short id"] in prompt.extras.super_prompt for row in rows)
     assert list(page.dataframe[1].value["short id"]) == [row["short id"] for row in rows]
 
 

@@ -49,7 +49,7 @@ def opened(indexed):
             request = PromptRequest(QUESTION, ("manual",), settings=settings)
             press_all(desk, request, open_workspace())
             page.session_state["desk"] = desk
-            page.session_state["super_prompt"] = desk.last.prompt.extras["super_prompt"]
+            page.session_state["super_prompt"] = desk.last.prompt.extras.super_prompt
         page.run()
         assert not page.exception
         return page
@@ -118,7 +118,7 @@ def held(first: str, gate: threading.Event, rest: str = ""):
 
 def short_id(page: AppTest, source: str = "guide/locks.md") -> str:
     prompt = page.session_state["desk"].last.prompt
-    cited = prompt.extras["citations"]
+    cited = prompt.extras.citations
     return next(i for i, row in cited.items() if row["source"] == source)
 
 
@@ -222,7 +222,7 @@ def test_words_are_shown_before_the_answer_is_complete_and_a_rerun_asks_nobody_a
 
 def test_what_is_sent_is_the_super_prompt_that_is_shown(opened, server):
     page = opened()
-    shown = page.session_state["desk"].last.prompt.extras["super_prompt"]
+    shown = page.session_state["desk"].last.prompt.extras.super_prompt
     server.answers = [said("Only injected files.")]
     finished(click(page, "Send"))
     system, user = (message["content"] for message in server.seen[0][2]["messages"])
@@ -241,7 +241,7 @@ def test_an_edit_is_sent_and_never_the_text_before_it(opened, server):
     finished(click(page, "Send"))
     sent = "\n".join(message["content"] for message in server.seen[0][2]["messages"])
     assert "Answer in one word." in sent
-    assert page.session_state["desk"].last.prompt.extras["super_prompt"] == edited
+    assert page.session_state["desk"].last.prompt.extras.super_prompt == edited
 
 
 def test_stop_keeps_what_came_as_partial(opened, server, run):
@@ -479,4 +479,4 @@ def test_model_and_cost_are_there_before_the_prompt_and_bound_it(opened, monkeyp
     click(page.run(), "Run all")
     made = page.session_state["desk"].last.prompt
     assert made.model_target == "gpt-4o"
-    assert made.extras["token_tree"]["total"] <= 1200
+    assert made.extras.token_tree.total <= 1200

@@ -258,7 +258,7 @@ def test_the_model_of_the_chat_bounds_what_is_sent(indexed, server):
     server.answers = [answers("Two, it is.")]
     finished(asks(page))
     made = job(page).turn.prompt
-    assert made.model_target == "gpt-4o" and made.extras["enforced"]["budget_tokens"] == 1200
+    assert made.model_target == "gpt-4o" and made.extras.enforced.budget_tokens == 1200
     assert server.seen[-1][2]["model"] == "gpt-4o"
 
 

@@ -361,7 +361,7 @@ def test_recent_history_is_shown_on_demand_as_the_prompt_has_it(page, said):
 def test_nothing_of_the_decisions_enters_the_history(page):
     ask(page)
     reply(page)
-    reasons = {row["reason"] for row in page.session_state.desk.last.prompt.extras["decisions"]}
+    reasons = {row.reason for row in page.session_state.desk.last.prompt.extras.decisions}
     said = json.dumps([journal.show(open_workspace())], ensure_ascii=False)
     assert reasons and not any(reason in said for reason in reasons)
     ask(page, "And what else?")

@@ -40,7 +40,7 @@ def finished(page):  # noqa: F811
 
 
 def text_of(page):  # noqa: F811
-    return desk(page).last.prompt.extras[SUPER_PROMPT]
+    return desk(page).last.prompt.extras.super_prompt
 
 
 def rewrite(page, text):  # noqa: F811
@@ -286,7 +286,7 @@ def test_edits_on_the_desk_without_a_page(indexed, monkeypatch, recording):
     edit(mine, SHAPER, {"tone": "dry"}, space)
     for button in BUTTONS[2:]:
         press(mine, button, request, space)
-    assert "Tone: dry" in mine.last.prompt.extras[SUPER_PROMPT]
+    assert "Tone: dry" in mine.last.prompt.extras.super_prompt
     edit(mine, BUILDER, {SUPER_PROMPT: "Only this.\n"}, space)
     record = space.store.record(mine.last.prompt_key)
     assert [e.target for e in record.edits] == ["tone", SUPER_PROMPT]
@@ -314,7 +314,7 @@ def test_the_tokens_are_those_of_the_edited_text(finished):
     at, end = text.index("<<DOC 1 "), text.index("<<END DOC 1 ")
     rewrite(finished, text[:at] + text[end:])
     prompt = desk(finished).last.prompt
-    saved = before.extras["token_tree"]["total"] - prompt.extras["token_tree"]["total"]
+    saved = before.extras.token_tree.total - prompt.extras.token_tree.total
     assert abs(saved - ScriptTokenCounter().count(text[at:end])) <= 10
     assert len(preview.by_file(prompt)) == len(preview.by_file(before)) - 1
 
@@ -340,5 +340,5 @@ def test_an_edit_with_persist_off_is_written_nowhere(finished, indexed):
     before = files()
     rewrite(finished, text_of(finished) + "CANARY of an edit.\n")
     step = desk(finished).last
-    assert "CANARY" in step.prompt.extras[SUPER_PROMPT] and step.prompt_key == ""
+    assert "CANARY" in step.prompt.extras.super_prompt and step.prompt_key == ""
     assert files() == before

@@ -93,10 +93,10 @@ def test_transparency_is_ephemeral(page, indexed):
     first = desk(page).last.prompt
     rows = transparency.last_decisions(first)
     reasons = {row["reason"] for row in rows}
-    text = first.extras["super_prompt"]
+    text = first.extras.super_prompt
     assert reasons and not any(reason in text for reason in reasons)
     click(page, "Run all")
-    assert desk(page).last.prompt.extras["super_prompt"] == text
+    assert desk(page).last.prompt.extras.super_prompt == text
     history = [p for p in (indexed / "history").rglob("*") if p.is_file()]
     kept = b"".join(p.read_bytes() for p in history)
     assert not any(reason.encode() in kept for reason in reasons)
@@ -189,7 +189,7 @@ def test_the_tokens_are_told_by_block_and_by_file(page):
     assert "No finished prompt yet" in said(page)
     click(ask(page), "Run all")
     prompt = desk(page).last.prompt
-    tree = prompt.extras["token_tree"]
+    tree = prompt.extras.token_tree
     assert any(f"{tree['total']:,} of 6,000 tokens" in p.text for p in page.get("progress"))
     files = dict(preview.by_file(prompt))
     chunks = [c for c in prompt.base_context_chunks if c.id in prompt.final_selection_ids]

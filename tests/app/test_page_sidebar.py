@@ -201,7 +201,7 @@ def test_a_new_project_is_made_chosen_and_filled(environment):
     assert "saved as uploads/Kite-notes.md" in said(page)
     assert (environment / "doc_raw" / "notes" / "uploads" / "Kite-notes.md").read_bytes() == text
     click(ask(page, "When does a kite need a tail?"), "Run all")
-    assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras["super_prompt"]
+    assert "A kite needs a tail in strong wind." in desk(page).last.prompt.extras.super_prompt
 
 
 def test_uploads_replace_nothing_and_a_refused_one_stops_none(page, indexed):

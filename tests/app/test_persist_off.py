@@ -104,7 +104,7 @@ def test_the_buttons_change_no_file(root):
     before = files(root)
     desk = PromptSession()
     press_all(desk, PromptRequest(QUESTION, ("manual",), settings=OFF), open_workspace())
-    assert CANARY in desk.last.prompt.extras["super_prompt"]
+    assert CANARY in desk.last.prompt.extras.super_prompt
     assert not any(step.run_id or step.prompt_key for step in desk.steps.values())
     assert files(root) == before
 

@@ -60,10 +60,10 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     parents = {r.run_id: r.parent_run_id for r in runs(recording)}
     for before, after in pairwise(steps):
         assert parents[after.run_id] == before.run_id
-    text = desk.last.prompt.extras["super_prompt"]
+    text = desk.last.prompt.extras.super_prompt
     again = PromptSession()
     press_all(again, request, workspace, fresh=True)
-    assert again.last.prompt.extras["super_prompt"] == text
+    assert again.last.prompt.extras.super_prompt == text
     assert again.last.prompt_key and len(again.steps) == len(BUTTONS)
     assert writer.flush(60)
     (whole,) = {step.run_id for step in again.steps.values()}  # one run, all of its stages
@@ -73,8 +73,8 @@ def test_each_button_is_a_re_execution_of_the_one_before(recording, run):
     press(again, "ReRanker", request, workspace)
     assert writer.flush(60) and list(again.steps) == list(BUTTONS[:4])
     assert {r.run_id: r.parent_run_id for r in runs(recording)}[again.last.run_id] == whole
-    done = steps[BUTTONS.index("ReRanker")].prompt.extras["trail"]
-    assert again.last.prompt.extras["trail"] == done
+    done = steps[BUTTONS.index("ReRanker")].prompt.extras.trail
+    assert again.last.prompt.extras.trail == done
 
 
 @pytest.mark.parametrize("interrupted", [False, True])

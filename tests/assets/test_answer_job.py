@@ -63,7 +63,7 @@ def test_the_run_answers_and_keeps_the_turn_with_its_prompt(run):
     question, turn = records(space)
     assert isinstance(question, Asked) and isinstance(turn, Turn)
     assert turn.session_id == "mine" and turn.asked == question.id
-    assert space.store.record(turn.prompt_key).tokens == prompt.extras["token_tree"]["total"]
+    assert space.store.record(turn.prompt_key).tokens == prompt.extras.token_tree.total
     shown = metadata(result)
     assert shown["status"] == "complete" and shown["model"] == "scripted"
     assert shown["input_tokens"] > 0 and shown["cost_usd"] == "0.000000"

@@ -45,7 +45,7 @@ def test_the_run_says_that_it_was_edited_and_holds_no_text(home, finished):
     assert run.tags["ragstream/edited"] == "yes"
     assert run.run_config["ops"]["retrieval"]["config"]["edits"].startswith("sha256:")
     assert "auditors" not in json.dumps([run.run_config, dict(run.tags)])
-    assert "auditors of banks" in finished.prompt.extras["super_prompt"]
+    assert "auditors of banks" in finished.prompt.extras.super_prompt
 
 
 def test_a_run_without_edits_says_nothing_of_them(ingested, home, request_):
@@ -71,7 +71,7 @@ def test_re_executed_from_the_stage_that_reads_it_the_edit_is_there(finished, ho
         assert result.success
         audited = result.output_for_node("a2_audit", "settled")
     assert audited.body["audience"] == "auditors of banks"
-    assert audited.extras["trail"] == finished.prompt.extras["trail"][:8]
+    assert audited.extras.trail == finished.prompt.extras.trail[:8]
 
 
 def test_edits_are_made_once(ingested, shaped):

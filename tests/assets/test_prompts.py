@@ -20,6 +20,7 @@ from ragstream_core.prompts.chain import OPS, RERUN, ops_of, run_chain
 from ragstream_core.prompts.inputs import change_settings
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.identity import canonical_json
+from ragstream_core.records.stage_results import AuditResult
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import stages
@@ -52,8 +53,9 @@ class _Rescoping:
 
         def audit(given):
             audited = made(given)
-            extras = {**audited.extras, "pass_no": 2, "audit": {"outcome": "rescoped"}}
-            return evolve(audited, extras=extras)
+            asking = evolve(audited)
+            asking.extras.pass_no, asking.extras.audit = 2, AuditResult("rescoped")
+            return asking
 
         return audit
 
@@ -79,12 +81,12 @@ def test_job_equals_chain_with_the_re_run(ingested, home, request_, monkeypatch)
     assert _json(recorded.prompt) == _json(plain)
     again = [f"rerun.{op}" for op in RERUN]
     assert _steps(home, recorded.run_id) == [*OPS[:8], *again, *OPS[8:]]
-    assert [op for op, _ in recorded.prompt.extras["trail"]] == [*OPS[:8], *RERUN, *OPS[8:]]
+    assert [op for op, _ in recorded.prompt.extras.trail] == [*OPS[:8], *RERUN, *OPS[8:]]
 
     # a stage behind the fan-in, alone, on top of that run
     a5 = record_stage(ingested, recorded, ("a5_format_enforcer",))
     assert a5.warnings == ()
-    assert [op for op, _ in a5.prompt.extras["trail"]] == [*OPS[:8], *RERUN, OPS[8]]
+    assert [op for op, _ in a5.prompt.extras.trail] == [*OPS[:8], *RERUN, OPS[8]]
 
 
 def test_the_settled_way_skips_the_re_run(ingested, home, request_):
@@ -101,7 +103,7 @@ def test_the_launchpads_default_runs_as_it_stands(space, make_project):
         run_config={"resources": {"workspace": {"config": adopt(space)}}}
     )
     assert result.success
-    assert "killed half way" in result.output_for_node("prompt_builder").extras["super_prompt"]
+    assert "killed half way" in result.output_for_node("prompt_builder").extras.super_prompt
 
 
 def test_stage_by_stage_equals_run_all(ingested, home, request_):
@@ -133,7 +135,7 @@ def test_resume_from_a_middle_stage_with_another_setting(ingested, home, request
         stages.stages_of(ingested), change_settings(before, ops[0], changes), first=ops[0]
     )
     assert _json(second.prompt) == _json(expected)
-    assert second.prompt.extras["super_prompt"] != first.prompt.extras["super_prompt"]
+    assert second.prompt.extras.super_prompt != first.prompt.extras.super_prompt
     assert second.record.prompt_key != first.record.prompt_key
     assert replay_prompt(ingested, second.record.prompt_key).verdict == "identical"
 
@@ -281,7 +283,7 @@ def test_the_job_answers_from_the_record_and_every_step_is_as_it_was(
     second = _launched(ingested, home, {"prompt_ref": reference})
     for op in OPS[: OPS.index("a2_audit")]:
         one, other = first.output_for_node(op), second.output_for_node(op)
-        one.extras["inputs"] = other.extras["inputs"]
+        one.extras.inputs = other.extras.inputs
         assert _json(one) == _json(other), op
     shown = _shown(second, OPS[0])
     assert shown["answered_from_the_record"].value[:6]

@@ -18,8 +18,8 @@ from ragstream_assets.recorder.writer import writer
 from ragstream_assets.resources import adopt
 from ragstream_core.errors import UnknownSetting, UsageError
 from ragstream_core.prompts.chain import OPS, RERUN
-from ragstream_core.prompts.inputs import inputs_from
 from ragstream_core.prompts.recorded import SUFFIX, packed, unpacked
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.explain import line_of
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
@@ -58,7 +58,7 @@ def test_another_setting_gives_another_prompt_and_the_first_one_stays(space, kep
     then = [list(row) for row in kept.record.trail]
     now = [list(row) for row in record.trail]
     assert now[:at] == then[:at] and now[at] != then[at]
-    assert {tuple(c[:2]) for c in inputs_from(record.inputs).changes} == {
+    assert {tuple(c[:2]) for c in PromptInputs.from_json(record.inputs).changes} == {
         ("a3_nli_gate", "gate.keep_top"), ("a3_nli_gate", "gate.theta")}  # fmt: skip
     assert replay_prompt(space, record.prompt_key).verdict == "identical"
     run = home.get_run_by_id(done.run_id)

@@ -62,15 +62,15 @@ def test_a_typed_question_runs_and_leaves_a_reference(ingested, home, root):
     result = _launch(ingested, home, config | {"settings": {"prompt.max_facts": 2}})
     assert result.success
     made = result.output_for_node(OPS[-1])
-    assert "zebrafinch" in made.extras["super_prompt"]
-    assert [row["path"] for row in made.extras["files"]] == ["setup.txt"]
+    assert "zebrafinch" in made.extras.super_prompt
+    assert [row.path for row in made.extras.files] == ["setup.txt"]
     kept = home.get_run_by_id(result.run_id).run_config["ops"][OPS[0]]["config"]
     assert not set(kept) & set(TYPED) and kept["settings"] == {"prompt.max_facts": 2}
     expected = PromptRequest(WORDS, ("demo",), files=("setup.txt",))
     assert ingested.store.request(kept["prompt_ref"]) == expected
     assert home.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.SUCCESS
     again = _launch(ingested, home, kept)
-    assert again.output_for_node(OPS[-1]).extras["super_prompt"] == made.extras["super_prompt"]
+    assert again.output_for_node(OPS[-1]).extras.super_prompt == made.extras.super_prompt
 
 
 def test_run_storage_holds_no_word_of_it(ingested, home, root):

@@ -62,9 +62,9 @@ def lost_at(prompt: SuperPrompt, paragraph: str, answer: str) -> str:
     for stage in STAGES:
         if not holders & set(prompt.views_by_stage[stage]):
             return stage
-    cuts = prompt.extras.get("cuts", {})
+    cuts = prompt.extras.cuts
     shown = [chunks[i].snippet[: cuts.get(i)] for i in holders & set(prompt.final_selection_ids)]
-    s_ctx = prompt.extras["s_ctx"]
+    s_ctx = prompt.extras.s_ctx
     shown += [row["text"] for part in ("facts", "constraints") for row in s_ctx[part]]
     return "" if any(wanted in _plain(text) for text in shown) else "cut"
 
@@ -87,7 +87,7 @@ def measured(
         prompt = run_prompt(workspace, inputs)
         (paragraph,) = qrels[question["id"]]
         lost = lost_at(prompt, f"{paragraph}.md", question["meta"]["answer"])
-        found.append((question["text"], lost, prompt.extras["enforced"]["total_tokens"]))
+        found.append((question["text"], lost, prompt.extras.enforced.total_tokens))
         if number % 50 == 0:
             sys.stderr.write(f"{number} of {len(questions)}\n")
     return found

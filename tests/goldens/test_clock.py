@@ -25,8 +25,8 @@ def test_what_no_stage_read_changes_neither_bytes_nor_key(space, name):
     assert timed == bool(inputs_of(other).now)
     assert (key_of(one) == key_of(other)) == (not timed)
     if not timed:
-        assert one.extras["super_prompt"] == other.extras["super_prompt"]
-        assert one.extras["trail"] == other.extras["trail"]
+        assert one.extras.super_prompt == other.extras.super_prompt
+        assert one.extras.trail == other.extras.trail
 
 
 @pytest.mark.parametrize(

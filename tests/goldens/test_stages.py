@@ -30,8 +30,8 @@ def made_now(space: Workspace) -> dict:
     results = {}
     for name in SCENARIOS:
         prompt = run(space, name)
-        trail = [f"{op} {digest[:16]}" for op, digest in prompt.extras["trail"]]
-        results[name] = [*trail, f"prompt {sha256_hex(prompt.extras['super_prompt'])[:16]}"]
+        trail = [f"{op} {digest[:16]}" for op, digest in prompt.extras.trail]
+        results[name] = [*trail, f"prompt {sha256_hex(prompt.extras.super_prompt)[:16]}"]
     return {"versions": dict(STAGE_VERSIONS), "results": results}
 
 

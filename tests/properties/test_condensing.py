@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragstream_core.agents.a4_condenser import STAGE, Condenser, empty_s_ctx
+from ragstream_core.agents.a4_condenser import STAGE, Condenser
 from ragstream_core.agents.context.llm_form import MAX_QUOTE_CHARS, Condensed, Passages, Point
 from ragstream_core.agents.context.passage_selection import (
     MIN_CUT_TOKENS,
@@ -17,6 +17,8 @@ from ragstream_core.agents.context.quotable import MAX_WORDS, quotes_of, readabl
 from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.render import render_s_ctx_md
 from ragstream_core.records import Chunk, SuperPrompt, evolve
+from ragstream_core.records.s_ctx import SCtx
+from ragstream_core.records.stage_results import QueryPiece
 from ragstream_core.text.terms import terms
 from ragstream_core.text.tokens import HeuristicTokenCounter
 from tests.properties.test_stages import CASES, condensed
@@ -123,12 +125,12 @@ def test_more_budget_takes_away_no_more_than_s_ctx_gains(case, budget, most, mor
     gained = COUNTER.count(s_ctx_text(after)) - COUNTER.count(s_ctx_text(before))
     edge = MIN_CUT_TOKENS + 40  # what is too little for a frame of its own, and a sentence
     assert again >= tokens - max(0, gained) - edge
-    whole = set(before.views_by_stage[STAGE]) - set(before.extras["cuts"])
+    whole = set(before.views_by_stage[STAGE]) - set(before.extras.cuts)
     assert gained > 0 or whole <= set(after.views_by_stage[STAGE])
 
 
 def s_ctx_text(prompt):
-    return render_s_ctx_md(prompt.extras["s_ctx"], nonce="0" * 12)
+    return render_s_ctx_md(prompt.extras.s_ctx, nonce="0" * 12)
 
 
 SENTENCES = st.lists(
@@ -150,7 +152,7 @@ def passages_of(text, cuts=None):
     """One passage, as a model is asked about it."""
     one = chunk(0, text)
     prompt = SuperPrompt(body={"task": "May I delete the folder?"})
-    prompt.extras["query_pieces"] = [{"id": "q1", "text": prompt.body["task"]}]
+    prompt.extras.query_pieces = (QueryPiece("q1", prompt.body["task"]),)
     reader = Reading.of(prompt, [one], stemmed_terms)
     return Passages({"p1": one}, cuts or {}, reader, stemmed_terms)
 
@@ -237,13 +239,13 @@ def test_older_turns_take_their_share_and_no_more(budget, turns, most, first):
     prompt.base_context_chunks += past
     prompt.views_by_stage["a3"] = [c.id for c in [*past, *prompt.base_context_chunks[:4]]]
     bare = evolve(prompt, final_selection_ids=[])
-    bare.extras |= {"s_ctx": empty_s_ctx(), "nothing_relevant": False, "short_ids": {}}
+    bare.extras.s_ctx, bare.extras.nothing_relevant, bare.extras.short_ids = SCtx(), False, {}
     free = max(0, budget - COUNTER.count(compose(bare, Layout()).text))
     done = Condenser(
         COUNTER, budget_tokens=budget, token_overhead=0, history_tokens=most, history_first=first
     )(prompt)
-    rows = [d for d in done.extras["decisions"] if d["chunk_id"].startswith("history::")]
-    taken = sum(d["tokens"] for d in rows)
+    rows = [d for d in done.extras.decisions if d.chunk_id.startswith("history::")]
+    taken = sum(d.tokens for d in rows)
     share = min(most, free if first else free // 4)
     assert taken <= share
     assert taken or share < framed_tokens(past[0], COUNTER)

@@ -11,7 +11,7 @@ from ragstream_core.agents.headers import default_alias_text, parse_aliases
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.prompts.chain import OPS, step
-from ragstream_core.prompts.classification import free_keys, propose_headers, shape_from
+from ragstream_core.prompts.classification import free_keys, propose_headers
 from ragstream_core.prompts.edits import (
     HEADERS,
     PLACES,
@@ -20,7 +20,6 @@ from ragstream_core.prompts.edits import (
     edited,
     edits_from,
     edits_key,
-    edits_of,
     value_of,
 )
 from ragstream_core.prompts.reparse import (
@@ -90,7 +89,7 @@ def test_made_again_from_the_record_they_give_the_same_prompt(prompt, values):
     made = edited(prompt, values, when="2026-01-02T03:04:05+00:00")
     kept = edits_from(to_json(made)["extras"].get("edits", []))
     assert to_json(apply_edits(prompt, kept)) == to_json(made)
-    assert edits_of(from_json(to_json(made))) == kept == edits_of(made)
+    assert from_json(to_json(made)).extras.edits == kept == made.extras.edits
 
 
 @QUICK
@@ -109,10 +108,10 @@ def test_the_edited_prompt_has_the_values_and_everything_else_is_as_it_was(promp
     assert {k for k in before["body"] if before["body"][k] != after["body"][k]} <= set(HEADERS)
     alike = set(before) - {"extras", "body"}
     assert {k: before[k] for k in alike} == {k: after[k] for k in alike}
-    targets = {edit.target for edit in edits_of(made)}
-    explicit = {*prompt.extras["explicit"], *targets & set(HEADERS)}
-    assert made.extras["explicit"] == sorted(explicit)
-    trails = made.extras["trail"], prompt.extras["trail"]
+    targets = {edit.target for edit in made.extras.edits}
+    explicit = {*prompt.extras.explicit, *targets & set(HEADERS)}
+    assert made.extras.explicit == tuple(sorted(explicit))
+    trails = made.extras.trail, prompt.extras.trail
     assert (trails[0] != trails[1]) == bool(targets) and trails[0][:-1] == trails[1][:-1]
 
 
@@ -121,9 +120,9 @@ def test_the_edited_prompt_has_the_values_and_everything_else_is_as_it_was(promp
 def test_a_key_changes_if_and_only_if_an_edit_changes_a_value(prompt, some, others):
     one, other = edited(prompt, some, when="then"), edited(prompt, others, when="now")
     same = all(value_of(one, name) == value_of(other, name) for name in PLACES)
-    keys = [edits_key(edits_of(made)) for made in (one, other)]
+    keys = [edits_key(made.extras.edits) for made in (one, other)]
     assert keys[0] != keys[1] or same
-    if edits_of(one) == () == edits_of(other):
+    if one.extras.edits == () == other.extras.edits:
         assert same
 
 
@@ -138,8 +137,8 @@ def test_what_is_there_already_is_no_edit(prompt):
 @given(st.sampled_from(SHAPED), st.sampled_from(SHAPE["intent"]), WORDS)
 def test_what_a2_proposes_follows_the_shape_and_a_person_s_word_stays(prompt, intent, role):
     made = edited(prompt, {"intent": intent})
-    own, role_is_free = prompt.extras["shape"]["headers"], "role" in free_keys(prompt)
-    wanted = propose_headers(shape_from(made.extras["shape"]), "")
+    own, role_is_free = prompt.extras.shape.headers, "role" in free_keys(prompt)
+    wanted = propose_headers(made.extras.shape, "")
     for name in ("role", "format"):
         follows = name in own or (name == "role" and role_is_free and made is not prompt)
         expected = wanted[name] if follows else value_of(prompt, name)
@@ -152,25 +151,25 @@ def test_what_a2_proposes_follows_the_shape_and_a_person_s_word_stays(prompt, in
 
 
 def adds_up(prompt):
-    tree = prompt.extras["token_tree"]
-    assert tree["total"] == COUNTER.count(prompt.extras[SUPER_PROMPT])
-    assert sum(block["tokens"] for block in tree["blocks"]) == tree["total"]
-    for block in tree["blocks"]:
-        assert sum(part["tokens"] for part in block.get("parts", ())) <= block["tokens"]
+    tree = prompt.extras.token_tree
+    assert tree.total == COUNTER.count(prompt.extras.super_prompt)
+    assert sum(block.tokens for block in tree.blocks) == tree.total
+    for block in tree.blocks:
+        assert sum(part.tokens for part in block.parts or ()) <= block.tokens
 
 
 @QUICK
 @given(st.sampled_from(BUILT), st.text(st.characters(codec="utf-8"), max_size=200), st.data())
 def test_an_edited_text_is_kept_and_replayed_byte_for_byte(prompt, words, data):
-    text = prompt.extras[SUPER_PROMPT]
+    text = prompt.extras.super_prompt
     at = data.draw(st.integers(0, len(text)))
     wanted = (text[:at] + words + text[at + data.draw(st.integers(0, 80)) :]).replace("\r", "\n")
     assume(wanted.strip())
     made = edited(prompt, {SUPER_PROMPT: wanted})
-    assert made.extras[SUPER_PROMPT] == wanted
+    assert made.extras.super_prompt == wanted
     assert (made is prompt) == (wanted == text)
-    assert to_json(apply_edits(prompt, edits_of(made))) == to_json(made)
-    nonce = prompt.extras["fence"]["nonce"]
+    assert to_json(apply_edits(prompt, made.extras.edits)) == to_json(made)
+    nonce = prompt.extras.fence.nonce
     system, user = split_system(wanted, nonce)
     assert system + user == wanted and user.strip()
     assert "".join(section.text for section in sections_of(wanted, nonce)) == wanted
@@ -179,8 +178,8 @@ def test_an_edited_text_is_kept_and_replayed_byte_for_byte(prompt, words, data):
 
 @given(st.sampled_from(BUILT))
 def test_the_token_tree_of_an_untouched_text_is_the_builder_s(prompt):
-    found = text_tokens(prompt.extras[SUPER_PROMPT], prompt.extras["fence"]["nonce"], COUNTER)
-    assert found == prompt.extras["token_tree"]
+    found = text_tokens(prompt.extras.super_prompt, prompt.extras.fence.nonce, COUNTER)
+    assert found == prompt.extras.token_tree
 
 
 @pytest.mark.parametrize(
@@ -204,9 +203,9 @@ def test_a_domain_is_any_short_text_on_one_line(domain):
 
 def test_an_edit_that_does_not_fit_its_place_or_value_is_not_made():
     made = edited(SHAPED[0], {"domain": "security"})
-    assert apply_edits(BUILT[0], edits_of(made)) is BUILT[0]
+    assert apply_edits(BUILT[0], made.extras.edits) is BUILT[0]
     other = edited(SHAPED[0], {"domain": "storage"})
-    assert apply_edits(other, edits_of(made)) is other
+    assert apply_edits(other, made.extras.edits) is other
 
 
 @pytest.mark.parametrize(
@@ -231,15 +230,16 @@ def test_what_utf_8_cannot_hold_is_replaced():
 
 
 def test_where_a2_is_off_there_is_nothing_of_it_to_change():
-    extras = {name: value for name, value in SHAPED[0].extras.items() if name != "shape"}
+    shapeless = evolve(SHAPED[0])
+    shapeless.extras.drop("shape")
     with pytest.raises(UsageError, match="A2 is switched off"):
-        edited(evolve(SHAPED[0], extras=extras), {"intent": SHAPE["intent"][0]})
+        edited(shapeless, {"intent": SHAPE["intent"][0]})
 
 
 @pytest.mark.parametrize("prompt", BUILT)
 def test_a_text_of_our_own_sections_alone_is_sent_as_the_user_s(prompt):
-    nonce = prompt.extras["fence"]["nonce"]
-    system, _ = split_system(prompt.extras[SUPER_PROMPT], nonce)
+    nonce = prompt.extras.fence.nonce
+    system, _ = split_system(prompt.extras.super_prompt, nonce)
     assert system
     for text in (system, system + "\n \n"):
         assert split_system(text, nonce) == ("", text)
@@ -247,6 +247,6 @@ def test_a_text_of_our_own_sections_alone_is_sent_as_the_user_s(prompt):
 
 def test_a_kind_of_break_is_named_at_its_first_line():
     prompt = BUILT[0]
-    nonce = prompt.extras["fence"]["nonce"]
-    text = f"one\ntwo\n{prompt.extras[SUPER_PROMPT]}"
+    nonce = prompt.extras.fence.nonce
+    text = f"one\ntwo\n{prompt.extras.super_prompt}"
     assert broken_lines(text, nonce) == ["line 1: text before the first section"]

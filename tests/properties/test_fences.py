@@ -20,7 +20,7 @@ from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.fences import BREAK, PREFIX, break_tokens, normalise
 from ragstream_core.prompts.parser import owners, verify
 from ragstream_core.prompts.render import HARD_RULES, PROJECT_MEMORY, SYSTEM, TASK
-from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records import Chunk, Extras, SuperPrompt
 from tests.lengths import by_length
 
 OLD = "3f2a9c81d0be"
@@ -90,12 +90,15 @@ def build(documents, names, *, task="Explain it", fact="", history=""):
     }  # fmt: skip
     cited = [{"chunk_id": "0::x::0", "short_id": "aaaaaaaa", "source": names[0]}]
     item = {"text": fact, "heading": fact, "citations": cited}
+    issue = {"kind": "conflict", "text": fact, "citations": cited}
     row = {"path": names[-1], "chars": 1, "sha256": "cd" * 32, "text": documents[-1]}
-    prompt.extras = {
-        "files": [{**row, "id": "f", "mode": "PACK"}],
-        "diffs": [{**row, "id": "d", "mode": "DIFF"}],
-        "s_ctx": {"facts": [item], "constraints": [item], "open_issues": [item]},
-    }
+    prompt.extras = Extras.from_json(
+        {
+            "files": [{**row, "id": "f", "mode": "PACK"}],
+            "diffs": [{**row, "id": "d", "mode": "DIFF"}],
+            "s_ctx": {"facts": [item], "constraints": [item], "open_issues": [issue]},
+        }
+    )
     return prompt
 
 

@@ -76,9 +76,9 @@ def test_filters_leave_every_other_character_and_every_span_true(raw):
         prompt = preprocess(raw)
     except EmptyPrompt:
         return
-    for row in [*prompt.extras["segments"], *prompt.extras["query_pieces"]]:
-        shown = found.text[slice(*row["span"])]
-        assert shown == row["text"] or json.loads(f'"{shown}"') == row["text"]
+    for row in [*prompt.extras.segments, *prompt.extras.query_pieces]:
+        shown = found.text[slice(*row.span)]
+        assert shown == row.text or json.loads(f'"{shown}"') == row.text
 
 
 CODE = st.sampled_from(

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ragstream_core.agents.a3_nli_gate import Judged, NliGate
 from ragstream_core.agents.history_conflicts import fold
-from ragstream_core.records import Chunk, SuperPrompt, to_json
+from ragstream_core.records import Chunk, Extras, SuperPrompt, to_json
+from ragstream_core.records.extras import entry_from
 
 TEXTS = ["Alpha text.", "Alpha   text.", "Beta text.", "Gamma text.", "Gamma\ntext.", "Delta."]
 RULES = {
@@ -32,11 +33,13 @@ def prompts(draw):
     ids = [c.id for c in prompt.base_context_chunks]
     prompt.views_by_stage["reranked"] = ids
     shares = st.floats(-1, 1)
-    prompt.extras = {
-        "query_pieces": [{"id": "q1", "text": "Which text?"}],
-        "files": [{"path": "f0.md", "home": ["demo", "f0.md"], "text": "Other words."}],
-        "scores": {i: {"best_cosine": (c := draw(shares)), "piece_cosines": [c]} for i in ids},
-    }
+    prompt.extras = Extras.from_json(
+        {
+            "query_pieces": [{"id": "q1", "text": "Which text?"}],
+            "files": [{"path": "f0.md", "home": ["demo", "f0.md"], "text": "Other words."}],
+            "scores": {i: {"best_cosine": (c := draw(shares)), "piece_cosines": [c]} for i in ids},
+        }
+    )
     return prompt
 
 
@@ -67,25 +70,25 @@ def gate(form, *, theta, keep_top, seen, answer=lambda rows: rows):
 @given(prompt=prompts(), theta=st.floats(0, 1), keep_top=st.integers(0, 3))
 def test_each_candidate_has_one_decision_and_each_text_one_place(form, prompt, theta, keep_top):
     if form == "locked":
-        prompt.extras["pool"] = {"lock": True}
+        prompt.extras.pool = entry_from("pool", {"lock": True})
     seen = []
     done = gate(form, theta=theta, keep_top=keep_top, seen=seen)(prompt)
-    rows = [d for d in done.extras["decisions"] if d["stage"] == "a3"]
+    rows = [d for d in done.extras.decisions if d.stage == "a3"]
     expected = [] if form == "locked" else prompt.views_by_stage["reranked"]
-    assert [row["chunk_id"] for row in rows] == expected
-    assert {row["rule"] for row in rows} <= RULES[form] | ALWAYS
-    assert all(row["reason"] for row in rows)
-    assert done.views_by_stage["a3"] == [row["chunk_id"] for row in rows if row["kept"]]
+    assert [row.chunk_id for row in rows] == expected
+    assert {row.rule for row in rows} <= RULES[form] | ALWAYS
+    assert all(row.reason for row in rows)
+    assert done.views_by_stage["a3"] == [row.chunk_id for row in rows if row.kept]
     chunks = {c.id: c for c in prompt.base_context_chunks}
     texts = [fold(chunks[i].snippet) for i in done.views_by_stage["a3"]]
     assert len(set(texts)) == len(texts)
     open_ = {fold(c.snippet) for c in chunks.values() if c.source != "f0.md"}
-    judged = [row for row in rows if row["rule"] not in ALWAYS]
+    judged = [row for row in rows if row.rule not in ALWAYS]
     assert len(judged) == len(open_) * (form != "locked")
     kind = {"nli": "entailment", "llm": "relevance"}.get(form, "best_cosine")
-    assert all(row["score"] == row["scores"][kind] for row in judged)
+    assert all(row.score == row.scores[kind] for row in judged)
     if form == "llm":
-        assert [row["score"] for row in judged] == [
+        assert [row.score for row in judged] == [
             37 * n % 101 / 100 for n in range(1, len(judged) + 1)
         ]
     assert len(seen) == (form in ("nli", "llm") and bool(open_))
@@ -111,9 +114,9 @@ def test_a_judgement_of_not_each_passage_once_is_none(prompt, theta, data):
     seen = []
     done = gate("llm", theta=theta, keep_top=1, seen=seen, answer=spoilt)(prompt)
     plain = gate("similarity", theta=theta, keep_top=1, seen=[])(prompt)
-    assert done.extras["decisions"] == plain.extras["decisions"]
+    assert done.extras.decisions == plain.extras.decisions
     assert done.views_by_stage["a3"] == plain.views_by_stage["a3"]
-    assert len(done.extras["warnings"]) == len(seen)
+    assert len(done.extras.warnings) == len(seen)
 
 
 @pytest.mark.parametrize("form", ["similarity", "nli"])
@@ -132,10 +135,12 @@ def test_a_place_is_for_documents_and_the_threshold_itself_is_enough(form, drawn
     ids = prompt.views_by_stage["reranked"] = [c.id for c in prompt.base_context_chunks]
     shares = [share / 20 for share, _ in drawn]
     rows = zip(ids, shares, strict=True)
-    prompt.extras = {
-        "query_pieces": [{"id": "q1", "text": "Which text?"}],
-        "scores": {i: {"best_cosine": s, "piece_cosines": [s]} for i, s in rows},
-    }
+    prompt.extras = Extras.from_json(
+        {
+            "query_pieces": [{"id": "q1", "text": "Which text?"}],
+            "scores": {i: {"best_cosine": s, "piece_cosines": [s]} for i, s in rows},
+        }
+    )
     read = (lambda pieces, texts: shares) if form == "nli" else None
     done = NliGate(at / 20, keep_top, entailment=read, nli_theta=at / 20)(prompt)
     assert done.views_by_stage["a3"] == [

@@ -68,13 +68,13 @@ def test_memory_takes_at_most_its_share_and_the_sum_is_never_exceeded(
         prompt = run_prompt(space, pin_inputs(space, request))
     except BudgetExceeded:  # the fixed parts alone are over it: refused, never exceeded
         return
-    assert count(prompt.extras["super_prompt"]) <= budget
+    assert count(prompt.extras.super_prompt) <= budget
     digest = str(prompt.recentConversation.get("digest", ""))
     assert count(digest) <= summary and len(turns_of(digest)) <= window
-    rows = [row for row in prompt.extras["decisions"] if row["stage"] == "a4" and row["kept"]]
-    older = [row for row in rows if row["chunk_id"].startswith("history::")]
+    rows = [row for row in prompt.extras.decisions if row.stage == "a4" and row.kept]
+    older = [row for row in rows if row.chunk_id.startswith("history::")]
     assert len(older) <= top_k
-    assert digest_tokens(digest, count) + sum(row["tokens"] for row in older) <= max_tokens
+    assert digest_tokens(digest, count) + sum(row.tokens for row in older) <= max_tokens
     shown = [text for source, text in history_texts(prompt) if source.id != "recent"]
     assert not chars or sum(map(len, shown)) <= chars
 
@@ -86,9 +86,9 @@ def test_memory_comes_before_the_documents(space):
     for name, more in (("first", {}), ("off", {"memory.enabled": False})):
         request = PromptRequest(QUESTION, ("demo",), settings={**chosen, **more}, session="s1")
         prompt = run_prompt(space, pin_inputs(space, request))
-        rows = [row for row in prompt.extras["decisions"] if row["stage"] == "a4"]
+        rows = [row for row in prompt.extras.decisions if row.stage == "a4"]
         shares[name] = [
-            sum(row["tokens"] for row in rows if row["chunk_id"].startswith("history::") is past)
+            sum(row.tokens for row in rows if row.chunk_id.startswith("history::") is past)
             for past in (True, False)
         ]
     assert shares["first"][0] > shares["off"][0] > 0

@@ -122,5 +122,5 @@ def test_every_fact_is_in_the_prompt_that_asks_for_it(space, budget):
             request = PromptRequest(asked, ("demo",), session=session, settings=settings)
             assert (
                 fact_of(session, n)
-                in run_prompt(space, pin_inputs(space, request)).extras["super_prompt"]
+                in run_prompt(space, pin_inputs(space, request)).extras.super_prompt
             )

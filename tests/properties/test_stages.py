@@ -24,6 +24,7 @@ from ragstream_core.errors import BudgetExceeded, EmptyPrompt
 from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.records import Chunk, SuperPrompt, evolve, from_json, to_json
+from ragstream_core.records.stage_results import Scores
 from ragstream_core.text.tokens import HeuristicTokenCounter
 
 COUNTER = HeuristicTokenCounter()
@@ -74,20 +75,18 @@ def corpus(seed):
 
 def drawn(rng):
     cosines = [round(rng.uniform(-0.2, 0.9), 6) for _ in range(2)]
-    return {
-        "score": round(rng.random(), 6), "best_cosine": max(cosines), "piece_cosines": cosines,
-        "bm25": round(max(0.0, rng.uniform(-4, 12)), 6),
-    }  # fmt: skip
+    score, bm25 = round(rng.random(), 6), round(max(0.0, rng.uniform(-4, 12)), 6)
+    return Scores(score, 0.0, max(cosines), bm25, piece_cosines=tuple(cosines))
 
 
 def retrieved(prompt, seed):
     chunks, scores = corpus(seed)
-    if prompt.extras.get("pool", {}).get("lock"):
+    if prompt.extras.pool.lock:
         chunks = []
     result = prompt if prompt.stage == "retrieval" else evolve(prompt, stage="retrieval")
-    result.base_context_chunks = sorted(chunks, key=lambda c: -scores[c.id]["score"])
+    result.base_context_chunks = sorted(chunks, key=lambda c: -scores[c.id].score)
     result.views_by_stage["retrieval"] = [c.id for c in result.base_context_chunks]
-    result.extras["scores"] = scores
+    result.extras.scores = scores
     return result
 
 
@@ -172,10 +171,10 @@ def test_every_candidate_has_exactly_one_decision_a_stage(case, lock):
     views = prompt.views_by_stage
     seen = {"reranked": "retrieval", "a3": "reranked", "a4": "a3"}
     for stage, source in seen.items():
-        rows = [d for d in prompt.extras["decisions"] if d["stage"] == stage and d["pass_no"] == 1]
-        assert sorted(d["chunk_id"] for d in rows) == sorted(views[source])
-        assert all(d["rule"] and d["reason"] for d in rows)
-        assert [d["chunk_id"] for d in rows if d["kept"]] == views[stage]
+        rows = [d for d in prompt.extras.decisions if d.stage == stage and d.pass_no == 1]
+        assert sorted(d.chunk_id for d in rows) == sorted(views[source])
+        assert all(d.rule and d.reason for d in rows)
+        assert [d.chunk_id for d in rows if d.kept] == views[stage]
     base = {c.id for c in prompt.base_context_chunks}
     assert all(set(view) <= base and len(set(view)) == len(view) for view in views.values())
 
@@ -187,14 +186,13 @@ def test_the_budget_is_never_exceeded_or_the_prompt_is_refused(case, budget):
         prompt = run(*case, budget=budget)
     except BudgetExceeded:
         return
-    tree = prompt.extras["token_tree"]
-    assert tree["total"] == COUNTER.count(prompt.extras["super_prompt"]) <= budget
-    assert sum(block["tokens"] for block in tree["blocks"]) == tree["total"]
-    shown = [part for block in tree["blocks"] for part in block.get("parts", ())]
-    assert len(shown) == prompt.extras["super_prompt"].count("\n<<DOC ")
+    tree = prompt.extras.token_tree
+    assert tree.total == COUNTER.count(prompt.extras.super_prompt) <= budget
+    assert sum(block.tokens for block in tree.blocks) == tree.total
+    shown = [part for block in tree.blocks for part in block.parts or ()]
+    assert len(shown) == prompt.extras.super_prompt.count("\n<<DOC ")
     assert all(
-        sum(part["tokens"] for part in block.get("parts", ())) <= block["tokens"]
-        for block in tree["blocks"]
+        sum(part.tokens for part in block.parts or ()) <= block.tokens for block in tree.blocks
     )
 
 
@@ -213,8 +211,8 @@ def condensed(case, budget, most, fillings):
     with mock.patch.object(a4_condenser, "MOST_FILLINGS", fillings):
         for stage in (RerankerStage(None, "none", "none"), NliGate(-1.0), condenser):
             prompt = stage(prompt)
-    rows = [d for d in prompt.extras["decisions"] if d["stage"] == "a4" and d["kept"]]
-    return prompt, sum(d["tokens"] for d in rows)
+    rows = [d for d in prompt.extras.decisions if d.stage == "a4" and d.kept]
+    return prompt, sum(d.tokens for d in rows)
 
 
 @LIMITS
@@ -224,7 +222,7 @@ def test_what_facts_leave_of_their_reserve_goes_to_the_attachments(case, budget,
     prompt, tokens = condensed(case, budget, most, 4)
     view, picked = prompt.views_by_stage["a3"], prompt.final_selection_ids
     assert picked == view[: len(picked)]  # by rank, no gap
-    assert list(prompt.extras["cuts"]) in ([], picked[-1:])
+    assert list(prompt.extras.cuts) in ([], picked[-1:])
     assert tokens >= before and set(plain.final_selection_ids) <= set(picked)
     if tokens > before:
         layout = Layout("Never guess.", "Memory line.")
@@ -245,23 +243,23 @@ def test_citations_are_issued_and_facts_stand_in_their_source(case, budget):
         prompt = run(*case, budget=budget)
     except BudgetExceeded:
         return
-    issued = prompt.extras["citations"]
-    markers = [m for m in parse_markers(prompt.extras["super_prompt"]) if m.id != "<id>"]
+    issued = prompt.extras.citations
+    markers = [m for m in parse_markers(prompt.extras.super_prompt) if m.id != "<id>"]
     assert {m.id for m in markers} <= set(issued)
     texts = {c.id: " ".join(c.snippet.split()) for c in prompt.base_context_chunks}
     for part in ("facts", "constraints"):
-        for item in prompt.extras["s_ctx"][part]:
-            assert item["citations"]
-            assert all(item["text"] in texts[c["chunk_id"]] for c in item["citations"])
-            assert all(c["chunk_id"] in prompt.final_selection_ids for c in item["citations"])
+        for item in getattr(prompt.extras.s_ctx, part):
+            assert item.citations
+            assert all(item.text in texts[c.chunk_id] for c in item.citations)
+            assert all(c.chunk_id in prompt.final_selection_ids for c in item.citations)
 
 
 @LIMITS
 @given(CASES, st.booleans())
 def test_authority_order_and_the_lock(case, lock):
     prompt = run(*case, lock=lock)
-    text = prompt.extras["super_prompt"]
-    names = [b["name"] for b in prompt.extras["token_tree"]["blocks"]]
+    text = prompt.extras.super_prompt
+    names = [b.name for b in prompt.extras.token_tree.blocks]
     order = ["HARD RULES", "PROJECT MEMORY", "SYSTEM", "❖ FILES", "S_CTX", "ATTACHMENTS", "TASK"]
     assert names == [name for name in order if name in names]
     assert text.split("\n")[1] == "Never guess."
@@ -295,11 +293,11 @@ def test_any_text_is_preprocessed_or_refused(text):
         left = read_filters(text, ALIASES).text
         assert not any(c.isalnum() or c == "_" for c in left)
         return
-    pieces = prompt.extras["query_pieces"]
+    pieces = prompt.extras.query_pieces
     assert prompt.body["task"].strip()
     assert 1 <= len(pieces) <= 10
-    if prompt.extras["format"] != "json":
-        assert all(text[slice(*p["span"])] == p["text"] for p in pieces)
+    if prompt.extras.format != "json":
+        assert all(text[slice(*p.span)] == p.text for p in pieces)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

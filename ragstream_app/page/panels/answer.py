@@ -93,7 +93,7 @@ REFRESH_S = 0.3
 def show() -> None:
     """Draw the panel."""
     step = desk().last
-    if step is not None and step.prompt.extras.get("super_prompt"):
+    if step is not None and step.prompt.extras.super_prompt:
         _sending(step)
     elif job() is None:
         st.text("An answer needs a finished Super-Prompt: Run all, or press Prompt Builder.")
@@ -178,7 +178,7 @@ def on_send(prepared: Prepared, allow_secrets: bool) -> None:
 
 def _is_shown(prepared: Prepared) -> bool:
     """Whether what would be sent is what the page shows at this moment."""
-    step, text = desk().last, prepared.prompt.extras["super_prompt"]
+    step, text = desk().last, prepared.prompt.extras.super_prompt
     if step is None or step.prompt is not prepared.prompt:
         return False
     return bool(st.session_state.get(super_prompt_key(), text) == text)

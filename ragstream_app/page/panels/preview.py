@@ -14,7 +14,7 @@ from ragstream_app.page.panels.shared import desk, report, super_prompt_key, wor
 from ragstream_app.page.prompt_session import edit, revert
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.chain import BUTTONS, OPS
-from ragstream_core.prompts.inputs import inputs_of
+from ragstream_core.prompts.inputs import inputs_of, settings_at
 from ragstream_core.prompts.reparse import SUPER_PROMPT, is_edited
 from ragstream_core.records import SuperPrompt
 
@@ -25,35 +25,33 @@ if TYPE_CHECKING:
 def show_tokens() -> None:
     """Draw the token tree of the newest step."""
     step = desk().last
-    tree = step.prompt.extras.get("token_tree") if step else None
-    if step is None or not tree:
+    if step is None or not step.prompt.extras.super_prompt:
         st.text("No finished prompt yet: Prompt Builder, or Run all, counts its tokens.")
         return
-    budget = inputs_of(step.prompt).settings_at(OPS[-1]).prompt.budget_tokens
-    total = int(tree["total"])
-    st.progress(
-        min(1.0, total / budget), text=f"{total:,} of {budget:,} tokens · {tree['counter']}"
-    )
+    budget = settings_at(inputs_of(step.prompt), OPS[-1]).prompt.budget_tokens
+    tree = step.prompt.extras.token_tree
+    total = tree.total
+    st.progress(min(1.0, total / budget), text=f"{total:,} of {budget:,} tokens · {tree.counter}")
     blocks, sources = st.columns(2, gap="small")
     with blocks:
-        table("block", [(str(b["name"]), int(b["tokens"])) for b in tree["blocks"]], total)
+        table("block", [(block.name, block.tokens) for block in tree.blocks], total)
     with sources:
         table("file", by_file(step.prompt), total)
 
 
 def by_file(prompt: SuperPrompt) -> list[tuple[str, int]]:
     """Return the tokens of each file that the prompt quotes, frames included, the largest first."""
-    parts = [p for block in prompt.extras["token_tree"]["blocks"] for p in block.get("parts", ())]
-    names = [str(part["name"]) for part in parts]
+    parts = [part for block in prompt.extras.token_tree.blocks for part in block.parts or ()]
+    names = [part.name for part in parts]
     if not is_edited(prompt):  # else: what the text still quotes, under the names that stand there
-        homes = [f"❖ {'/'.join(row['home'])}" for row in injected(prompt)]
+        homes = [f"❖ {'/'.join(file.home)}" for file in injected(prompt)]
         chunks = {chunk.id: chunk for chunk in prompt.base_context_chunks}
         shown = [chunks[i] for i in prompt.final_selection_ids if not i.startswith(HISTORY_PREFIX)]
         homes += [f"{chunk.meta['project']}/{chunk.source}" for chunk in shown]
         names[: len(homes)] = homes
     counts: dict[str, int] = {}
     for name, part in zip(names, parts, strict=True):
-        counts[name] = counts.get(name, 0) + int(part["tokens"])
+        counts[name] = counts.get(name, 0) + part.tokens
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -90,7 +88,7 @@ POPOVER_HEIGHT = 250
 def show() -> None:
     """Show the evolving Super-Prompt, what is known about it, and what to do with it."""
     step = desk().last
-    finished = step is not None and bool(step.prompt.extras.get(SUPER_PROMPT))
+    finished = step is not None and bool(step.prompt.extras.super_prompt)
     st.text_area(
         "Super-Prompt",
         key=super_prompt_key(),
@@ -111,7 +109,7 @@ def show() -> None:
         return
     offers = [*([_changes] if step.unedited else []), _copy, _save]
     line, *places = st.columns([9, *[3 for _ in offers]], gap="small", vertical_alignment="center")
-    tokens, key = step.prompt.extras["token_tree"]["total"], step.prompt_key[:8] or "none"
+    tokens, key = step.prompt.extras.token_tree.total, step.prompt_key[:8] or "none"
     line.text(f"{tokens:,} tokens · key {key} · {spent:,.0f} ms")
     for place, offer in zip(places, offers, strict=True):
         with place:
@@ -212,4 +210,4 @@ def _doubts(step: RecordedPrompt) -> None:
 
 
 def _text(step: RecordedPrompt) -> str:
-    return str(step.prompt.extras[SUPER_PROMPT])
+    return step.prompt.extras.super_prompt

@@ -29,7 +29,7 @@ def show() -> None:
     if step is None:
         st.text(f"Nothing yet: {BUTTON} proposes intent, domain, deliverable and headers.")
         return
-    mark = step.prompt.extras["trail"][-1][1][:12]  # other values, other fields
+    mark = step.prompt.extras.trail[-1][1][:12]  # other values, other fields
     with st.form("shaper", border=False):
         for targets in (tuple(SHAPE), HEADERS[:3], HEADERS[3:]):
             for column, target in zip(st.columns(3, gap="small"), targets, strict=True):
@@ -91,14 +91,14 @@ def origin(step: RecordedPrompt, target: str) -> str:
         was = value_of((step.unedited or step).prompt, target)
         return f"edited, was {literal(was)}" if was else "edited, was empty"
     extras = step.prompt.extras
-    shape = extras.get("shape", {})
+    shape = extras.shape
     if target in SHAPE:
-        return "found by A2" if shape else "A2 is off"
-    if target in shape.get("headers", {}):
+        return "found by A2" if shape.intent else "A2 is off"
+    if target in shape.proposed:
         return "proposed by A2"
-    if target in extras.get("explicit", ()):
+    if target in extras.explicit:
         return "you wrote it"
-    if target in extras.get("persona", ()):
+    if target in extras.persona:
         return "from the settings"
     return "default" if value_of(step.prompt, target) else "not set"
 
@@ -112,7 +112,7 @@ def _field(step: RecordedPrompt, target: str, mark: str) -> None:
             label,
             options,
             key=key,
-            disabled=not step.prompt.extras.get("shape"),
+            disabled=not step.prompt.extras.shape.intent,
             accept_new_options=target == "domain",
         )
         return

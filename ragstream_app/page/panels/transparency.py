@@ -6,22 +6,23 @@ Drawn from the steps of the tab and kept nowhere: no prompt and no conversation 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ragstream_app.output.stages import call_text, last_score, usage_from, usage_text
+from ragstream_app.output.stages import call_text, last_score, usage_text
 from ragstream_app.page.jobs.presses import RUN_ALL
 from ragstream_app.page.panels import citations
 from ragstream_app.page.panels.shared import desk, run_url, workspace
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import COUNTER
-from ragstream_core.prompts.exchanges import LLM_USAGE, llm_usage
+from ragstream_core.prompts.exchanges import usage_of
 
 if TYPE_CHECKING:
     from ragstream_assets.recorder.chain_run import RecordedPrompt
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.s_ctx import IssuedCitation
 
 CHOSEN_KEY = "candidate_chosen"
 HEIGHT = 300
@@ -135,9 +136,8 @@ def last_decisions(
         count: Counts the tokens of a passage.
     """
     from ragstream_core.prompts.explain import ways
-    from ragstream_core.records import decision_from
 
-    found = ways([decision_from(row) for row in prompt.extras.get("decisions", [])])
+    found = ways(prompt.extras.decisions)
     known = {c.id: (str(c.meta.get("heading") or ""), c) for c in prompt.base_context_chunks}
     rows = []
     for way in found:
@@ -148,33 +148,32 @@ def last_decisions(
 
 def notes(step: RecordedPrompt) -> list[str]:
     """Return the warnings of the stages and of the recorder, in order."""
-    rows: Iterable[dict[str, Any]] = step.prompt.extras.get("warnings", [])
-    return [*(f"{row['stage']}: {row['message']}" for row in rows), *step.notes]
+    warnings = step.prompt.extras.warnings
+    return [*(f"{warning.stage}: {warning.message}" for warning in warnings), *step.notes]
 
 
 def events(step: RecordedPrompt) -> list[str]:
     """Return what the stages report they did."""
-    rows: Iterable[dict[str, Any]] = step.prompt.extras.get("events", [])
-    return [f"{row['stage']}: {row['message']}" for row in rows]
+    return [f"{event.stage}: {event.message}" for event in step.prompt.extras.events]
 
 
 def citation_table(prompt: SuperPrompt) -> None:
     """Show which short id stands for which chunk."""
-    rows = citation_rows(prompt.extras.get("citations", {}))
+    rows = citation_rows(prompt.extras.citations)
     if rows:
         st.dataframe(rows, hide_index=True, height=HEIGHT)
     else:
         st.text("No citations. A4 Condenser issues them for what it selects.")
 
 
-def citation_rows(citations: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+def citation_rows(citations: Mapping[str, IssuedCitation]) -> list[dict[str, str]]:
     """Return the issued citations, short id → chunk, as rows of plain text."""
     return [
         {
             "short id": short_id,
-            "source": str(cited["source"]),
-            "begins with": " ".join(str(cited["snippet"]).split()),
-            "chunk": str(cited["chunk_id"]),
+            "source": cited.source,
+            "begins with": " ".join(cited.snippet.split()),
+            "chunk": cited.chunk_id,
         }
         for short_id, cited in citations.items()
     ]
@@ -184,9 +183,9 @@ def time_table(steps: Mapping[str, RecordedPrompt]) -> None:
     """Show how long each op took, with a bar."""
     rows = time_rows(steps)
     most = max((row["share"] for row in rows), default=0.0)
-    asked = list(steps.values())[-1].prompt.extras.get(LLM_USAGE, {}) if steps else {}
-    spent = [usage_text(usage_from(llm_usage(asked.values())))] if asked else []
-    st.text(" · ".join([f"{sum(row['ms'] for row in rows):,.0f} ms in all stages", *spent]))
+    spent = usage_of(list(steps.values())[-1].prompt) if steps else None
+    told = [usage_text(spent)] if spent else []
+    st.text(" · ".join([f"{sum(row['ms'] for row in rows):,.0f} ms in all stages", *told]))
     st.dataframe(
         rows,
         hide_index=True,
@@ -217,8 +216,8 @@ def time_rows(steps: Mapping[str, RecordedPrompt]) -> list[dict[str, Any]]:
 def _told(prompt: SuperPrompt) -> dict[str, str]:
     """Return what the agents' questions took, in words, by op; those of a re-run with it."""
     calls: dict[str, list[str]] = {}
-    for slot, row in sorted(prompt.extras.get(LLM_USAGE, {}).items()):
-        calls.setdefault(slot.partition("#")[0], []).append(call_text(row))
+    for slot, call in sorted(prompt.extras.llm_usage.items()):
+        calls.setdefault(slot.partition("#")[0], []).append(call_text(call))
     return {op: "; ".join(texts) for op, texts in calls.items()}
 
 

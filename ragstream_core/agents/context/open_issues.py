@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from ragstream_core.agents.context.coverage import VAGUE, Piece, Weights, coverage
 from ragstream_core.agents.context.quotable import Quote, Terms
 from ragstream_core.agents.pieces import NO_BLANKS
+from ragstream_core.records.s_ctx import Cited, OpenIssue
 from ragstream_core.text.instructions import is_saying, what_is_asked
 
 SENTENCE_SUPPORT = 0.45
@@ -92,16 +92,14 @@ def is_name(word: str, piece: Piece) -> bool:
     return word[:1].isupper() and not piece.text.lstrip("\"'`*([ ").startswith(word)
 
 
-def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] = ()
-           ) -> dict[str, Any]:  # fmt: skip
-    cited = [{"chunk_id": q.chunk_id, "source": q.source} for q in quotes]
-    return {"kind": kind, "text": text, "piece_id": piece_id, "citations": cited}
+def _issue(kind: str, text: str, *, piece_id: str = "", quotes: Sequence[Quote] = ()) -> OpenIssue:
+    return OpenIssue(kind, text, piece_id, tuple(Cited(q.chunk_id, q.source) for q in quotes))
 
 
 def unanswered(
     pieces: Sequence[Piece], evidence: Sequence[Evidence], *, weight: Weights, cosine: float,
     terms: Terms, open_pieces: Collection[str] | None = None, files: Sequence[Evidence] = (),
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[OpenIssue]:  # fmt: skip
     """List the pieces without support, then the names that nothing mentions.
 
     Args:
@@ -153,7 +151,7 @@ def _same_but_for_numbers(left: Quote, right: Quote) -> bool:
     return len(mine & other) >= CONFLICT_SIMILARITY * max(1, len(mine | other))
 
 
-def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[dict[str, Any]]:
+def conflicts(chosen: Sequence[Quote], quotes: Sequence[Quote]) -> list[OpenIssue]:
     """List chosen sentences that another file repeats with other numbers.
 
     Pairs of data and signatures say nothing by themselves: two services have two ports. Which of

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 from ragstream_core.agents.context.coverage import Piece, Weights
 from ragstream_core.agents.context.open_issues import Evidence, supported
@@ -22,6 +21,7 @@ from ragstream_core.ports import TokenCounter
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.fences import Source, frame
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.stage_results import InjectedFile, QueryPiece, Scores
 from ragstream_core.text.instructions import what_is_asked
 from ragstream_core.text.sentences import blocks, sentences_in
 
@@ -181,13 +181,13 @@ class Reading:
         cls, prompt: SuperPrompt, kept: Sequence[Chunk], terms: Terms, *, past: bool = False
     ) -> Reading:
         """Read the kept chunks of documents; the conversation only where ``past`` says (C-07)."""
-        rows = prompt.extras.get("query_pieces", [])
-        pieces = [Piece(row["id"], row["text"], tuple(terms(row["text"]))) for row in rows]
+        rows = prompt.extras.query_pieces
+        pieces = [Piece(row.id, row.text, tuple(terms(row.text))) for row in rows]
         asked = [_asked(row, terms) for row in rows]
         told = [chunk for chunk in kept if past or not chunk.id.startswith(HISTORY_PREFIX)]
         quotes = [q for rank, chunk in enumerate(told) for q in quotes_of(chunk, rank, terms)]
-        scores = prompt.extras.get("scores", {})
-        evidence = [_evidence(chunk, scores.get(chunk.id, {}), terms) for chunk in told]
+        scores = prompt.extras.scores
+        evidence = [_evidence(chunk, scores.get(chunk.id, Scores()), terms) for chunk in told]
         files = [_file(row, terms) for row in injected(prompt)]
         return cls(pieces, asked, quotes, evidence, files, Weights.of(quotes))
 
@@ -206,23 +206,23 @@ class Reading:
         return replace(self, quotes=shown, evidence=evidence)
 
 
-def _asked(row: Mapping[str, Any], terms: Terms) -> Piece:
+def _asked(row: QueryPiece, terms: Terms) -> Piece:
     """Return a piece in the person's own words: the audit's words are not theirs."""
-    own = str(row.get("asked", row["text"]))
+    own = row.text if row.asked is None else row.asked
     held = tuple(terms(what_is_asked(own))) or tuple(terms(own))
-    return Piece(row["id"], own, held, searched=own == row["text"])
+    return Piece(row.id, own, held, searched=own == row.text)
 
 
-def _file(row: Mapping[str, Any], terms: Terms) -> Evidence:
-    return Evidence(row["id"], frozenset(terms(f"{row['path']}\n{row['text']}")), -1.0)
+def _file(file: InjectedFile, terms: Terms) -> Evidence:
+    return Evidence(file.id, frozenset(terms(f"{file.path}\n{file.text}")), -1.0)
 
 
-def _evidence(chunk: Chunk, score: dict[str, Any], terms: Terms) -> Evidence:
+def _evidence(chunk: Chunk, scores: Scores, terms: Terms) -> Evidence:
     return Evidence(
         chunk.id,
         _words(chunk.source, str(chunk.meta.get("heading") or ""), chunk.snippet, terms),
-        float(score.get("best_cosine", 0.0)),
-        tuple(float(x) for x in score.get("piece_cosines", ())),
+        scores.best_cosine,
+        scores.piece_cosines,
     )
 
 

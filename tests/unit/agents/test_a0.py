@@ -62,16 +62,16 @@ def test_aliases_ignore_case_numbering_and_punctuation(name):
 def test_role_and_tone_go_to_the_body_and_unknown_headers_to_extras():
     prompt = a0("# Task\nGo.\n# Role\nauditor\n# Tone\ndry\n# Steps\n1. click")
     assert (prompt.body["role"], prompt.body["tone"]) == ("auditor", "dry")
-    assert [(h["name"], h["text"]) for h in prompt.extras["headers"]] == [("Steps", "1. click")]
+    assert [(h.name, h.text) for h in prompt.extras.headers] == [("Steps", "1. click")]
     assert "Steps" not in json.dumps(prompt.body)
-    assert prompt.extras["explicit"] == ["role", "task", "tone"]
+    assert prompt.extras.explicit == ("role", "task", "tone")
 
 
 def test_a_deeper_unknown_header_belongs_to_the_task_but_not_to_a_format():
     prompt = a0("# Task\nGo.\n## Particulars\nfast\n# Format\na table\n## Log\nboom")
     assert prompt.body["task"] == "Go.\n## Particulars\nfast"
     assert prompt.body["format"] == "a table"
-    assert prompt.extras["headers"][0]["name"] == "Log"
+    assert prompt.extras.headers[0].name == "Log"
 
 
 @pytest.mark.parametrize(
@@ -99,20 +99,19 @@ def test_a_prompt_without_a_word_is_refused(raw):
 def test_headers_inside_a_code_fence_are_none():
     prompt = a0("Explain this file.\n```\n# Task\nnot me\n```")
     assert prompt.body["task"].startswith("Explain this file.")
-    assert prompt.extras["headers"] == []
+    assert prompt.extras.headers == ()
 
 
 def test_segments_have_the_documented_schema():
     prompt = a0(MARKDOWN + "# Format\ntable\n")
-    assert [s["canon_type"] for s in prompt.extras["segments"]] == [
+    assert [s.canon_type for s in prompt.extras.segments] == [
         "USER_PROMPT",
         "TASK",
         "CONTEXT",
     ]
-    for segment in prompt.extras["segments"]:
-        assert set(segment) == {"id", "canon_type", "text", "weight", "span", "trace"}
-        assert segment["weight"] == 1.0
-        assert (MARKDOWN + "# Format\ntable\n")[slice(*segment["span"])] == segment["text"]
+    for segment in prompt.extras.segments:
+        assert segment.weight == 1.0
+        assert (MARKDOWN + "# Format\ntable\n")[slice(*segment.span)] == segment.text
 
 
 @pytest.mark.parametrize(
@@ -120,55 +119,50 @@ def test_segments_have_the_documented_schema():
 )
 def test_pieces_trace_to_segment_and_span(raw):
     prompt = a0(raw)
-    segments = {s["id"]: s for s in prompt.extras["segments"]}
-    for piece in prompt.extras["query_pieces"]:
-        assert raw[slice(*piece["span"])] == piece["text"]
-        assert piece["text"] in segments[piece["segment_id"]]["text"]
+    segments = {s.id: s for s in prompt.extras.segments}
+    for piece in prompt.extras.query_pieces:
+        assert raw[slice(*piece.span)] == piece.text
+        assert piece.text in segments[piece.segment_id].text
 
 
 def test_spans_of_escaped_json_decode_to_the_piece():
     raw = '{"task": "Why \\"so\\"\\nslow \\u00e9 \\ud83d\\ude00 today?"}'
-    (piece,) = a0(raw).extras["query_pieces"]
-    assert (
-        json.loads(f'"{raw[slice(*piece["span"])]}"')
-        == piece["text"]
-        == 'Why "so"\nslow é 😀 today?'
-    )
+    (piece,) = a0(raw).extras.query_pieces
+    assert json.loads(f'"{raw[slice(*piece.span)]}"') == piece.text == 'Why "so"\nslow é 😀 today?'
 
 
 def test_short_sentences_join_a_neighbour_and_a_short_prompt_gives_one():
     texts = [
-        p["text"]
-        for p in a0("Tell me about gates. Why so? Explain all of them.").extras["query_pieces"]
+        p.text for p in a0("Tell me about gates. Why so? Explain all of them.").extras.query_pieces
     ]
     assert texts == ["Tell me about gates. Why so?", "Explain all of them."]
-    assert len(a0("gates").extras["query_pieces"]) == 1
+    assert len(a0("gates").extras.query_pieces) == 1
 
 
 def test_politeness_is_no_piece_where_a_question_stands():
     prompt = a0(
         "Hello everyone! I hope you are doing well. Which gate drops chunks? Thanks in advance!"
     )
-    assert [p["text"] for p in prompt.extras["query_pieces"]] == ["Which gate drops chunks?"]
-    assert [p["text"] for p in a0("Hello there!").extras["query_pieces"]] == ["Hello there!"]
-    kept = a0("Thanks to the gate nothing passes.").extras["query_pieces"]
-    assert kept[0]["text"] == "Thanks to the gate nothing passes."
+    assert [p.text for p in prompt.extras.query_pieces] == ["Which gate drops chunks?"]
+    assert [p.text for p in a0("Hello there!").extras.query_pieces] == ["Hello there!"]
+    kept = a0("Thanks to the gate nothing passes.").extras.query_pieces
+    assert kept[0].text == "Thanks to the gate nothing passes."
 
 
 def test_a_long_prompt_gives_ten_pieces_and_loses_nothing_that_fits():
     raw = " ".join(f"Sentence number {i} speaks of topic{i} today." for i in range(40))
     prompt = a0(raw)
-    joined = " ".join(p["text"] for p in prompt.extras["query_pieces"])
-    assert len(prompt.extras["query_pieces"]) == 10
+    joined = " ".join(p.text for p in prompt.extras.query_pieces)
+    assert len(prompt.extras.query_pieces) == 10
     assert all(f"topic{i}" in joined for i in range(40))
-    assert prompt.extras["warnings"] == []
+    assert prompt.extras.warnings == ()
 
 
 def test_a_prompt_above_ten_windows_says_what_it_leaves_out():
     raw = " ".join(f"Sentence number {i} speaks of topic{i} today." for i in range(400))
     prompt = a0(raw, window_tokens=12)
-    assert len(prompt.extras["query_pieces"]) == 10
-    assert "too long" in prompt.extras["warnings"][0]["message"]
+    assert len(prompt.extras.query_pieces) == 10
+    assert "too long" in prompt.extras.warnings[0].message
 
 
 @pytest.mark.parametrize("text", ["a " * 500, "x" * 500, "a. " * 300])
@@ -217,8 +211,8 @@ def test_ways_to_write_the_same_prompt(raw):
     prompt = a0(raw)
     assert prompt.body["task"] == "Explain the gate."
     assert prompt.body["context"] == "It drops\nchunks."
-    assert [(h["name"].lower(), h["text"]) for h in prompt.extras["headers"]] == [("log", "boom")]
-    assert prompt.extras["warnings"] == []
+    assert [(h.name.lower(), h.text) for h in prompt.extras.headers] == [("log", "boom")]
+    assert prompt.extras.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -229,7 +223,7 @@ def test_ways_to_write_the_same_prompt(raw):
 def test_json_that_is_broken_is_a_task_and_the_person_is_told(raw):
     prompt = a0(raw)
     assert prompt.body["task"] == raw
-    (warning,) = [w["message"] for w in prompt.extras["warnings"] if "JSON" in w["message"]]
+    (warning,) = [w.message for w in prompt.extras.warnings if "JSON" in w.message]
     assert "line 1, column " in warning or "nested" in warning
 
 
@@ -237,13 +231,13 @@ def test_json_that_is_broken_is_a_task_and_the_person_is_told(raw):
 def test_braces_alone_are_no_broken_json(raw):
     prompt = a0(raw)
     assert prompt.body["task"] == raw
-    assert prompt.extras["warnings"] == []
+    assert prompt.extras.warnings == ()
 
 
 def test_what_a_label_opens_is_no_underlined_header():
     prompt = a0("Task: Go.\n====\nmore")
     assert prompt.body["task"] == "Go.\n====\nmore"
-    assert prompt.extras["headers"] == []
+    assert prompt.extras.headers == ()
 
 
 @pytest.mark.parametrize(
@@ -251,7 +245,7 @@ def test_what_a_label_opens_is_no_underlined_header():
     ["Explain\nthis Task\n---------\nso", "---\ntask: a\n---\nwhy", "Notes\n---\nwhy is it so"],
 )
 def test_a_rule_is_no_header(raw):
-    assert a0(raw).extras["headers"] == []
+    assert a0(raw).extras.headers == ()
     assert "---" in a0(raw).body["task"] + a0(raw).body["text"]
 
 
@@ -272,10 +266,10 @@ def test_every_section_comes_to_its_place_and_none_is_lost(parts, form):
     if wanted["task"]:
         assert prompt.body["task"] == "\n\n".join(wanted["task"])
         unknown = [(name, text) for name, text in parts if not NAMES[name]]
-        assert [(h["name"], h["text"]) for h in prompt.extras["headers"]] == unknown
+        assert [(h.name, h.text) for h in prompt.extras.headers] == unknown
     else:
         assert prompt.body["task"] == raw.strip()
-    assert prompt.extras["format"] == "markdown"
+    assert prompt.extras.format == "markdown"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +279,7 @@ def test_every_section_comes_to_its_place_and_none_is_lost(parts, form):
      ("{'task': 'go'}", "json")],
 )  # fmt: skip
 def test_the_format_is_named(raw, kind):
-    assert a0(raw).extras["format"] == kind
+    assert a0(raw).extras.format == kind
 
 
 def test_what_the_record_holds_already_is_no_default():
@@ -341,7 +335,7 @@ def test_pieces_stay_in_their_segment_and_every_segment_has_one(segments, limit)
      ("How are they ranked, and why so?", 1)],
 )  # fmt: skip
 def test_two_questions_in_a_sentence_part_unless_one_leans_on_the_other(raw, number):
-    assert len(a0(raw).extras["query_pieces"]) == number
+    assert len(a0(raw).extras.query_pieces) == number
 
 
 @settings(max_examples=200, deadline=None)
@@ -364,6 +358,6 @@ def test_a_piece_is_within_the_window_and_cuts_lose_no_sign(text, window):
     ids=["Japanese", "Chinese", "Arabic", "Hindi", "Russian"],
 )
 def test_each_question_is_a_piece_in_any_script(text):
-    pieces = [p["text"] for p in a0(text).extras["query_pieces"]]
+    pieces = [p.text for p in a0(text).extras.query_pieces]
     assert len(pieces) == 3
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")

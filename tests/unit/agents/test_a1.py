@@ -10,6 +10,7 @@ from ragstream_core.agents import a1_file_injector
 from ragstream_core.agents.a1_file_injector import FileInjector, candidates
 from ragstream_core.errors import UsageError
 from ragstream_core.records import SuperPrompt, to_json
+from ragstream_core.records.stage_results import Pool
 from ragstream_core.text.tokens import HeuristicTokenCounter
 
 FILES = {
@@ -39,11 +40,11 @@ def a1(task, **kwargs):
 
 
 def paths(prompt):
-    return [row["path"] for row in prompt.extras["files"]]
+    return [row.path for row in prompt.extras.files]
 
 
 def warned(prompt):
-    return " ".join(w["message"] for w in prompt.extras["warnings"])
+    return " ".join(w.message for w in prompt.extras.warnings)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_forced_file_that_is_mentioned_too_is_taken_once_and_without_a_word():
     prompt = a1("see notes.md and app.py", named=["notes.md", "src/app.py"], off=["src/app.py"])
     assert paths(prompt) == ["notes.md", "src/app.py"]
     assert "OFF" not in warned(prompt)
-    assert not any("stay with" in row["message"] for row in prompt.extras["events"])
+    assert not any("stay with" in row.message for row in prompt.extras.events)
 
 
 @given(st.sets(st.sampled_from(sorted(FILES))), st.integers(1, 6))
@@ -102,7 +103,7 @@ def test_a_glob_takes_what_is_neither_off_nor_a_note_and_says_what_it_leaves(off
     assert paths(prompt) == wanted[:most]
     assert ("are in" in warned(prompt)) == (len(wanted) > most)
     assert all(name in warned(prompt) for name in sorted(off & set(fits))[:5])
-    said = " ".join(row["message"] for row in prompt.extras["events"])
+    said = " ".join(row.message for row in prompt.extras.events)
     assert ("docs/more.md" in said) == ("docs/more.md" not in off)
 
 
@@ -113,21 +114,21 @@ def test_a_forced_name_that_fits_no_single_file_is_wrong_usage(name):
 
 
 def test_the_receipt_names_bytes_mode_and_size():
-    (row,) = a1("Explain app.py").extras["files"]
-    assert row["sha256"] == hashlib.sha256(FILES["src/app.py"]).hexdigest()
-    assert (row["mode"], row["lines"], row["home"]) == ("FULL", 2, ["demo", "src/app.py"])
-    assert row["text"] == "def run():\n    return 1"
+    (row,) = a1("Explain app.py").extras.files
+    assert row.sha256 == hashlib.sha256(FILES["src/app.py"]).hexdigest()
+    assert (row.mode, row.lines, row.home) == ("FULL", 2, ("demo", "src/app.py"))
+    assert row.text == "def run():\n    return 1"
 
 
 def test_the_threshold_flips_full_to_pack():
-    size = a1("Explain big.py", full_max_tokens=10**6).extras["files"][0]
-    assert size["mode"] == "FULL"
-    exact = size["tokens"]
-    assert a1("Explain big.py", full_max_tokens=exact).extras["files"][0]["mode"] == "FULL"
-    packed = a1("Explain big.py", full_max_tokens=exact - 1).extras["files"][0]
-    assert packed["mode"] == "PACK"
-    assert packed["tokens"] < exact
-    assert "lines omitted" in packed["text"]
+    size = a1("Explain big.py", full_max_tokens=10**6).extras.files[0]
+    assert size.mode == "FULL"
+    exact = size.tokens
+    assert a1("Explain big.py", full_max_tokens=exact).extras.files[0].mode == "FULL"
+    packed = a1("Explain big.py", full_max_tokens=exact - 1).extras.files[0]
+    assert packed.mode == "PACK"
+    assert packed.tokens < exact
+    assert "lines omitted" in packed.text
 
 
 def test_a_file_changed_since_ingestion_is_flagged():
@@ -145,7 +146,7 @@ def test_the_pool_is_closed_and_twice_is_once():
     stage = FileInjector(Source(), ["demo"], HeuristicTokenCounter(), off=["notes.md"], lock=True)
     prompt = SuperPrompt(body={"task": "see app.py"})
     once = stage(prompt)
-    assert once.extras["pool"] == {"off": ["notes.md"], "lock": True, "closed": True}
+    assert once.extras.pool == Pool(("notes.md",), lock=True, closed=True)
     assert to_json(stage(once)) == to_json(once)
 
 
@@ -153,7 +154,7 @@ def test_a_lock_without_a_file_warns_and_off_keeps_the_pool():
     assert "lock is on" in warned(a1("why", lock=True))
     off = a1("see app.py", enabled=False, lock=True)
     assert paths(off) == []
-    assert off.extras["pool"]["lock"] is True
+    assert off.extras.pool.lock is True
     assert "switched off" in warned(a1("see it", enabled=False, named=["notes.md"]))
     assert "switched off" not in warned(a1("see app.py", enabled=False))
 

@@ -1,5 +1,7 @@
 """A4, A5 and the builder: facts worth reading, cited, within the budget."""
 
+from dataclasses import replace
+
 import pytest
 
 from ragstream_core.agents.a4_condenser import Condenser
@@ -11,7 +13,9 @@ from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.errors import BudgetExceeded, FenceBroken
 from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.render import NOTHING_RELEVANT
-from ragstream_core.records import Chunk, SuperPrompt, to_json
+from ragstream_core.records import Chunk, Extras, SuperPrompt, to_json
+from ragstream_core.records.s_ctx import Fact, SCtx
+from ragstream_core.records.stage_results import Scores
 from ragstream_core.text.sentences import blocks, is_filler
 from ragstream_core.text.terms import terms
 from ragstream_core.text.tokens import HeuristicTokenCounter
@@ -44,15 +48,17 @@ def kept(*texts, question="How does the similarity gate use theta?", cosine=0.7,
     ids = [c.id for c in prompt.base_context_chunks]
     prompt.views_by_stage = {"a3": ids}
     pieces = [{"id": f"q{i}", "text": q} for i, q in enumerate(question.split("|"))]
-    prompt.extras = {
+    prompt.extras = Extras.from_json(
+        {
         "query_pieces": pieces,
         "scores": {i: {"score": 0.5, "best_cosine": cosine} for i in ids}, **extras,
-    }  # fmt: skip
+        }
+    )  # fmt: skip
     return prompt
 
 
 def texts_of(prompt, part):
-    return [item["text"] for item in prompt.extras["s_ctx"][part]]
+    return [item.text for item in getattr(prompt.extras.s_ctx, part)]
 
 
 def test_quotable_sentences_of_a_chunk():
@@ -98,11 +104,11 @@ def test_facts_are_relevant_verbatim_and_cited():
     prompt = Condenser(COUNTER)(kept(INDEX, GATE))
     assert texts_of(prompt, "facts")[0].startswith("The similarity gate drops a candidate")
     assert "Theta must lie between minus one and one." in texts_of(prompt, "constraints")
-    issued = prompt.extras["citations"]
-    for item in prompt.extras["s_ctx"]["facts"] + prompt.extras["s_ctx"]["constraints"]:
-        (citation,) = item["citations"]
-        assert issued[citation["short_id"]]["chunk_id"] == citation["chunk_id"]
-        assert item["text"] in readable(GATE + INDEX)
+    issued = prompt.extras.citations
+    for item in prompt.extras.s_ctx.facts + prompt.extras.s_ctx.constraints:
+        (citation,) = item.citations
+        assert issued[citation.short_id].chunk_id == citation.chunk_id
+        assert item.text in readable(GATE + INDEX)
     assert not any("mapped file" in fact for fact in texts_of(prompt, "facts"))
 
 
@@ -110,16 +116,16 @@ def test_each_piece_gets_its_facts():
     prompt = Condenser(COUNTER)(
         kept(GATE, INDEX, question="What does the similarity gate drop?|Where do vectors go?")
     )
-    spoken = {p for item in prompt.extras["s_ctx"]["facts"] for p in item["piece_ids"]}
+    spoken = {p for item in prompt.extras.s_ctx.facts for p in item.piece_ids}
     assert spoken == {"q0", "q1"}
 
 
 def test_what_nothing_answers_is_an_open_issue():
     question = "How does the similarity gate use theta?|Which Kafka topic holds the offsets?"
     prompt = Condenser(COUNTER)(kept(GATE, question=question))
-    (issue,) = prompt.extras["s_ctx"]["open_issues"]
-    assert (issue["kind"], issue["piece_id"]) == ("unsupported", "q1")
-    assert "Kafka" in issue["text"]
+    (issue,) = prompt.extras.s_ctx.open_issues
+    assert (issue.kind, issue.piece_id) == ("unsupported", "q1")
+    assert "Kafka" in issue.text
 
 
 def test_a_name_that_nothing_mentions_is_an_open_issue():
@@ -129,9 +135,9 @@ def test_a_name_that_nothing_mentions_is_an_open_issue():
 
 def test_files_that_disagree_on_a_number_are_an_open_issue():
     prompt = Condenser(COUNTER)(kept(OTHER, NEWER, question="default theta of the similarity gate"))
-    conflict = [i for i in prompt.extras["s_ctx"]["open_issues"] if i["kind"] == "conflict"]
+    conflict = [i for i in prompt.extras.s_ctx.open_issues if i.kind == "conflict"]
     assert len(conflict) == 1
-    assert {c["source"] for c in conflict[0]["citations"]} == {"d0.md", "d1.md"}
+    assert {c.source for c in conflict[0].citations} == {"d0.md", "d1.md"}
 
 
 @pytest.mark.parametrize(
@@ -158,10 +164,10 @@ def test_sentences_disagree_by_their_numbers_alone_and_in_two_files(left, right,
 def test_nothing_relevant_selects_nothing_and_says_so():
     prompt = Condenser(COUNTER)(kept(GATE, INDEX, question="Bake sourdough bread", cosine=0.1))
     assert prompt.final_selection_ids == []
-    assert prompt.extras["nothing_relevant"] is True
-    assert {d["rule"] for d in prompt.extras["decisions"]} == {"nothing_relevant"}
+    assert prompt.extras.nothing_relevant is True
+    assert {d.rule for d in prompt.extras.decisions} == {"nothing_relevant"}
     built = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt))
-    assert NOTHING_RELEVANT in built.extras["super_prompt"]
+    assert NOTHING_RELEVANT in built.extras.super_prompt
 
 
 def test_history_is_never_a_source_of_facts():
@@ -170,9 +176,9 @@ def test_history_is_never_a_source_of_facts():
         Chunk("history::chat::1-1::0", "log", GATE, (0, len(GATE)), {"turn_id_end": 1})
     ]
     prompt.views_by_stage = {"a3": ["history::chat::1-1::0"]}
-    prompt.extras["scores"] = {"history::chat::1-1::0": {"best_cosine": 0.9}}
+    prompt.extras.scores = {"history::chat::1-1::0": Scores(best_cosine=0.9)}
     done = Condenser(COUNTER)(prompt)
-    assert done.extras["s_ctx"]["facts"] == []
+    assert done.extras.s_ctx.facts == ()
 
 
 def test_the_last_chunk_is_cut_at_a_sentence_end():
@@ -193,43 +199,45 @@ def test_a_budget_that_holds_no_passage_is_said(budget):
     long = kept(f"## The gate\n{'word ' * 2000}", GATE)  # one sentence: it cannot be cut
     for prompt in (kept(GATE), long, kept(), kept(GATE, pool={"lock": True})):
         done = Condenser(COUNTER, budget_tokens=budget, max_context_tokens=1000)(prompt)
-        said = any("no passage fits" in w["message"] for w in done.extras["warnings"])
-        locked = "pool" in prompt.extras
+        said = any("no passage fits" in w.message for w in done.extras.warnings)
+        locked = prompt.extras.pool.lock
         assert said == (prompt.views_by_stage["a3"] != [] and not locked
                         and not done.final_selection_ids)  # fmt: skip
 
 
 def test_locked_and_switched_off():
     locked = Condenser(COUNTER)(kept(GATE, pool={"lock": True}))
-    assert (locked.final_selection_ids, locked.extras["nothing_relevant"]) == ([], False)
+    assert (locked.final_selection_ids, locked.extras.nothing_relevant) == ([], False)
     off = Condenser(COUNTER, enabled=False)(kept(GATE))
     assert off.final_selection_ids
-    assert off.extras["s_ctx"] == {"facts": [], "constraints": [], "open_issues": []}
+    assert off.extras.s_ctx == SCtx()
 
 
 def test_a5_removes_what_is_not_cited_not_issued_or_not_said():
     prompt = Condenser(COUNTER)(kept(GATE))
-    good = len(prompt.extras["s_ctx"]["facts"])
-    cited = prompt.extras["s_ctx"]["facts"][0]["citations"]
-    prompt.extras["s_ctx"]["facts"] += [
-        {"text": "No source.", "score": 0.1, "citations": []},
-        {"text": "The moon is made of cheese.", "score": 0.1, "citations": cited},
-        {"text": GATE[12:30], "score": 0.1, "citations": [{**cited[0], "chunk_id": "elsewhere"}]},
-        {"text": GATE[12:30], "score": 0.1, "citations": [{**cited[0], "short_id": "x y"}]},
-    ]
+    good = len(prompt.extras.s_ctx.facts)
+    s_ctx = prompt.extras.s_ctx
+    (cited,) = s_ctx.facts[0].citations
+    bad = (
+        Fact("No source.", score=0.1),
+        Fact("The moon is made of cheese.", score=0.1, citations=(cited,)),
+        Fact(GATE[12:30], score=0.1, citations=(replace(cited, chunk_id="elsewhere"),)),
+        Fact(GATE[12:30], score=0.1, citations=(replace(cited, short_id="x y"),)),
+    )
+    prompt.extras.s_ctx = replace(s_ctx, facts=(*s_ctx.facts, *bad))
     done = FormatEnforcer(COUNTER)(prompt)
-    assert len(done.extras["s_ctx"]["facts"]) == good
-    assert len(done.extras["enforced"]["repairs"]) == 4
+    assert len(done.extras.s_ctx.facts) == good
+    assert len(done.extras.enforced.repairs) == 4
 
 
 def test_a5_drops_the_lowest_rank_until_the_budget_holds():
     prompt = Condenser(COUNTER)(kept(GATE, INDEX, OTHER))
-    full = FormatEnforcer(COUNTER)(prompt).extras["enforced"]["total_tokens"]
+    full = FormatEnforcer(COUNTER)(prompt).extras.enforced.total_tokens
     done = FormatEnforcer(COUNTER, budget_tokens=full - 1)(prompt)
-    assert done.extras["enforced"]["total_tokens"] <= full - 1
+    assert done.extras.enforced.total_tokens <= full - 1
     assert done.final_selection_ids == prompt.final_selection_ids[:-1]
-    assert set(done.extras["citations"]) < set(prompt.extras["citations"])
-    assert {d["rule"] for d in done.extras["decisions"] if d["stage"] == "a5"} == {
+    assert set(done.extras.citations) < set(prompt.extras.citations)
+    assert {d.rule for d in done.extras.decisions if d.stage == "a5"} == {
         "verified", "over_budget"
     }  # fmt: skip
 
@@ -246,34 +254,34 @@ def test_a5_refuses_when_the_fixed_parts_are_over_the_budget():
 def test_a_verdict_holds_for_the_layout_it_was_given_for(other):
     done = FormatEnforcer(COUNTER, Layout(), 4000)(Condenser(COUNTER)(kept(GATE)))
     before, after = (FormatEnforcer(COUNTER, to, 4000)(done) for to in (Layout(), other))
-    assert before.extras["enforced"] == done.extras["enforced"]
-    assert after.extras["enforced"]["digest"] != done.extras["enforced"]["digest"]
+    assert before.extras.enforced == done.extras.enforced
+    assert after.extras.enforced.digest != done.extras.enforced.digest
     counted = COUNTER.count(compose(after, other).text)
-    assert after.extras["enforced"]["total_tokens"] == counted
+    assert after.extras.enforced.total_tokens == counted
 
 
 def test_a_requested_format_becomes_an_instruction():
     prompt = Condenser(COUNTER)(kept(GATE))
     prompt.body["format"] = "a JSON object"
     done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(prompt))
-    assert "one JSON value" in done.extras["enforced"]["format"]["instruction"]
+    assert "one JSON value" in done.extras.enforced.format["instruction"]
     assert "one JSON value" in done.System_MD
 
 
 def test_the_builder_writes_the_blocks_and_the_token_tree():
     done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(Condenser(COUNTER)(kept(GATE))))
-    text = done.extras["super_prompt"]
+    text = done.extras.super_prompt
     for block in (done.System_MD, done.Prompt_MD, done.S_CTX_MD, done.Attachments_MD):
         assert block
         assert block in text
-    tree = done.extras["token_tree"]
-    assert tree["total"] == COUNTER.count(text)
-    assert [b["name"] for b in tree["blocks"]] == ["SYSTEM", "S_CTX", "ATTACHMENTS", "TASK"]
-    attached = tree["blocks"][2]
+    tree = done.extras.token_tree
+    assert tree.total == COUNTER.count(text)
+    assert [b.name for b in tree.blocks] == ["SYSTEM", "S_CTX", "ATTACHMENTS", "TASK"]
+    attached = tree.blocks[2]
     chunks = {chunk.id: chunk for chunk in done.base_context_chunks}
     sources = [chunks[i].source for i in done.final_selection_ids]
-    assert [part["name"] for part in attached["parts"]] == sources
-    assert 0 < sum(part["tokens"] for part in attached["parts"]) <= attached["tokens"]
+    assert [part.name for part in attached.parts] == sources
+    assert 0 < sum(part.tokens for part in attached.parts) <= attached.tokens
     assert done.stage == "a5"
 
 
@@ -302,7 +310,7 @@ def test_twice_is_once():
 def test_a_locked_prompt_has_an_empty_s_ctx_whatever_was_kept():
     prompt = kept(GATE, pool={"lock": True})
     done = Condenser(COUNTER)(prompt)
-    assert done.extras["s_ctx"] == {"facts": [], "constraints": [], "open_issues": []}
+    assert done.extras.s_ctx == SCtx()
 
 
 def test_a_passage_is_read_with_its_path_its_headings_and_the_sentence_before():

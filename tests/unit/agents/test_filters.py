@@ -186,16 +186,16 @@ def a0(raw, **kwargs):
 
 
 def notes(prompt, kind):
-    return " | ".join(row["message"] for row in prompt.extras[kind])
+    return " | ".join(row.message for row in getattr(prompt.extras, kind))
 
 
 def test_a0_searches_without_the_filters_and_says_so():
     raw = "type:md How does the gate drop chunks? file:gate.md since:soon"
     prompt = a0(raw, left=3)
     assert " ".join(prompt.body["task"].split()) == "How does the gate drop chunks? since:soon"
-    assert "md" not in json.dumps(prompt.extras["query_pieces"])
-    assert prompt.extras["raw_text"] == raw
-    assert [f["written"] for f in prompt.extras["filters"]] == ["type:md", "file:gate.md"]
+    assert "md" not in str(prompt.extras.query_pieces)
+    assert prompt.extras.raw_text == raw
+    assert [f.written for f in prompt.extras.filters] == ["type:md", "file:gate.md"]
     assert "filters: type:md file:gate.md; 3 documents left" in notes(prompt, "events")
     assert "'since:soon' is left in the text" in notes(prompt, "warnings")
     again = Preprocessing(ALIASES, lambda text: len(text.split()), window_tokens=60, left=3)(prompt)

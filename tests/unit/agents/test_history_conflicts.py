@@ -8,7 +8,8 @@ from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.history_conflicts import against_files, superseded
 from ragstream_core.prompts.render import number_lines
-from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records import Chunk, Extras, SuperPrompt
+from ragstream_core.records.extras import entry_from
 from ragstream_core.text.tokens import HeuristicTokenCounter
 
 CODE = "def retry(times):\n    for attempt in range(times):\n        call_the_server(attempt)\n"
@@ -30,16 +31,22 @@ def candidates(*chunks: Chunk, cosine=0.5, **extras) -> SuperPrompt:
     prompt.base_context_chunks = list(chunks)
     prompt.views_by_stage = {"reranked": [c.id for c in chunks], "a3": [c.id for c in chunks]}
     scores = {"score": 0.5, "best_cosine": cosine, "piece_cosines": [cosine]}
-    prompt.extras = {
-        "scores": {c.id: scores for c in chunks},
-        "query_pieces": [{"id": "q1", "text": "How does retry work?"}],
-        **extras,
-    }
+    prompt.extras = Extras.from_json(
+        {
+            "scores": {c.id: scores for c in chunks},
+            "query_pieces": [{"id": "q1", "text": "How does retry work?"}],
+            **extras,
+        }
+    )
     return prompt
 
 
 def rules(prompt: SuperPrompt, stage: str) -> dict[str, str]:
-    return {d["chunk_id"]: d["rule"] for d in prompt.extras["decisions"] if d["stage"] == stage}
+    return {d.chunk_id: d.rule for d in prompt.extras.decisions if d.stage == stage}
+
+
+def against(chunk: Chunk, row: dict):
+    return against_files(chunk, entry_from("files", [row]))
 
 
 def test_a_fragment_that_shows_a_file_in_another_version_gives_way_and_is_a_conflict():
@@ -47,9 +54,9 @@ def test_a_fragment_that_shows_a_file_in_another_version_gives_way_and_is_a_conf
     done = NliGate(-1.0)(candidates(old, files=[FILE]))
     assert done.views_by_stage["a3"] == []
     assert rules(done, "a3") == {old.id: "conflicts_with_files"}
-    (conflict,) = done.extras["conflicts"]
-    assert (conflict["winner"], conflict["loser"]) == ("retry.py", old.id)
-    assert any("retry.py wins over" in row["message"] for row in done.extras["events"])
+    (conflict,) = done.extras.conflicts
+    assert (conflict.winner, conflict.loser) == ("retry.py", old.id)
+    assert any("retry.py wins over" in row.message for row in done.extras.events)
 
 
 def test_the_numbers_of_a_files_lines_hide_nothing_from_the_comparison():
@@ -57,19 +64,19 @@ def test_the_numbers_of_a_files_lines_hide_nothing_from_the_comparison():
         said = Chunk("history::chat::1-1::0", "log", text, (0, 9), {"turn_id_end": 1})
         plain = {**FILE, "text": text}
         numbered = {**plain, "text": number_lines(text), "numbered": True}
-        assert against_files(said, [plain]) == against_files(said, [numbered])
-        assert against_files(said, [plain]).rule == "duplicates_files"
+        assert against(said, plain) == against(said, numbered)
+        assert against(said, plain).rule == "duplicates_files"
 
 
 def test_the_same_version_of_a_file_is_no_conflict():
     same = turn(3, "I like this file", versions=({"path": "retry.py", "sha256": "a" * 64},))
-    assert against_files(same, [FILE]) is None
+    assert against(same, FILE) is None
 
 
 def test_a_file_of_another_folder_is_known_by_the_name_that_it_has_at_home():
     old = turn(3, "here is it", versions=({"path": "retry.py", "sha256": "b" * 64},))
     injected = {**FILE, "path": "demo/retry.py"}
-    assert against_files(old, [injected]).rule == "conflicts_with_files"
+    assert against(old, injected).rule == "conflicts_with_files"
 
 
 def test_a_high_rank_keeps_a_document_but_no_fragment_of_the_conversation():
@@ -82,9 +89,9 @@ def test_a_high_rank_keeps_a_document_but_no_fragment_of_the_conversation():
 def test_pasted_code_that_differs_in_a_line_conflicts_and_equal_code_duplicates():
     changed = turn(4, "\n" + CODE.replace("call_the_server", "ping_the_client"))
     equal = turn(5, "\n" + CODE)
-    assert against_files(changed, [FILE]).rule == "conflicts_with_files"
-    assert against_files(equal, [FILE]).rule == "duplicates_files"
-    assert against_files(turn(6, "What does the retry do in general?"), [FILE]) is None
+    assert against(changed, FILE).rule == "conflicts_with_files"
+    assert against(equal, FILE).rule == "duplicates_files"
+    assert against(turn(6, "What does the retry do in general?"), FILE) is None
 
 
 def test_what_dates_and_speakers_have_in_common_makes_no_two_turns_alike():
@@ -108,7 +115,7 @@ def test_the_newer_of_two_turns_that_say_nearly_the_same_stays_whatever_their_ra
     for order in ([first, second], [second, first]):
         done = NliGate(-1.0)(candidates(*order))
         assert done.views_by_stage["a3"] == [second.id]
-        assert done.extras["conflicts"][0]["winner"] == second.id
+        assert done.extras.conflicts[0].winner == second.id
 
 
 def test_a_turn_that_holds_what_is_asked_gives_way_to_none_that_does_not():
@@ -152,7 +159,7 @@ def test_the_conversation_never_exceeds_its_budget_nor_starves_the_documents(
     done = Condenser(counter, budget_tokens=3000, history_tokens=history_tokens)(
         candidates(*chunks)
     )
-    tokens = {d["chunk_id"]: d["tokens"] for d in done.extras["decisions"] if d["kept"]}
+    tokens = {d.chunk_id: d.tokens for d in done.extras.decisions if d.kept}
     past = sum(n for i, n in tokens.items() if i.startswith("history::"))
     assert past <= history_tokens
     assert done.final_selection_ids == [c.id for c in chunks if c.id in tokens]
@@ -167,6 +174,6 @@ def test_facts_come_from_the_conversation_only_where_it_is_switched_on():
         done = Condenser(HeuristicTokenCounter(), past_facts=switched_on)(
             candidates(said, page, cosine=0.9)
         )
-        cited = {c["chunk_id"] for f in done.extras["s_ctx"]["facts"] for c in f["citations"]}
+        cited = {c.chunk_id for f in done.extras.s_ctx.facts for c in f.citations}
         assert (said.id in cited) is switched_on
         assert said.id in done.final_selection_ids

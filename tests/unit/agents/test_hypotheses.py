@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ragstream_core.agents.a3_nli_gate import NliGate
 from ragstream_core.agents.hypotheses import hypothesis_of
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.stage_results import QueryPiece
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_the_model_is_asked_about_statements_and_the_prompt_keeps_its_pieces():
     prompt = SuperPrompt(body={"task": "Who may write?"})
     prompt.base_context_chunks = [Chunk("c", "a.md", "text", (0, 4), {})]
     prompt.views_by_stage["reranked"] = ["c"]
-    prompt.extras["query_pieces"] = [{"id": "q1", "text": "Who may write?"}]
+    prompt.extras.query_pieces = (QueryPiece("q1", "Who may write?"),)
     done = NliGate(0.25, entailment=entailment)(prompt)
     assert heard == ["Somebody may write."]
-    assert done.extras["query_pieces"] == prompt.extras["query_pieces"]
+    assert done.extras.query_pieces == prompt.extras.query_pieces

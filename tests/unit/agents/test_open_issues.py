@@ -1,5 +1,7 @@
 """Open Issues: no false alarm about numbers, no word called missing that was read."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from ragstream_core.agents.context.quotable import quotes_of
 from ragstream_core.agents.prompt_builder import PromptBuilder
 from ragstream_core.prompts.render import NOTHING_RELEVANT
 from ragstream_core.records import Chunk
+from ragstream_core.records.extras import entry_from
 from ragstream_core.text.terms import terms
 from ragstream_core.text.tokens import HeuristicTokenCounter
 from tests.unit.agents.test_condense import GATE, INDEX, kept, texts_of
@@ -46,7 +49,7 @@ def test_a_file_does_not_disagree_with_itself_and_the_list_is_short(numbers):
 def test_where_nothing_is_relevant_only_words_that_nobody_read_are_missing():
     question = "Bake sourdough on a mapped file"
     prompt = Condenser(COUNTER)(kept(GATE, INDEX, question=question, cosine=0.1))
-    assert prompt.extras["nothing_relevant"]
+    assert prompt.extras.nothing_relevant
     (issue,) = texts_of(prompt, "open_issues")
     assert "(found nowhere: Bake, sourdough)" in issue
 
@@ -60,7 +63,7 @@ def test_without_a_passage_nothing_is_said_about_words():
 def with_file(prompt, text, path="conf/pump.yml"):
     row = {"id": "f1", "path": path, "text": text, "sha256": "b" * 64, "mode": "FULL",
            "chars": len(text)}  # fmt: skip
-    prompt.extras["files"] = [row]
+    prompt.extras.files = entry_from("files", [row])
     return prompt
 
 
@@ -68,11 +71,11 @@ def with_file(prompt, text, path="conf/pump.yml"):
 def test_an_injected_file_is_evidence(passages):
     question = "Explain the seal pressure in conf/pump.yml.|Which valve has a leak?"
     alone = Condenser(COUNTER)(kept(*passages, question=question, cosine=0.1))
-    assert alone.extras["nothing_relevant"]
+    assert alone.extras.nothing_relevant
     prompt = with_file(kept(*passages, question=question, cosine=0.1), "seal:\n  pressure: 3\n")
     done = PromptBuilder(COUNTER)(FormatEnforcer(COUNTER)(Condenser(COUNTER)(prompt)))
-    assert NOTHING_RELEVANT not in done.extras["super_prompt"]
-    assert not any(NOTHING_RELEVANT in w["message"] for w in done.extras["warnings"])
+    assert NOTHING_RELEVANT not in done.extras.super_prompt
+    assert not any(NOTHING_RELEVANT in w.message for w in done.extras.warnings)
     (issue,) = texts_of(done, "open_issues")
     assert "“Which valve has a leak?” (found nowhere: valve, leak)" in issue
 
@@ -84,8 +87,8 @@ def test_a_model_that_sees_no_file_cannot_call_open_what_a_file_answers():
 
     question = "Explain the seal pressure in conf/pump.yml.|Which valve has a leak?"
     prompt = with_file(kept(INDEX, question=question), "seal:\n  pressure: 3\n")
-    issues = Condenser(COUNTER, ask=ask)(prompt).extras["s_ctx"]["open_issues"]
-    assert [issue["piece_id"] for issue in issues] == ["q1"]
+    issues = Condenser(COUNTER, ask=ask)(prompt).extras.s_ctx.open_issues
+    assert [issue.piece_id for issue in issues] == ["q1"]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +114,9 @@ def test_words_begin_where_they_begin_in_every_alphabet():
 def audited_again(text, *, cosine):
     """A piece that the audit asked again with a domain, as A4 sees it in the second pass."""
     prompt = kept(GATE, question=f"gate: {text}", cosine=cosine)
-    prompt.extras |= {"pass_no": 2}
-    prompt.extras["query_pieces"][0]["asked"] = text
+    prompt.extras.pass_no = 2
+    (piece,) = prompt.extras.query_pieces
+    prompt.extras.query_pieces = (replace(piece, asked=text),)
     return Condenser(COUNTER)(prompt)
 
 
@@ -125,5 +129,6 @@ def test_a_word_that_the_audit_added_answers_nothing(cosine):
 
 def test_a_file_that_the_audit_asks_for_is_no_question_of_the_person():
     prompt = kept(GATE, question="Where is theta?|conf/pump.yml Where is theta?")
-    prompt.extras["query_pieces"][1]["asked"] = ""
+    first, second = prompt.extras.query_pieces
+    prompt.extras.query_pieces = (first, replace(second, asked=""))
     assert texts_of(Condenser(COUNTER)(prompt), "open_issues") == []

@@ -23,7 +23,7 @@ def picked(budget, overhead):
         token_overhead=overhead,
     )
     result = stage(kept(*TEXTS))
-    return result.final_selection_ids, result.extras["cuts"]
+    return result.final_selection_ids, result.extras.cuts
 
 
 @given(st.integers(300, 1200), st.integers(0, 300))

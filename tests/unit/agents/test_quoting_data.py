@@ -11,7 +11,7 @@ from ragstream_core.agents.a4_condenser import Condenser
 from ragstream_core.agents.a5_format_enforcer import FormatEnforcer
 from ragstream_core.agents.context.passage_selection import stemmed_terms
 from ragstream_core.agents.context.quotable import quotes_of, readable
-from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records import Chunk, Extras, SuperPrompt
 from ragstream_core.text.tokens import HeuristicTokenCounter
 
 COUNTER = HeuristicTokenCounter()
@@ -139,16 +139,18 @@ def test_the_fact_is_there_cited_and_correct(name, text, question, fact):
     prompt = SuperPrompt(body={"task": question})
     prompt.base_context_chunks = [chunk(name, text)]
     (identifier,) = prompt.views_by_stage["a3"] = [prompt.base_context_chunks[0].id]
-    prompt.extras = {
-        "query_pieces": [{"id": "q1", "text": question}],
-        "scores": {identifier: {"score": 0.5, "best_cosine": 0.45}},
-    }
+    prompt.extras = Extras.from_json(
+        {
+            "query_pieces": [{"id": "q1", "text": question}],
+            "scores": {identifier: {"score": 0.5, "best_cosine": 0.45}},
+        }
+    )
     done = FormatEnforcer(COUNTER)(Condenser(COUNTER)(prompt))
-    facts = done.extras["s_ctx"]["facts"]
-    assert fact in [row["text"] for row in facts]
-    assert {cited["chunk_id"] for row in facts for cited in row["citations"]} == {identifier}
-    assert done.extras["enforced"]["repairs"] == []
-    assert done.extras["s_ctx"]["constraints"] == []
+    facts = done.extras.s_ctx.facts
+    assert fact in [row.text for row in facts]
+    assert {cited.chunk_id for row in facts for cited in row.citations} == {identifier}
+    assert done.extras.enforced.repairs == ()
+    assert done.extras.s_ctx.constraints == ()
 
 
 def test_two_services_with_two_ports_do_not_disagree():
@@ -156,10 +158,12 @@ def test_two_services_with_two_ports_do_not_disagree():
     prompt = SuperPrompt(body={"task": "Which port has the service?"})
     prompt.base_context_chunks = [chunk(*row) for row in texts.items()]
     ids = prompt.views_by_stage["a3"] = [c.id for c in prompt.base_context_chunks]
-    prompt.extras = {
-        "query_pieces": [{"id": "q1", "text": "Which port has the service?"}],
-        "scores": {i: {"score": 0.5, "best_cosine": 0.6} for i in ids},
-    }
-    s_ctx = Condenser(COUNTER)(prompt).extras["s_ctx"]
-    assert [f["text"] for f in s_ctx["facts"]] == ["port: 80", "port: 90"]
-    assert s_ctx["open_issues"] == []
+    prompt.extras = Extras.from_json(
+        {
+            "query_pieces": [{"id": "q1", "text": "Which port has the service?"}],
+            "scores": {i: {"score": 0.5, "best_cosine": 0.6} for i in ids},
+        }
+    )
+    s_ctx = Condenser(COUNTER)(prompt).extras.s_ctx
+    assert [f.text for f in s_ctx.facts] == ["port: 80", "port: 90"]
+    assert s_ctx.open_issues == ()

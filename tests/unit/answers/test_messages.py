@@ -7,6 +7,7 @@ from ragstream_core.answers.answer import messages_of
 from ragstream_core.errors import FenceBroken
 from ragstream_core.prompts.blocks import Layout
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.stage_results import InjectedFile
 from ragstream_core.text.tokens import HeuristicTokenCounter
 
 HIDDEN = "\u200b"
@@ -20,10 +21,8 @@ def built(**layout):
     ]
     prompt.final_selection_ids = [chunk.id for chunk in prompt.base_context_chunks]
     prompt.recentConversation = {"body": f"user: h{HIDDEN}i", "pairs_count": 1, "range": (0, 1)}
-    prompt.extras["files"] = [
-        {"id": "f", "path": "f.md", "chars": 6, "sha256": "0", "mode": "FULL",
-         "text": f"ga{HIDDEN}mma"}
-    ]  # fmt: skip
+    file = InjectedFile(id="f", path="f.md", chars=6, sha256="0", text=f"ga{HIDDEN}mma")
+    prompt.extras.files = (file,)
     layout = Layout("Rule one.", "Memory line.", **layout)
     return PromptBuilder(HeuristicTokenCounter(), layout)(prompt)
 
@@ -32,7 +31,7 @@ def built(**layout):
 def test_system_holds_rules_memory_and_voice_and_user_all_the_rest(order):
     prompt = built(block_order=order)
     system, user = messages_of(prompt, "documents")
-    text = prompt.extras["super_prompt"]
+    text = prompt.extras.super_prompt
     assert (system.role, user.role) == ("system", "user")
     assert system.text.startswith(text[: text.index("\n\n## [", text.index("] SYSTEM"))])
     assert not [line for line in system.text.split("\n") if line.startswith(("|", "<<"))]
@@ -44,7 +43,7 @@ def test_system_holds_rules_memory_and_voice_and_user_all_the_rest(order):
 
 def test_no_cut_of_a_prompt_brings_a_foreign_line_into_the_system_message():
     prompt = built()
-    text = prompt.extras["super_prompt"]
+    text = prompt.extras.super_prompt
     quoted = text.index("\n<<DOC 1")
     ends = [at for at, char in enumerate(text) if char == "\n"]
     assert len(ends) > 30
@@ -62,4 +61,4 @@ def test_no_cut_of_a_prompt_brings_a_foreign_line_into_the_system_message():
 
 
 def test_what_was_taken_out_of_any_quotation_is_counted():
-    assert built().extras["fence"]["dropped"] == {"zero_width": 4}
+    assert built().extras.fence.dropped == {"zero_width": 4}

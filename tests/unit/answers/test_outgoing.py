@@ -8,6 +8,7 @@ from ragstream_core.prompts.blocks import Layout, compose
 from ragstream_core.prompts.fences import safe_name
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.chat import ChatMessage
+from ragstream_core.records.stage_results import InjectedFile
 
 KEY = "AKIA" + "QX7PLM2ZR5T9VB3N"
 CLEAN = st.lists(st.sampled_from(["Alpha.", "## TASK", "<<END DOC 1 abc>>", ""]), max_size=4)
@@ -24,10 +25,9 @@ def test_a_planted_key_is_named_by_its_source_section_and_line(before, after, na
     prompt = SuperPrompt(body={"task": "Explain it"})
     rows = list(zip(names, texts, strict=True))
     if injected:
-        prompt.extras["files"] = [
-            {"id": path, "path": path, "chars": 1, "sha256": "0", "mode": "FULL", "text": text}
-            for path, text in rows
-        ]
+        prompt.extras.files = tuple(
+            InjectedFile(id=path, path=path, chars=1, sha256="0", text=text) for path, text in rows
+        )
     else:
         prompt.base_context_chunks = [
             Chunk(f"{path}::0", path, text, (0, 1), {}) for path, text in rows

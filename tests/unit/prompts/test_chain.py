@@ -14,7 +14,8 @@ from ragstream_core.prompts.chain import (
     run_chain,
 )
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.records import SuperPrompt, evolve, from_json, to_json
+from ragstream_core.records import Decision, Extras, SuperPrompt, evolve, from_json, to_json
+from ragstream_core.records.stage_results import AuditResult
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt, stages_of
 
@@ -44,7 +45,7 @@ def test_the_trail_of_stages_is_the_seeds(workspace):
     assert prompt.history_of_stages == [
         "raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5",
     ]  # fmt: skip
-    assert [op for op, _ in prompt.extras["trail"]] == list(OPS)
+    assert [op for op, _ in prompt.extras.trail] == list(OPS)
     assert set(prompt.views_by_stage) <= {spec.stage for spec in CHAIN}
     base = {chunk.id for chunk in prompt.base_context_chunks}
     assert all(set(view) <= base for view in prompt.views_by_stage.values())
@@ -82,15 +83,17 @@ def test_a_rescoped_audit_runs_the_four_ops_once_more():
     def make(op, prompt):
         def stage(prompt: SuperPrompt) -> SuperPrompt:
             ran.append(op)
-            outcome = {"audit": {"outcome": "rescoped"}} if op == "a2_audit" else {}
-            return evolve(prompt, extras={**prompt.extras, **outcome})
+            result = evolve(prompt)
+            if op == "a2_audit":
+                result.extras.audit = AuditResult("rescoped")
+            return result
 
         return stage
 
     done = run_chain(make, SuperPrompt())
     cut = OPS.index("a2_audit") + 1
     assert ran == [*OPS[:cut], *RERUN, *OPS[cut:]]
-    assert [op for op, _ in done.extras["trail"]] == ran
+    assert [op for op, _ in done.extras.trail] == ran
 
 
 def test_bad_ways_and_bad_requests_are_refused(workspace):
@@ -106,22 +109,31 @@ def test_bad_ways_and_bad_requests_are_refused(workspace):
         PromptRequest(text="x", projects=("a", "b"), as_of=2)
 
 
-def changed(before, **extras):
-    return change_digest(before, evolve(before, extras={**before.extras, **extras}))
+DECIDED = Decision("raw", "c", 1, 0.5, True, "r", "why")._asdict()
+
+
+def changed(before, **entries):
+    return change_digest(before, evolve(before, extras=extras_with(before, **entries)))
+
+
+def extras_with(prompt, **entries):
+    return Extras.from_json({**prompt.extras.to_json(), **entries})
 
 
 def test_the_digest_of_a_step_is_that_of_all_it_changed():
     before = SuperPrompt(body={"task": "x"})
-    before.extras = {"trail": [["a", "b"]], "kept": [1], "scores": {"c": 0.5}, "decisions": []}
+    bare = {"trail": [["a", "b"]], "decisions": []}
+    before.extras = Extras.from_json({**bare, "kept": [1], "scores": {"c": {"score": 0.5}}})
     same = changed(before)
-    assert same == changed(before, scores={"c": 0.5}) == changed(before, kept=[1])
+    assert same == changed(before, scores={"c": {"score": 0.5}}) == changed(before, kept=[1])
     others = [
-        changed(before, scores={"c": 0.6}), changed(before, fresh=1), changed(before, fresh=2),
-        changed(before, decisions=[{"stage": "raw", "rank": 1}]),
+        changed(before, scores={"c": {"score": 0.6}}), changed(before, fresh=1),
+        changed(before, fresh=2),
+        changed(before, decisions=[DECIDED]),
         change_digest(before, evolve(before, body={"task": "y"})),
         change_digest(before, evolve(before, views_by_stage={"a3": ["c"]})),
-        change_digest(before, evolve(before, extras={"trail": [["a", "b"]], "decisions": []})),
+        change_digest(before, evolve(before, extras=Extras.from_json(bare))),
     ]  # fmt: skip
     assert len({same, *others}) == 1 + len(others)
-    first = evolve(before, extras={**before.extras, "trail": []})
+    first = evolve(before, extras=extras_with(before, trail=[]))
     assert changed(first) != changed(evolve(first, body={"task": "y"}))  # the first step has it all

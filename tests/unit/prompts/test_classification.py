@@ -1,5 +1,7 @@
 """A2 and its audit: classification, the truth table of R-164, one re-run."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,16 +11,16 @@ from ragstream_core.agents.a2_prompt_shaper import PromptShaper
 from ragstream_core.prompts.classification import (
     DOMAINS,
     UNDETERMINED,
-    Shape,
     classify,
     material_change,
     path_tokens,
     propose_headers,
     role_is_sure,
-    shape_row,
 )
 from ragstream_core.prompts.trail import notes_of, put_notes
-from ragstream_core.records import Chunk, SuperPrompt, to_json
+from ragstream_core.records import Chunk, Extras, SuperPrompt, to_json
+from ragstream_core.records.json_form import json_of
+from ragstream_core.records.stage_results import Edit, Pool, Shape
 from tests.unit.agents.labelled_prompts import PROMPTS
 
 
@@ -89,9 +91,7 @@ def test_what_project_memory_settles_no_conversation_changes(said, settled):
     memory = f"All of this is {SUBJECTS[settled]} and {SUBJECTS[settled]}."
     recent = {"body": " ".join(SUBJECTS[name] for name in said)}
     assert (
-        shaped({"task": "why is it so?"}, project_memory=memory, recent=recent).extras["shape"][
-            "domain"
-        ]
+        shaped({"task": "why is it so?"}, project_memory=memory, recent=recent).extras.shape.domain
         == settled
     )
 
@@ -100,7 +100,7 @@ def test_only_the_own_conversation_may_settle_the_domain():
     task, said = {"task": "why is it so?"}, "All of this is sql and sql."
 
     def domain(**recent):
-        return shaped(task, recent={"body": "", **recent}).extras["shape"]["domain"]
+        return shaped(task, recent={"body": "", **recent}).extras.shape.domain
 
     settled = domain(body=said)
     assert settled != UNDETERMINED
@@ -136,22 +136,22 @@ def test_material_change_truth_table(after, material):
 def shaped(body, extras=None, recent=None, **kwargs):
     prompt = SuperPrompt(body=body)
     prompt.recentConversation = recent or prompt.recentConversation
-    prompt.extras = extras or {}
+    prompt.extras = Extras.from_json(extras or {})
     return PromptShaper(**kwargs)(prompt)
 
 
 def test_tone_audience_and_format_are_not_in_a_shape():
-    plain = shaped({"task": "How?"}).extras["shape"]
+    plain = shaped({"task": "How?"}).extras.shape
     dressed = shaped({"task": "How?", "tone": "dry", "audience": "kids", "format": "table"})
     keys = ("intent", "domain", "deliverable", "artefacts")
-    assert [plain[k] for k in keys] == [dressed.extras["shape"][k] for k in keys]
+    assert [getattr(plain, k) for k in keys] == [getattr(dressed.extras.shape, k) for k in keys]
 
 
 def test_what_the_person_wrote_is_never_overridden():
     body = {"task": "Fix it briefly", "role": "poet", "depth": "abyssal", "format": "haiku"}
     prompt = shaped(body, {"explicit": ["depth", "format", "role", "task"]})
     assert {k: prompt.body[k] for k in body} == body
-    assert prompt.extras["shape"]["headers"] == {}
+    assert prompt.extras.shape.headers == {}
 
 
 def test_free_fields_are_filled_and_twice_is_once():
@@ -171,9 +171,9 @@ def test_who_says_the_system_has_said_the_role():
 @pytest.mark.parametrize("key", ["task", "text", "purpose"])
 def test_all_that_is_asked_says_what_is_meant(key):
     body = {"task": "See below.", key: "Review src/gate.py, it is about bm25"}
-    shape = shaped(body).extras["shape"]
-    assert (shape["intent"], shape["domain"]) == ("review", "retrieval")
-    assert shape["artefacts"] == ["src/gate.py"]
+    shape = shaped(body).extras.shape
+    assert (shape.intent, shape.domain) == ("review", "retrieval")
+    assert shape.artefacts == ("src/gate.py",)
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_a_model_settles_what_project_memory_leaves_open(task, memory, said, dom
         return answer, check(answer)
 
     prompt = shaped({"task": task}, project_memory=memory, ask=ask)
-    assert prompt.extras["shape"]["domain"] == domain
-    told = [w["message"] for w in prompt.extras["warnings"]]
+    assert prompt.extras.shape.domain == domain
+    told = [w.message for w in prompt.extras.warnings]
     assert (
         told == [f"the language model says {said}; Project Memory settles it: {domain}"]
     ) is warned
@@ -209,10 +209,9 @@ def test_a_model_s_domain_stands_in_the_texts_or_its_answer_is_dropped(domain):
         return (None, said) if (said := check(answer)) else (answer, "")
 
     prompt = shaped({"task": "why do old pumps leak?"}, ask=ask)
-    assert prompt.extras["shape"]["domain"] == "undetermined"
-    assert (
-        "did not classify (it names a domain that no text holds)"
-        in (prompt.extras["warnings"][0]["message"])
+    assert prompt.extras.shape.domain == "undetermined"
+    assert "did not classify (it names a domain that no text holds)" in (
+        prompt.extras.warnings[0].message
     )
 
 
@@ -224,7 +223,7 @@ def test_older_turns_are_an_anchor_for_rules_and_model():
         return None, "not now"
 
     prompt = shaped({"task": "why?"}, older=lambda task: "The pumps. These pumps.", ask=ask)
-    assert prompt.extras["shape"]["domain"] == "pumps"
+    assert prompt.extras.shape.domain == "pumps"
     assert "The pumps. These pumps." in seen[0]
 
 
@@ -232,15 +231,15 @@ def test_older_turns_are_an_anchor_for_rules_and_model():
 @pytest.mark.parametrize("text", ["Role: a plumber", "You are a plumber of this town."])
 def test_hard_rules_and_project_memory_settle_headers(name, text):
     prompt = shaped({"task": "Fix `load`"}, **{name: text})
-    assert prompt.body.get("role", "") == "" and "role" not in prompt.extras["shape"]["headers"]
-    assert any("says the role" in e["message"] for e in prompt.extras["events"])
+    assert prompt.body.get("role", "") == "" and "role" not in prompt.extras.shape.headers
+    assert any("says the role" in e.message for e in prompt.extras.events)
 
 
 def test_switched_off_passes_through_with_an_event():
     prompt = shaped({"task": "Fix it"}, enabled=False)
     assert prompt.body.get("role", "") == ""
     assert prompt.stage == "a2"
-    assert "switched off" in prompt.extras["events"][0]["message"]
+    assert "switched off" in prompt.extras.events[0].message
 
 
 def audited(shape, *, issues=True, facts=(), headings=("Gate rules",) * 3, pool=None, eligible=()):
@@ -251,15 +250,17 @@ def audited(shape, *, issues=True, facts=(), headings=("Gate rules",) * 3, pool=
     ]
     prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
     issue = {"kind": "unsupported", "text": "?", "piece_id": "q1", "citations": []}
-    prompt.extras = {
-        "shape": {**shape_row(shape), "headers": {}},
+    prompt.extras = Extras.from_json(
+        {
+        "shape": {**json_of(shape), "headers": {}},
         "query_pieces": [
             {"id": "q1", "text": "why is it so strict", "segment_id": "s1", "span": [0, 9]}
         ],
         "s_ctx": {"facts": [{"text": f, "citations": []} for f in facts], "constraints": [],
                   "open_issues": [issue] if issues else []},
         "pool": pool or {},
-    }  # fmt: skip
+        }
+    )  # fmt: skip
     return prompt, Audit(eligible)(prompt)
 
 
@@ -269,10 +270,10 @@ VAGUE = Shape("explain", "undetermined", "answer")
 def test_a_dominant_topic_settles_the_domain_and_asks_again_once():
     before, after = audited(VAGUE)
     assert needs_rerun(before, after)
-    assert after.extras["audit"]["outcome"] == "rescoped"
-    assert after.extras["shape"]["domain"] == "gate"
-    (piece,) = after.extras["query_pieces"]
-    assert (piece["text"], piece["asked"]) == ("gate: why is it so strict", "why is it so strict")
+    assert after.extras.audit.outcome == "rescoped"
+    assert after.extras.shape.domain == "gate"
+    (piece,) = after.extras.query_pieces
+    assert (piece.text, piece.asked) == ("gate: why is it so strict", "why is it so strict")
     again = Audit()(after)
     assert not needs_rerun(after, again)
     assert to_json(again) == to_json(after)
@@ -290,14 +291,14 @@ def test_a_dominant_topic_settles_the_domain_and_asks_again_once():
 def test_otherwise_the_scope_is_settled(kwargs):
     before, after = audited(VAGUE, **kwargs)
     assert not needs_rerun(before, after)
-    assert after.extras["audit"]["outcome"] == "settled"
+    assert after.extras.audit.outcome == "settled"
     assert to_json(Audit()(after)) == to_json(after)
 
 
 def test_a_determined_domain_stands_and_the_attempt_is_reported():
     before, after = audited(Shape("explain", "retrieval", "answer"))
     assert not needs_rerun(before, after)
-    assert any("stays retrieval" in e["message"] for e in after.extras["events"])
+    assert any("stays retrieval" in e.message for e in after.extras.events)
 
 
 def test_an_eligible_file_that_a_fact_names_comes_into_scope():
@@ -305,12 +306,12 @@ def test_an_eligible_file_that_a_fact_names_comes_into_scope():
     fact = "The gate is configured in gate.yml before use."
     before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml", "x.py"], issues=False)
     assert needs_rerun(before, after)
-    assert after.extras["shape"]["artefacts"] == ["conf/gate.yml"]
-    assert after.extras["query_pieces"][-1]["text"].startswith("conf/gate.yml ")
+    assert after.extras.shape.artefacts == ("conf/gate.yml",)
+    assert after.extras.query_pieces[-1].text.startswith("conf/gate.yml ")
     off = {"off": ["conf/gate.yml"]}
     before, after = audited(shape, facts=[fact], eligible=["conf/gate.yml"], issues=False, pool=off)
     assert not needs_rerun(before, after)
-    assert any("switched OFF" in e["message"] for e in after.extras["warnings"])
+    assert any("switched OFF" in e.message for e in after.extras.warnings)
 
 
 @pytest.mark.parametrize(
@@ -325,19 +326,19 @@ def test_older_turns_of_the_conversation_settle_a_domain_that_no_title_does(sess
     before.base_context_chunks += past
     before.final_selection_ids += [c.id for c in past]
     after = Audit(session=session)(before)
-    assert after.extras["shape"]["domain"] == domain
+    assert after.extras.shape.domain == domain
 
 
 def test_a_guessed_domain_gives_way_to_the_evidence_and_a_person_s_does_not():
     guessed = Shape("explain", "old words", "answer")
     before, after = audited(guessed)
-    assert after.extras["shape"]["domain"] == "gate"
-    before.extras["edits"] = [{"target": "domain"}]
+    assert after.extras.shape.domain == "gate"
+    before.extras.edits = (Edit("", "domain", "", ""),)
     stays = Audit()(before)
-    assert stays.extras["shape"]["domain"] == "old words"
-    assert any("stays old words" in e["message"] for e in stays.extras["events"])
+    assert stays.extras.shape.domain == "old words"
+    assert any("stays old words" in e.message for e in stays.extras.events)
     by_memory = Audit(texts={"Project Memory": "About old words"})(audited(guessed)[0])
-    assert by_memory.extras["shape"]["domain"] == "old words"
+    assert by_memory.extras.shape.domain == "old words"
 
 
 def coded(task="Fix it", **body):
@@ -348,7 +349,7 @@ def coded(task="Fix it", **body):
         Chunk(f"c{i}.py::x::0", f"c{i}.py", "x", (0, 1), {}) for i in range(3)
     ]
     prompt.final_selection_ids = [c.id for c in prompt.base_context_chunks]
-    prompt.extras["explicit"] = sorted(body)
+    prompt.extras.explicit = tuple(sorted(body))
     return prompt
 
 
@@ -357,12 +358,12 @@ def test_the_audit_refines_a_role_that_was_left_open_and_that_is_no_re_run():
     after = Audit()(before)
     assert "debugging" in after.body["role"] and not needs_rerun(before, after)
     form = "code in one block, then a short explanation"
-    assert after.extras["shape"]["headers"] == {"role": after.body["role"], "format": form}
-    told = [e["message"] for e in after.extras["events"]]
-    for row, header in zip(after.extras["decisions"], ("role", "format"), strict=True):
-        assert (row["stage"], row["chunk_id"], row["kept"]) == ("headers", header, True)
-        assert row["rule"] == "evidence_is_code" and row["reason"] in told
-        assert f"source code, settles the {header}: " in row["reason"]
+    assert after.extras.shape.headers == {"role": after.body["role"], "format": form}
+    told = [e.message for e in after.extras.events]
+    for row, header in zip(after.extras.decisions, ("role", "format"), strict=True):
+        assert (row.stage, row.chunk_id, row.kept) == ("headers", header, True)
+        assert row.rule == "evidence_is_code" and row.reason in told
+        assert f"source code, settles the {header}: " in row.reason
     assert to_json(Audit()(after)) == to_json(after)
     assert before.body.get("role", "") == ""
 
@@ -379,14 +380,14 @@ def test_the_audit_refines_a_role_that_was_left_open_and_that_is_no_re_run():
 def test_what_is_settled_stays_and_the_attempt_is_reported(prompt, texts, who):
     after = Audit(texts=texts)(prompt)
     assert after.body == prompt.body
-    assert any(who in e["message"] and "ignored" in e["message"] for e in after.extras["events"])
+    assert any(who in e.message and "ignored" in e.message for e in after.extras.events)
     assert to_json(Audit(texts=texts)(after)) == to_json(after)
 
 
 def test_a_mail_gets_no_role_and_a_lock_keeps_everything():
     mail = coded("Write an email about the fix in loader.py")
     locked = coded()
-    locked.extras["pool"] = {"lock": True}
+    locked.extras.pool = Pool(lock=True)
     for prompt in (mail, locked):
         assert Audit()(prompt).body == prompt.body
 
@@ -418,26 +419,24 @@ def test_the_audit_refines_what_nobody_settled_and_each_change_has_its_row(
     ]
     before.final_selection_ids = [c.id for c in before.base_context_chunks]
     proposed = {} if "format" in written else {"format": "as A2 proposed"}
-    before.extras["shape"]["headers"] = proposed
-    before.extras |= {
-        "explicit": sorted({"task", *written}),
-        "edits": [{"target": target} for target in sorted(edited)],
-    }
+    before.extras.shape = replace(before.extras.shape, headers=proposed)
+    before.extras.explicit = tuple(sorted({"task", *written}))
+    before.extras.edits = tuple(Edit("", target, "", "") for target in sorted(edited))
     texts = {"Hard Rules": "\n".join(SETTLING[k] for k in sorted(settling))}
     audit = Audit(texts=texts, ask=ask if said else None)
     after = audit(before)
 
     def headers(prompt):
-        shown = prompt.extras["shape"]["headers"]
+        shown = prompt.extras.shape.headers
         return {k: prompt.body.get(k, "") or shown.get(k, "") for k in WRITTEN}
 
     was, now = headers(before), headers(after)
-    rows = {row["chunk_id"]: row for row in after.extras.get("decisions", [])}
-    assert {k for k in was if was[k] != now[k]} == {k for k, row in rows.items() if row["kept"]}
-    assert all(now[k] in row["reason"] for k, row in rows.items() if row["kept"])
+    rows = {row.chunk_id: row for row in after.extras.decisions}
+    assert {k for k in was if was[k] != now[k]} == {k for k, row in rows.items() if row.kept}
+    assert all(now[k] in row.reason for k, row in rows.items() if row.kept)
     settled = written | settling | {EDITED[target] for target in edited}
-    assert not any(row["kept"] for k, row in rows.items() if k in settled)
-    assert all("settled it: ignored" in row["reason"] for k, row in rows.items() if k in settled)
+    assert not any(row.kept for k, row in rows.items() if k in settled)
+    assert all("settled it: ignored" in row.reason for k, row in rows.items() if k in settled)
     behind = said if said else ("fix", "review") if suffix == "py" else ()
     assert rows == {} or any(behind)
     assert not needs_rerun(before, after)
@@ -445,12 +444,12 @@ def test_the_audit_refines_what_nobody_settled_and_each_change_has_its_row(
 
 
 def test_a_domain_is_a_header_of_the_ledger_and_a_firm_one_too():
-    (settled,) = audited(VAGUE)[1].extras["decisions"]
-    assert (settled["chunk_id"], settled["kept"], settled["rule"]) == (
+    (settled,) = audited(VAGUE)[1].extras.decisions
+    assert (settled.chunk_id, settled.kept, settled.rule) == (
         "domain", True, "evidence_topic")  # fmt: skip
-    assert settled["reason"] == "the evidence settles the domain: gate"
-    (stays,) = audited(Shape("explain", "retrieval", "answer"))[1].extras["decisions"]
-    assert (stays["chunk_id"], stays["kept"], stays["rule"]) == ("domain", False, "settled")
+    assert settled.reason == "the evidence settles the domain: gate"
+    (stays,) = audited(Shape("explain", "retrieval", "answer"))[1].extras.decisions
+    assert (stays.chunk_id, stays.kept, stays.rule) == ("domain", False, "settled")
 
 
 @pytest.mark.parametrize(("form", "refined"), [("plan", "numbered steps"), ("", ""), ("poem", "")])
@@ -461,9 +460,9 @@ def test_a_model_names_a_form_from_the_list(form, refined):
 
     before, _ = audited(VAGUE, issues=False)
     after = Audit(ask=ask)(before)
-    assert refined in after.extras["shape"]["headers"].get("format", "")
-    assert bool(after.extras["shape"]["headers"]) is bool(refined)
-    assert (form == "poem") is bool(after.extras["warnings"])
+    assert refined in after.extras.shape.headers.get("format", "")
+    assert bool(after.extras.shape.headers) is bool(refined)
+    assert (form == "poem") is bool(after.extras.warnings)
 
 
 @pytest.mark.parametrize(("role", "refined"), [("review", "reviewer"), ("", ""), ("poet", "")])
@@ -475,7 +474,7 @@ def test_a_model_names_a_role_from_the_list(role, refined):
     before, _ = audited(VAGUE, issues=False)
     after = Audit(ask=ask)(before)
     assert refined in after.body.get("role", "") and bool(after.body.get("role")) is bool(refined)
-    assert (role == "poet") is bool(after.extras["warnings"])
+    assert (role == "poet") is bool(after.extras.warnings)
 
 
 @pytest.mark.parametrize(("topic", "settled"), [("strict", True), ("gate", False), ("", True)])
@@ -487,7 +486,7 @@ def test_a_model_names_a_topic_that_the_question_does_not_have(topic, settled):
     before, _ = audited(VAGUE, headings=("Gate strict",) * 3)
     after = Audit(ask=ask)(before)
     assert needs_rerun(before, after) is not settled
-    assert after.extras["shape"]["domain"] == ("undetermined" if settled else topic)
+    assert after.extras.shape.domain == ("undetermined" if settled else topic)
 
 
 @given(
@@ -495,10 +494,10 @@ def test_a_model_names_a_topic_that_the_question_does_not_have(topic, settled):
 )
 def test_notes_are_those_of_the_last_time_in_each_pass(calls):
     prompt = SuperPrompt(body={"task": "why"})
-    prompt.extras["trail"] = [["retrieval", ""], ["a3_nli_gate", ""]]
+    prompt.extras.trail = (("retrieval", ""), ("a3_nli_gate", ""))
     last = {}
     for number, (op, again) in enumerate(sorted(calls, key=lambda call: call[1])):
-        prompt.extras["pass_no"] = 2 if again else 1
+        prompt.extras.pass_no = 2 if again else 1
         put_notes(prompt, op, events=[f"e{number}"], warnings=[f"w{number}"])
         last[again, op] = number
     found = [(r["kind"], r["pass_no"], r["stage"], r["message"]) for r in notes_of(prompt)]
@@ -524,12 +523,12 @@ def test_the_audit_adds_only_files_that_are_there_on_and_new(named, off, deliver
     )
     wanted = (named & set(FILES)) - off - {"conf/f0.yml"}
     wanted = wanted if deliverable in ("code", "config", "tests") else set()
-    artefacts = set(after.extras["shape"]["artefacts"])
+    artefacts = set(after.extras.shape.artefacts)
     assert artefacts == wanted | {"conf/f0.yml"}
     assert needs_rerun(before, after) is bool(wanted)
-    assert len(after.extras["query_pieces"]) == min(10, 1 + len(wanted))
+    assert len(after.extras.query_pieces) == min(10, 1 + len(wanted))
     assert to_json(Audit(eligible)(after)) == to_json(after)
-    warned = " ".join(w["message"] for w in after.extras["warnings"])
+    warned = " ".join(w.message for w in after.extras.warnings)
     assert all(
         (f"{name}, which is switched OFF" in warned) <= (name in named & off) for name in FILES
     )

@@ -15,8 +15,9 @@ from ragstream_core.prompts.compare import (
     items_of,
     swapped,
 )
-from ragstream_core.prompts.inputs import HistoryPin, Pin, PromptInputs, PromptRequest
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
+from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 
 TEXT = (

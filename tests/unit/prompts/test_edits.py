@@ -11,7 +11,7 @@ from ragstream_core.answers.answer import messages_of
 from ragstream_core.errors import IntegrityError, UsageError
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.chain import OPS, run_chain
-from ragstream_core.prompts.edits import edited, edits_of, run_edited
+from ragstream_core.prompts.edits import edited, run_edited
 from ragstream_core.prompts.inputs import PromptRequest, begin
 from ragstream_core.prompts.reparse import SUPER_PROMPT, broken_lines, split_system
 from ragstream_core.prompts.store import make_record
@@ -50,7 +50,7 @@ def rewritten(space, words="Answer in one line.\n", **more):
     """Return a prompt whose text was edited, its key, and the key of the one before."""
     prompt = built(space, **more)
     before = save_prompt(space, prompt).prompt_key
-    text = prompt.extras[SUPER_PROMPT] + words
+    text = prompt.extras.super_prompt + words
     made, key = edit_prompt.edit(space, prompt, {SUPER_PROMPT: text})
     return made, key, before
 
@@ -63,11 +63,11 @@ def test_a_prompt_without_edits_has_the_key_it_always_had(workspace):
 
 def test_edited_headers_are_what_the_rest_of_the_chain_sees(workspace):
     plain, made = built(workspace), built(workspace, VALUES)
-    text = made.extras[SUPER_PROMPT]
+    text = made.extras.super_prompt
     assert "Audience: auditors of banks" in text and "Give the answer as a Markdown table." in text
-    assert "weighs options evenly" in text and "weighs options" not in plain.extras[SUPER_PROMPT]
-    assert made.extras["shape"]["intent"] == "compare"
-    assert made.extras["query_pieces"] == plain.extras["query_pieces"]
+    assert "weighs options evenly" in text and "weighs options" not in plain.extras.super_prompt
+    assert made.extras.shape.intent == "compare"
+    assert made.extras.query_pieces == plain.extras.query_pieces
 
 
 @pytest.mark.parametrize("values", [VALUES, {"role": "a poet"}, {"domain": "security"}])
@@ -86,9 +86,9 @@ def test_an_edited_text_is_a_prompt_of_its_own_and_replays(workspace):
     prompt, key, before = rewritten(workspace, values=VALUES)
     record = workspace.store.record(key)
     assert key != before and record.parent == before
-    assert record.output_sha256 == sha256_hex(prompt.extras[SUPER_PROMPT])
+    assert record.output_sha256 == sha256_hex(prompt.extras.super_prompt)
     folder = workspace.store.root / key
-    assert (folder / "super_prompt.md").read_text() == prompt.extras[SUPER_PROMPT]
+    assert (folder / "super_prompt.md").read_text() == prompt.extras.super_prompt
     shutil.rmtree(workspace.store.root / before)
     (folder / "super_prompt.md").unlink()
     assert replay_prompt(workspace, key).verdict == "identical"
@@ -97,14 +97,14 @@ def test_an_edited_text_is_a_prompt_of_its_own_and_replays(workspace):
         pin_inputs(workspace, PromptRequest(QUESTION, ("demo",)), NOW),
         edits=record.edits,
     )
-    assert to_json(again)["extras"][SUPER_PROMPT] == prompt.extras[SUPER_PROMPT]
-    assert again.extras["trail"] == prompt.extras["trail"]
+    assert to_json(again)["extras"][SUPER_PROMPT] == prompt.extras.super_prompt
+    assert again.extras.trail == prompt.extras.trail
 
 
 def test_the_chain_and_the_edits_in_one_go_are_the_steps_by_hand(workspace):
     made = built(workspace, VALUES)
     inputs = pin_inputs(workspace, PromptRequest(text=QUESTION, projects=("demo",)), NOW)
-    again = run_edited(stages_of(workspace), begin(inputs), edits_of(made))
+    again = run_edited(stages_of(workspace), begin(inputs), made.extras.edits)
     assert to_json(again) == to_json(made)
     assert to_json(from_json(to_json(made))) == to_json(made)
 
@@ -160,7 +160,7 @@ def test_a_bundle_carries_the_edits(workspace, tmp_path):
 
 def test_a_forgotten_file_takes_the_edited_prompt_with_it(workspace, tmp_path):
     prompt, key, before = rewritten(workspace, values=VALUES)
-    assert "One writer holds the project lock" in prompt.extras[SUPER_PROMPT]
+    assert "One writer holds the project lock" in prompt.extras.super_prompt
     (blob,) = edit_prompt.put_edits(workspace, prompt).values()
     assert (workspace.store.root / "blobs" / blob.removeprefix("sha256:")).exists()
     forget(workspace, "demo", "catalog.md", delete=True)
@@ -181,7 +181,7 @@ def test_leave_one_out_compares_what_the_chain_makes_of_the_edits(workspace):
 def test_nothing_is_kept_of_edits_where_nothing_may_be(workspace):
     prompt = built(workspace, VALUES, settings={"history.persist": "false"})
     made, key = edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: "Only this.\n"})
-    assert key == "" and made.extras[SUPER_PROMPT] == "Only this.\n"
+    assert key == "" and made.extras.super_prompt == "Only this.\n"
     assert not list(workspace.store.root.glob("*/record.json"))
 
 
@@ -189,7 +189,7 @@ def test_an_empty_text_is_refused_and_the_same_text_writes_nothing(workspace):
     prompt = built(workspace)
     with pytest.raises(UsageError, match="is empty"):
         edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: " \n"})
-    same, key = edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: prompt.extras[SUPER_PROMPT]})
+    same, key = edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: prompt.extras.super_prompt})
     assert same is prompt and key == "" and not workspace.store.keys()
 
 
@@ -209,8 +209,8 @@ def test_what_a_model_gets_is_the_edited_text_byte_for_byte(workspace, server, c
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
     space = open_workspace(workspace.data_dir, explicit={"embeddings.backend": "hashed"})
     prompt = built(space)
-    mark = prompt.extras["fence"]["nonce"]
-    wanted = CUTS[cut](prompt.extras[SUPER_PROMPT], mark) + "One line more.\n"
+    mark = prompt.extras.fence.nonce
+    wanted = CUTS[cut](prompt.extras.super_prompt, mark) + "One line more.\n"
     made, key = edit_prompt.edit(space, prompt, {SUPER_PROMPT: wanted})
     prepared = prepare(space, made, prompt_key=key)
     found = answer(space, prepared)
@@ -225,7 +225,7 @@ def test_no_quoted_line_stands_in_the_system_message_of_an_edited_text(workspace
     made, _, _ = rewritten(workspace)
     system, user = messages_of(made, "documents")
     assert "<<DOC" not in system.text and "\n| " not in system.text
-    assert "<<DOC" in user.text and system.text + user.text == made.extras[SUPER_PROMPT]
+    assert "<<DOC" in user.text and system.text + user.text == made.extras.super_prompt
 
 
 def test_citations_of_an_edited_text_are_checked_against_what_it_still_shows(workspace):
@@ -233,7 +233,7 @@ def test_citations_of_an_edited_text_are_checked_against_what_it_still_shows(wor
     issued = prepare(workspace, prompt, model=ScriptedChat()).issued
     gone = next(name for name, found in issued.items() if found.source == "catalog.md")
     kept = next(name for name in issued if name != gone)
-    text = prompt.extras[SUPER_PROMPT].replace(f'id="{gone}"', 'id="gone"')
+    text = prompt.extras.super_prompt.replace(f'id="{gone}"', 'id="gone"')
     made, key = edit_prompt.edit(workspace, prompt, {SUPER_PROMPT: text})
     says = (
         f"So [source: catalog.md, chunk: {gone}] and [source: {issued[kept].source}, chunk: {kept}]"
@@ -276,19 +276,19 @@ def test_doubts_name_broken_structure_and_the_budget_and_nothing_else(workspace)
     assert edit_prompt.doubts(workspace, prompt) == []
     fine, _, _ = rewritten(workspace)
     assert edit_prompt.doubts(workspace, fine) == []
-    text = prompt.extras[SUPER_PROMPT]
+    text = prompt.extras.super_prompt
     broken = edited(prompt, {SUPER_PROMPT: unbarred(text)})
     assert any(
         "line" in said and "structure" in said for said in edit_prompt.doubts(workspace, broken)
     )
     long = edited(prompt, {SUPER_PROMPT: text + "word " * 20_000})
     assert [said for said in edit_prompt.doubts(workspace, long) if "budget of 6,000" in said]
-    assert long.extras["token_tree"]["total"] > 15_000
+    assert long.extras.token_tree.total > 15_000
 
 
 def test_every_kind_of_break_is_named_with_its_line(workspace):
     prompt = built(workspace)
-    text, mark = prompt.extras[SUPER_PROMPT], prompt.extras["fence"]["nonce"]
+    text, mark = prompt.extras.super_prompt, prompt.extras.fence.nonce
     assert broken_lines(text, mark) == []
     breaks = {
         "before the first section": "Hello\n" + text,

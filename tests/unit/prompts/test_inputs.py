@@ -10,10 +10,10 @@ from ragstream_core.prompts.inputs import (
     PromptRequest,
     begin,
     change_settings,
-    inputs_from,
-    inputs_json,
     inputs_of,
+    settings_at,
 )
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 
@@ -66,20 +66,20 @@ def test_an_mtime_alone_changes_no_key(workspace, tmp_path):
 
 def test_json_round_trip(workspace):
     inputs = pin_inputs(workspace, PromptRequest("Who may write?", ("demo",)), NOW)
-    assert inputs_from(inputs_json(inputs)) == inputs
+    assert PromptInputs.from_json(inputs.to_json()) == inputs
     with pytest.raises(UsageError, match="version"):
-        inputs_from({**inputs_json(inputs), "version": 99})
+        PromptInputs.from_json({**inputs.to_json(), "version": 99})
 
 
 def test_changed_settings_hold_from_their_stage_on(workspace):
     prompt = begin(pin_inputs(workspace, PromptRequest("Who may write?", ("demo",)), NOW))
     changed = change_settings(prompt, "a3_nli_gate", {"gate.theta": "0.9"})
     inputs = inputs_of(changed)
-    assert inputs.settings_at("retrieval").gate.theta != 0.9
-    assert inputs.settings_at("a3_nli_gate").gate.theta == 0.9
-    assert inputs.settings_at("prompt_builder").gate.theta == 0.9
+    assert settings_at(inputs, "retrieval").gate.theta != 0.9
+    assert settings_at(inputs, "a3_nli_gate").gate.theta == 0.9
+    assert settings_at(inputs, "prompt_builder").gate.theta == 0.9
     again = inputs_of(change_settings(changed, "a3_nli_gate", {"gate.theta": "0.1"}))
-    assert again.settings_at("a3_nli_gate").gate.theta == 0.1
+    assert settings_at(again, "a3_nli_gate").gate.theta == 0.1
     with pytest.raises(UnknownSetting, match="not read by the chain"):
         change_settings(prompt, "retrieval", {"dagster.port": "1"})
 
@@ -117,7 +117,7 @@ def test_the_key_names_the_version_of_every_stage(workspace, monkeypatch):
 
 def test_a_record_from_before_stages_had_versions_is_read(workspace):
     inputs = pin_inputs(workspace, PromptRequest("Who may write?", ("demo",)), NOW)
-    assert inputs_from({**inputs_json(inputs), "code": "ab" * 32}).code == {}
+    assert PromptInputs.from_json({**inputs.to_json(), "code": "ab" * 32}).code == {}
 
 
 @pytest.mark.parametrize("field", ["text", "projects", "files", "off", "diffs"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragstream_core.prompts.explain import load_decisions
 from ragstream_core.prompts.store import LEDGER, _parquet
-from ragstream_core.records import Decision, decision_row
+from ragstream_core.records import Decision
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.just("2026-01-02T03:04:05")
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -25,7 +25,7 @@ ROWS = st.builds(
 @given(st.lists(ROWS, max_size=8))
 def test_a_ledger_is_read_back_as_it_was_kept(rows):
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "decisions.parquet").write_bytes(_parquet(list(map(decision_row, rows))))
+        (Path(folder) / "decisions.parquet").write_bytes(_parquet(rows))
         found = load_decisions(Path(folder))
     assert found == rows
     assert [repr(row.score) for row in found] == [repr(row.score) for row in rows]

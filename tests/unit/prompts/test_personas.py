@@ -12,6 +12,7 @@ from ragstream_core.prompts.blocks import Layout
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.render import wrapped
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.s_ctx import SCtx
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.tokens import HeuristicTokenCounter
@@ -89,16 +90,16 @@ def test_a_task_profile_resolves_to_its_persona_and_changes_nothing_else(space):
 
 def test_a_persona_speaks_and_its_template_wraps_the_task_in_its_place(space):
     made, plain = ask(space), ask(space, task="")
-    text = made.extras["super_prompt"]
+    text = made.extras.super_prompt
     assert "You are: an engineer, a plumber\nTone: calm" in text
     assert text.endswith(f"As a plumber, calm:\n{QUESTION}\nEnd with a check.\n")
-    names = [[b["name"] for b in p.extras["token_tree"]["blocks"]] for p in (made, plain)]
+    names = [[b.name for b in p.extras.token_tree.blocks] for p in (made, plain)]
     assert names[0] == names[1]
     assert made.Prompt_MD == plain.Prompt_MD == QUESTION  # what is searched for and reranked
     assert made.views_by_stage["reranked"] == plain.views_by_stage["reranked"]
-    assert made.extras["persona"] == ["role", "system", "tone"]
-    assert "role" not in made.extras["shape"]["headers"]
-    assert made.extras["enforced"]["total_tokens"] == made.extras["token_tree"]["total"]
+    assert made.extras.persona == ("role", "system", "tone")
+    assert "role" not in made.extras.shape.headers
+    assert made.extras.enforced.total_tokens == made.extras.token_tree.total
 
 
 def test_headers_of_the_prompt_come_before_the_persona(space):
@@ -127,9 +128,8 @@ HOSTILE = st.sampled_from(["## [0] TASK", "<<END DOC 1>>", "| quoted", "## TASK\
 def test_no_template_breaks_the_structure(around):
     layout = Layout("Rule.", user_template=f"{around}\n{{task}}\n{around}")
     prompt = SuperPrompt(body={"task": "Why?"})
-    s_ctx = {"facts": [], "constraints": [], "open_issues": []}
-    prompt.extras |= {"s_ctx": s_ctx, "short_ids": {}}
+    prompt.extras.s_ctx, prompt.extras.short_ids = SCtx(), {}
     built = PromptBuilder(COUNTER, layout)(FormatEnforcer(COUNTER, layout)(prompt))
-    assert [b["name"] for b in built.extras["token_tree"]["blocks"]] == [
+    assert [b.name for b in built.extras.token_tree.blocks] == [
         "HARD RULES", "SYSTEM", "S_CTX", "TASK"
     ]  # fmt: skip

@@ -16,7 +16,8 @@ from ragstream_core.prompts.render import (
     render_system_md,
     trusted,
 )
-from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records import Chunk, Extras, SuperPrompt
+from ragstream_core.records.s_ctx import SCtx
 from ragstream_core.text.tokens import HeuristicTokenCounter
 
 BODY = {
@@ -42,7 +43,7 @@ def test_a_plain_prompt_is_its_own_prompt_md():
 
 
 def test_the_three_headings_always_stand():
-    text = render_s_ctx_md({}, nonce="0" * 12, warning=NOTHING_RELEVANT)
+    text = render_s_ctx_md(SCtx(), nonce="0" * 12, warning=NOTHING_RELEVANT)
     assert re.findall("^### (.*)$", text, re.MULTILINE) == ["Facts", "Constraints", "Open Issues"]
     assert NOTHING_RELEVANT in text
 
@@ -57,12 +58,14 @@ def _prompt(**extras):
     prompt.recentConversation = {"body": "user: hi", "pairs_count": 1, "range": (0, 1)}
     cited = [{"chunk_id": "a.md::x::0", "short_id": "aaaaaaaa", "source": "a.md"}]
     fact = {"text": "Alpha is one.", "heading": "", "citations": cited}
-    prompt.extras = {
+    prompt.extras = Extras.from_json(
+        {
         "files": [{"id": "f", "path": "c.yml", "chars": 4, "sha256": "d" * 64, "mode": "FULL",
                    "text": "k: v"}],
         "short_ids": {"a.md::x::0": "aaaaaaaa"}, "headers": [{"name": "Log", "text": "boom"}],
         "s_ctx": {"facts": [fact], "constraints": [], "open_issues": []}, **extras,
-    }  # fmt: skip
+        }
+    )  # fmt: skip
     return prompt
 
 

@@ -148,8 +148,8 @@ def test_no_altered_record_is_replayed_as_the_prompt_of_its_key(workspace):
 
 def test_a_missing_generation_and_missing_bytes_are_named(workspace, tmp_path):
     prompt, record = made(workspace)
-    assert [f["path"] for f in prompt.extras["files"]] == ["settings.yaml"]
-    blob = workspace.store.root / "blobs" / prompt.extras["files"][0]["sha256"]
+    assert [f.path for f in prompt.extras.files] == ["settings.yaml"]
+    blob = workspace.store.root / "blobs" / prompt.extras.files[0].sha256
     kept = blob.read_bytes()
     blob.unlink()
     verdict = replay_prompt(workspace, record.prompt_key)
@@ -262,7 +262,9 @@ def test_other_receipts_are_not_identical(workspace):
 
     def forgetful(inputs):
         prompt = prompt_inputs.rerun(workspace, inputs)
-        return evolve(prompt, extras={**prompt.extras, "files": []})
+        other = evolve(prompt)
+        other.extras.files = ()
+        return other
 
     assert replay.replay(record, forgetful).verdict == "defect"
 

@@ -77,12 +77,12 @@ def test_a_changed_copy_leaves_the_original_and_notes_its_stage(stages):
     first = prompt = SuperPrompt()
     for stage in stages:
         prompt = evolve(prompt, stage=stage)
-        prompt.extras["seen"] = stage
+        prompt.extras.raw_text = stage
         prompt.views_by_stage[stage] = []
         prompt.final_selection_ids.append(stage)
     assert prompt.history_of_stages == ["raw", *stages]
     assert (first.stage, first.history_of_stages) == ("raw", ["raw"])
-    assert not (first.extras or first.views_by_stage or first.final_selection_ids)
+    assert not (vars(first.extras) or first.views_by_stage or first.final_selection_ids)
     assert to_json(from_json(json.loads(json.dumps(to_json(prompt))))) == to_json(prompt)
 
 

@@ -182,6 +182,7 @@ def test_the_slider_ends_stay_pure_with_several_pieces(weight, name):
 def test_the_stage_asks_with_all_pieces_as_the_whole_and_gates_by_the_aggregate():
     from ragstream_core.agents.retrieval import RetrievalStage
     from ragstream_core.records import Hit, SuperPrompt
+    from ragstream_core.records.stage_results import QueryPiece
 
     asked = []
 
@@ -191,10 +192,10 @@ def test_the_stage_asks_with_all_pieces_as_the_whole_and_gates_by_the_aggregate(
                     piece_cosines=(0.9, 0.0))]  # fmt: skip
 
     prompt = SuperPrompt()
-    prompt.extras["query_pieces"] = [{"id": "q1", "text": "one"}, {"id": "q2", "text": "two"}]
+    prompt.extras.query_pieces = (QueryPiece("q1", "one"), QueryPiece("q2", "two"))
     done = RetrievalStage(find, lambda ids: [], min_score=0.5)(prompt)
     assert asked == [("one two", ["one", "two"])]
-    assert done.extras["decisions"][0]["rule"] == "min_score"
+    assert done.extras.decisions[0].rule == "min_score"
 
 
 @given(st.integers(0, 9), st.integers(1, 9), st.floats(-1, 1))
@@ -210,10 +211,10 @@ def test_what_goes_on_is_the_first_few_that_are_near_enough(count, top_k, least)
     done = stage(SuperPrompt())
     kept = [hit.chunk_id for hit in hits[:top_k] if hit.cosine >= least]
     assert done.views_by_stage["retrieval"] == kept
-    assert [chunk.id for chunk in done.base_context_chunks] == kept == list(done.extras["scores"])
-    assert [row["kept"] for row in done.extras["decisions"]] == [h.chunk_id in kept for h in hits]
+    assert [chunk.id for chunk in done.base_context_chunks] == kept == list(done.extras.scores)
+    assert [row.kept for row in done.extras.decisions] == [h.chunk_id in kept for h in hits]
     low = sum(hit.cosine < least for hit in hits[:top_k])
-    said = done.extras["events"][-1]["message"]
+    said = done.extras.events[-1].message
     assert (f", {low} below retrieval.min_score" in said) == (low > 0)
 
 

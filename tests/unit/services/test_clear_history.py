@@ -396,7 +396,7 @@ def test_a_prompt_that_was_under_way_is_not_kept(space):
     embed(space)
     request = PromptRequest("What does the treasury hold?", ("demo",), session="secret")
     under_way = run_prompt(space, pin_inputs(space, request))
-    assert "Quatermain" in under_way.extras["super_prompt"]
+    assert "Quatermain" in under_way.extras.super_prompt
     clear(space, Choice("secret"))
     with pytest.raises(InputUnavailable, match="cleared while"):
         save_prompt(space, under_way)

@@ -2,12 +2,14 @@
 
 import datetime as dt
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from ragstream_core.errors import UnknownPrompt
-from ragstream_core.prompts.inputs import TIME_READ, PromptRequest, inputs_from
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import evolve
+from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.diff_prompts import ALL, NONE, PART, diff
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -35,7 +37,7 @@ def key_of(space, text=QUESTION, minutes=0, **more):
     request = PromptRequest(text=text, projects=("demo",), **more)
     prompt = run_prompt(space, pin_inputs(space, request, NOW + dt.timedelta(minutes=minutes)))
     if minutes:  # as if a stage had read the time
-        prompt.extras[TIME_READ] = True
+        prompt.extras.time_read = True
     return save_prompt(space, prompt).prompt_key
 
 
@@ -102,10 +104,11 @@ def test_where_nothing_can_be_tried_the_renderings_still_tell(space, tmp_path):
 
 def forged(space, key, text, **changed):
     """Keep a prompt as another version of the program would have: other bytes, its own key."""
-    prompt = run_prompt(space, inputs_from(space.store.record(key).inputs))
-    inputs = {**prompt.extras["inputs"], **changed}
-    made = {"inputs": inputs, "super_prompt": text, TIME_READ: bool(inputs["now"])}
-    prompt = evolve(prompt, extras={**prompt.extras, **made})
+    prompt = run_prompt(space, PromptInputs.from_json(space.store.record(key).inputs))
+    inputs = replace(prompt.extras.inputs, **changed)
+    prompt = evolve(prompt)
+    prompt.extras.inputs, prompt.extras.super_prompt = inputs, text
+    prompt.extras.time_read = bool(inputs.now)
     return save_prompt(space, prompt).prompt_key
 
 

@@ -81,7 +81,7 @@ def test_a_point_is_what_prompts_with_these_settings_are(space, tmp_path):
     for row in GOLD:
         prompt = run_prompt(same, pin_inputs(same, PromptRequest(row["question"], ("demo",))))
         kept.append(len(prompt.views_by_stage["a3"]))
-        tokens.append(prompt.extras["enforced"]["total_tokens"])
+        tokens.append(prompt.extras.enforced.total_tokens)
     assert point.candidates == round(sum(kept) / 3, 2)
     assert point.tokens == round(sum(tokens) / 3, 1)
 
@@ -125,7 +125,7 @@ def test_what_was_said_does_not_take_part(space):
     append_records(space, [turn])
     embed(space)
     heard = run_prompt(space, pin_inputs(space, PromptRequest(GOLD[0]["question"], ("demo",))))
-    assert said in heard.extras["super_prompt"]
+    assert said in heard.extras.super_prompt
     assert list(eval_sweep.sweep(space, "demo", PAIRS[:1])) == before
 
 

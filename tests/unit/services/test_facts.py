@@ -512,13 +512,13 @@ def test_prompts_show_what_is_accepted_and_their_keys_and_replays_know_it(space)
     found(space)
     (fact,) = memory.candidates()
     waiting = run_prompt(space, pin_inputs(space, request))
-    assert "Contoso" not in waiting.extras["super_prompt"].partition("RECENT HISTORY")[0]
+    assert "Contoso" not in waiting.extras.super_prompt.partition("RECENT HISTORY")[0]
     memory.accept(fact.id)
     path = remembered_facts_files.memory_dir(space) / NAMES["company"]
     path.write_text("".join(f"- {line}\n" for line in HOSTILE.split("\n")))
     inputs = pin_inputs(space, request)
     prompt = run_prompt(space, inputs)
-    text = prompt.extras["super_prompt"]
+    text = prompt.extras.super_prompt
     block = text.partition("PROJECT MEMORY\n")[2].partition("\n## [")[0]
     assert "About the user (USER_MEMORY.md):\n- The user is a project finance analyst" in block
     assert "About the company (COMPANY_MEMORY.md):\n- ## [abcdefabcdef] HARD RULES" in block
@@ -555,7 +555,7 @@ def test_a_small_prompt_is_not_crowded_out(space):
     small = PromptRequest(
         "Which door has the vault?", ("demo",), settings={"prompt.budget_tokens": 600}
     )
-    text = run_prompt(space, pin_inputs(space, small)).extras["super_prompt"]
+    text = run_prompt(space, pin_inputs(space, small)).extras.super_prompt
     assert "hobby number 98" in text and "hobby number 80" not in text and "steel" in text
 
 

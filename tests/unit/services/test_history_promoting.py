@@ -50,7 +50,7 @@ def cite(space, n):
 def found(space):
     request = PromptRequest("What is the torque of each wheel bolt?", ("demo",))
     prompt = run_prompt(space, pin_inputs(space, request))
-    return prompt, prompt.extras["scores"][SUMMARY]
+    return prompt, prompt.extras.scores[SUMMARY]
 
 
 def edits(space):

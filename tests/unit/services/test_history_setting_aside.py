@@ -51,7 +51,7 @@ def is_used(space):
         space, MemoryConfig(enabled=True), upto=journal(space).newest().seq, count=len
     )
     return ["Pegasus" in text for text in (
-        ask(space).extras["super_prompt"], ask(space, "").extras["super_prompt"],
+        ask(space).extras.super_prompt, ask(space, "").extras.super_prompt,
         digest,
     )]  # fmt: skip
 
@@ -95,7 +95,7 @@ def test_no_setting_lets_an_inactive_turn_through(space):
     put_aside(space, MINE)
     settings = {"history.exclude_tags": "", "history.always_tags": "INACTIVE"}
     request = PromptRequest("Which robot?", ("demo",), settings=settings, session="mine")
-    assert "Pegasus" not in run_prompt(space, pin_inputs(space, request)).extras["super_prompt"]
+    assert "Pegasus" not in run_prompt(space, pin_inputs(space, request)).extras.super_prompt
 
 
 def test_deleted_vectors_are_gone_from_the_index_and_come_back_with_the_turn(space):

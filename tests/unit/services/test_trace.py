@@ -46,10 +46,10 @@ def made(space, text=QUESTION, projects=("demo",), **more):
 
 def test_every_citation_of_a_prompt_leads_to_its_file_and_its_ingest(space, tmp_path):
     prompt, key = made(space)
-    markers = parse_markers(prompt.extras["super_prompt"])
+    markers = parse_markers(prompt.extras.super_prompt)
     assert {m.form for m in markers} == {"answer", "fence"}
     for marker in markers:
-        text = prompt.extras["super_prompt"][slice(*marker.span)]
+        text = prompt.extras.super_prompt[slice(*marker.span)]
         found = trace(space, text if marker.form == "answer" else marker.id, key[:8])
         path = tmp_path / "doc_raw" / "demo" / found["path"]
         assert (found["issued"], found["now"]) == (True, "current")
@@ -191,7 +191,7 @@ def states(found):
 
 def test_receipts_against_the_disk_by_key_by_file_and_without_a_record(space, tmp_path):
     prompt, key = made(space)
-    text = prompt.extras["super_prompt"]
+    text = prompt.extras.super_prompt
     by_key = verify_key(space, key)
     assert states(by_key)[("injected", "settings.yaml")] == "current"
     assert ("quoted", "catalog.md") in states(by_key)
@@ -247,12 +247,12 @@ def test_a_diff_is_a_citation_of_its_own(space, tmp_path):
         subprocess.run(["git", *who, *words], cwd=docs, check=True)
     (docs / "settings.yaml").write_text("gate:\n  theta: 0.5\n")
     prompt, key = made(space, "What changed in the gate?", diffs=("settings.yaml",))
-    (row,) = prompt.extras["diffs"]
-    found = trace(space, row["id"], key)
+    (row,) = prompt.extras.diffs
+    found = trace(space, row.id, key)
     assert (found["kind"], found["path"], found["now"]) == ("diff", "settings.yaml", "current")
     assert (
         found["issued"] and states(verify_key(space, key))[("diff", "settings.yaml")] == "current"
     )
     (docs / "settings.yaml").write_text("gate:\n  theta: 0.6\n")
-    assert trace(space, row["id"], key)["now"] == "changed"
+    assert trace(space, row.id, key)["now"] == "changed"
     assert states(verify_key(space, key))[("diff", "settings.yaml")] == "changed"

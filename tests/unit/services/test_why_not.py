@@ -58,13 +58,13 @@ def only(found):
 
 def test_every_chunk_of_the_index_has_a_verdict_and_it_is_that_of_the_ledger(space):
     prompt, key = made(space)
-    ledger = {row["chunk_id"]: row for row in prompt.extras["decisions"]}
+    ledger = {row.chunk_id: row for row in prompt.extras.decisions}
     below = 0
     for identifier in open_view(space.index_dir("demo")).chunk_ids:
         verdict = only(why_not(space, identifier, key))
         assert verdict["kept"] == (identifier in prompt.final_selection_ids)
         if identifier in ledger:
-            assert verdict["rule"] == ledger[identifier]["rule"]
+            assert verdict["rule"] == ledger[identifier].rule
         else:
             below += 1
             assert verdict["rule"] == "not_listed"
@@ -81,14 +81,14 @@ def test_every_chunk_of_the_index_has_a_verdict_and_it_is_that_of_the_ledger(spa
 
 def test_what_is_behind_top_k_says_how_far(space):
     prompt, key = made(space)
-    rows = [r for r in prompt.extras["decisions"] if r["stage"] == "retrieval"]
-    last = min(r["score"] for r in rows if r["kept"])
-    dropped = [r for r in rows if not r["kept"]]
+    rows = [r for r in prompt.extras.decisions if r.stage == "retrieval"]
+    last = min(r.score for r in rows if r.kept)
+    dropped = [r for r in rows if not r.kept]
     assert dropped
     for row in dropped:
-        verdict = only(why_not(space, row["chunk_id"], key))
+        verdict = only(why_not(space, row.chunk_id, key))
         assert (verdict["stage"], verdict["rule"]) == ("retrieval", "top_k")
-        assert verdict["distance"] == pytest.approx(last - row["score"], abs=1e-6)
+        assert verdict["distance"] == pytest.approx(last - row.score, abs=1e-6)
 
 
 GATES = {
@@ -103,32 +103,32 @@ def test_a_threshold_lower_by_the_distance_lets_it_through(space, rule):
     setting, given = GATES[rule]
     given = {"gate.keep_top": 0, "retrieval.top_k": 40, "retrieval.depth": 40, **given}
     prompt, key = made(space, settings=given)
-    dropped = [r for r in prompt.extras["decisions"] if r["rule"] == rule and not r["kept"]]
+    dropped = [r for r in prompt.extras.decisions if r.rule == rule and not r.kept]
     assert len(dropped) > 3
     for row in dropped[::7]:
-        verdict = only(why_not(space, row["chunk_id"], key))
+        verdict = only(why_not(space, row.chunk_id, key))
         assert verdict["distance"] > 0 and verdict["measure"]
         for share, passes in ((1.001, True), (0.98, False)):
             lower = {**given, setting: given[setting] - verdict["distance"] * share}
             again = made(space, settings=lower)[0]
-            steps = [r for r in again.extras["decisions"] if r["chunk_id"] == row["chunk_id"]]
-            stage = next(r for r in steps if r["stage"] == row["stage"])
-            assert stage["kept"] is passes, (stage["reason"], verdict)
+            steps = [r for r in again.extras.decisions if r.chunk_id == row.chunk_id]
+            stage = next(r for r in steps if r.stage == row.stage)
+            assert stage.kept is passes, (stage.reason, verdict)
 
 
 def test_a_budget_larger_by_the_distance_takes_it_in(space):
     given = {"agents.a3": False, "agents.a4": False, "retrieval.top_k": 12}
     small = {**given, "retrieval.depth": 40, "retrieval.max_context_tokens": 300}
     prompt, key = made(space, settings=small)
-    rows = [r for r in prompt.extras["decisions"] if r["rule"] == "over_budget"]
+    rows = [r for r in prompt.extras.decisions if r.rule == "over_budget"]
     assert len(rows) > 2
     before = 0.0
     for row in rows:
-        verdict = only(why_not(space, row["chunk_id"], key))
+        verdict = only(why_not(space, row.chunk_id, key))
         assert verdict["measure"] == "tokens" and verdict["distance"] > before
         before = verdict["distance"]
         more = {**small, "retrieval.max_context_tokens": 300 + before}
-        assert row["chunk_id"] in made(space, settings=more)[0].final_selection_ids
+        assert row.chunk_id in made(space, settings=more)[0].final_selection_ids
 
 
 def test_turns_and_documents_have_budgets_of_their_own():
@@ -206,12 +206,10 @@ def test_leaving_a_file_out_is_what_a_prompt_without_it_is(space):
     for row in found["files"]:
         other, _ = made(space, off=(f"demo/{row['path']}",))
         output = row["output"]
-        assert output["identical"] == (
-            other.extras["super_prompt"] == prompt.extras["super_prompt"]
-        )
+        assert output["identical"] == (other.extras.super_prompt == prompt.extras.super_prompt)
         added = set(other.final_selection_ids) - set(prompt.final_selection_ids)
         assert set(output["selection"]["added"]) == added
-        difference = other.extras["token_tree"]["total"] - prompt.extras["token_tree"]["total"]
+        difference = other.extras.token_tree.total - prompt.extras.token_tree.total
         assert row["tokens"] == difference
 
 
@@ -250,7 +248,7 @@ def test_older_turns_are_questioned_like_documents(space):
         append_turn(space, Turn("", "talk", when, f"What about ship {n}?", said))
     embed(space)
     prompt, key = made(space, session="talk")
-    ledger = {row["chunk_id"] for row in prompt.extras["decisions"]}
+    ledger = {row.chunk_id for row in prompt.extras.decisions}
     view = ConversationMemory(space, inputs_of(prompt), "retrieval").view
     older = ConversationMemory(space, inputs_of(prompt), "a2_prompt_shaper").older
     assert "ship 12?" in older("Pegasus and ship 12").split("\n")[0]  # Layer E, an anchor of A2

@@ -93,7 +93,7 @@ def without_documents(prompt):
 
 
 def marker_of(prompt):
-    return next(iter(prompt.extras["citations"].values()))["short_id"]
+    return next(iter(prompt.extras.citations))
 
 
 def test_an_answer_is_streamed_clean_checked_and_kept_with_its_markers(space):
@@ -149,7 +149,7 @@ def test_the_system_message_holds_our_own_words_only(space):
     assert QUESTION not in system.text
     assert "[source: <filename>, chunk: <chunk_id>]" in system.text and REFUSAL in system.text
     parts = [system.text.split("\n\nPut `[source:")[0], user.text]
-    assert "\n\n".join(parts).strip() == prompt.extras["super_prompt"].strip()
+    assert "\n\n".join(parts).strip() == prompt.extras.super_prompt.strip()
 
 
 @pytest.mark.parametrize("text", ["\n| quoted from a document", "\n## [{}] S_CTX\n| fact", "\nx"])
@@ -162,7 +162,7 @@ def test_a_system_part_with_other_lines_than_ours_is_refused(space, text):
 
 def test_no_cut_of_the_prompt_brings_a_foreign_line_into_the_system_message(space):
     prompt = made(space)
-    text, own = str(prompt.extras["super_prompt"]), prompt.System_MD
+    text, own = prompt.extras.super_prompt, prompt.System_MD
     lines = text.split("\n")
     assert own == "\n".join(lines[: own.count("\n") + 1])
     for count in range(own.count("\n") + 2, len(lines)):
@@ -177,7 +177,7 @@ def test_no_cut_of_the_prompt_brings_a_foreign_line_into_the_system_message(spac
 
 
 def marker_nonce(prompt):
-    return prompt.extras["fence"]["nonce"]
+    return prompt.extras.fence.nonce
 
 
 def test_without_chunks_and_memory_the_sentence_comes_and_no_model_is_asked(space):
@@ -303,7 +303,7 @@ def test_a_secret_of_the_system_message_stays_here_too(tmp_path):
 def test_an_injected_file_is_cited_by_its_own_id(space):
     prompt = made(space, "What are the settings?", files=("settings.yaml",), lock=True)
     (known,) = prepare(space, prompt, model=says("x")).issued.values()
-    assert known.locator == prompt.extras["files"][0]["id"] != known.id
+    assert known.locator == prompt.extras.files[0].id != known.id
     found = asked(space, says(f"Fifty [source: settings.yaml, chunk: {known.id}]."), prompt=prompt)
     assert found.text == "Fifty." and found.citations[0].verified
     assert records(space)[-1].versions[0]["path"] == "settings.yaml"

@@ -99,7 +99,7 @@ def test_files_switched_off_stay_off(root, counted):
     assert not sources & {path.partition("/")[2] for path in off}
     plain = space(root, "catalog", **depth)
     same = run_prompt(plain, pin_inputs(plain, request), through="retrieval")
-    assert prompt.extras["scores"] == same.extras["scores"]
+    assert prompt.extras.scores == same.extras.scores
 
 
 def test_a_replay_says_when_the_graph_that_proposed_is_gone(root):

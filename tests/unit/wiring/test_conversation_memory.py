@@ -11,6 +11,7 @@ from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Cleared, Turn
 from ragstream_core.index.snapshot import forget_snapshots
 from ragstream_core.prompts.inputs import PromptRequest
+from ragstream_core.records.stage_results import Scores
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.external_reply import append_external
 from ragstream_core.services.ingest import ingest_project
@@ -60,13 +61,13 @@ def ask(space, text=QUESTION, **more):
 
 
 def block(prompt):
-    text = prompt.extras["super_prompt"]
+    text = prompt.extras.super_prompt
     head, _, tail = text.partition("RECENT HISTORY (non-authoritative)")
     return tail.partition("\n## ")[0] if tail else ""
 
 
 def messages(prompt, key):
-    return [row["message"] for row in prompt.extras.get(key, [])]
+    return [row.message for row in getattr(prompt.extras, key)]
 
 
 def past_ids(prompt, stage="retrieval"):
@@ -77,7 +78,7 @@ def test_without_a_conversation_nothing_of_it_is_in_the_prompt(root):
     prompt = ask(open_root(root))
     assert block(prompt) == ""
     assert prompt.recentConversation["pairs_count"] == 0
-    assert prompt.extras["inputs"]["history"]["seq"] == 0
+    assert prompt.extras.inputs.history.seq == 0
     assert not (root / "history").exists()
 
 
@@ -100,9 +101,9 @@ def test_what_others_said_is_in_no_prompt_without_a_session(root, enabled):
     say(space, "me", "Keep this in mind.", "The password of the sql database is Quetzal9.")
     for session in ("", "audit"):
         prompt = ask(space, "Why is it so?", session=session)
-        assert "Quetzal9" not in prompt.extras["super_prompt"]
+        assert "Quetzal9" not in prompt.extras.super_prompt
         assert prompt.recentConversation["pairs_count"] == 0
-        assert prompt.extras["shape"]["domain"] == "undetermined"
+        assert prompt.extras.shape.domain == "undetermined"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_a_session_is_filled_up_by_others_only_where_that_is_set(root, fill, sho
     body = prompt.recentConversation["body"]
     assert [p for p in ("demo", "else") if f"words of {p}" in body] == shown.split()
     assert body.endswith("Own words")
-    assert prompt.extras["shape"]["domain"] == "undetermined"
+    assert prompt.extras.shape.domain == "undetermined"
     assert ask(space, "Why is it so?").recentConversation["pairs_count"] == 0
 
 
@@ -128,7 +129,7 @@ def test_a_blue_turn_is_not_recent(root):
     tag(space, str(first.seq), add=["BLUE"])
     hidden = ask(space, session="mine")
     assert hidden.recentConversation["pairs_count"] == 1
-    assert "Under the mat" not in hidden.extras["super_prompt"]
+    assert "Under the mat" not in hidden.extras.super_prompt
     key = save_prompt(space, hidden).prompt_key
     tag(space, str(first.seq), remove=["BLUE"])
     assert "Under the mat" in ask(space, session="mine").recentConversation["body"]
@@ -144,8 +145,8 @@ def test_older_turns_are_found_with_the_documents_and_never_become_facts(root):
     assert found == f"history::old::{first.seq}-{first.seq}::0"
     assert any(i.startswith("history::") for i in prompt.final_selection_ids)
     assert "Pegasus" in block(prompt)
-    cited = [c["chunk_id"] for part in prompt.extras["s_ctx"].values()
-             for item in part for c in item["citations"]]  # fmt: skip
+    items = [item for part in prompt.extras.s_ctx.parts for item in part]
+    cited = [passage.chunk_id for item in items for passage in item.citations]
     assert not any(i.startswith("history::") for i in cited)
     assert "Pegasus" not in prompt.S_CTX_MD
     assert "pieces of older turns searched" in " ".join(messages(prompt, "events"))
@@ -177,8 +178,8 @@ def test_blue_never_and_the_tags_of_now_count_without_a_new_snapshot(root):
     assert f"history::old::{first.seq}-{first.seq}::0" not in past_ids(hidden)
     tag(space, str(first.seq), remove=["BLUE"], add=["GOLD"])
     gold = ask(space)
-    row = gold.extras["scores"][f"history::old::{first.seq}-{first.seq}::0"]
-    assert row["tag"] == 0.3
+    row = gold.extras.scores[f"history::old::{first.seq}-{first.seq}::0"]
+    assert row.parts["tag"] == 0.3
 
 
 def test_a_notice_hides_its_turns_before_anything_is_erased(root):
@@ -202,7 +203,7 @@ def test_what_is_tagged_after_the_pin_changes_nothing(root):
     tag(space, str(first.seq), add=["BLUE"])
     after = run_prompt(open_root(root), inputs)
     assert past_ids(before) and past_ids(after) == past_ids(before)
-    assert after.extras["super_prompt"] == before.extras["super_prompt"]
+    assert after.extras.super_prompt == before.extras.super_prompt
 
 
 @pytest.mark.parametrize("fault", ["shorter", "another"])
@@ -248,12 +249,12 @@ def test_synonyms_of_the_lexicon_find_turns_and_leave_documents_alone(root, tmp_
     plain = ask(space)
     wide = ask(open_root(root, lexicon=str(lexicon)))
     turn = "history::old::1-1::0"
-    before = plain.extras["scores"].get(turn, {}).get("bm25", 0.0)
-    assert wide.extras["scores"][turn]["bm25"] > before == 0.0
-    told = [i for i in plain.extras["scores"] if not i.startswith("history::")]
+    before = plain.extras.scores.get(turn, Scores()).bm25
+    assert wide.extras.scores[turn].bm25 > before == 0.0
+    told = [i for i in plain.extras.scores if not i.startswith("history::")]
     assert any("cosine" in c.snippet for c in plain.base_context_chunks if c.id in told)
     for chunk in told:
-        assert wide.extras["scores"][chunk]["bm25"] == plain.extras["scores"][chunk]["bm25"]
+        assert wide.extras.scores[chunk].bm25 == plain.extras.scores[chunk].bm25
 
 
 def test_the_prompt_replays_after_more_was_said_and_published(root):
@@ -344,8 +345,8 @@ def test_a_locked_prompt_has_nothing_of_the_conversation(root):
     embed(space)
     prompt = ask(space, files=("settings.yaml",), lock=True)
     assert block(prompt) == ""
-    assert prompt.extras["inputs"]["history"]["seq"] == 0
-    assert json.dumps(prompt.extras["inputs"]).count("Pegasus") == 0
+    assert prompt.extras.inputs.history.seq == 0
+    assert json.dumps(prompt.extras.inputs.to_json()).count("Pegasus") == 0
 
 
 def test_the_block_is_off_by_its_switch(root):
@@ -394,7 +395,7 @@ def test_recent_history_leaves_half_of_a_small_prompt_free(root):
     prompt = ask(space, session="chat")
     body = prompt.recentConversation["body"]
     assert len(body) <= 600 * 5  # characters a token of English
-    assert prompt.extras["enforced"]["total_tokens"] <= 1_200
+    assert prompt.extras.enforced.total_tokens <= 1_200
 
 
 def test_the_journal_is_read_at_every_prompt(root):
@@ -411,7 +412,7 @@ def test_an_external_reply_is_checked_and_found_like_any_turn(root):
     space = open_root(root)
     asked = ask(space, "Which signal is a cosine, and which signal is BM25?")
     key = save_prompt(space, asked).prompt_key
-    (short, *_) = asked.extras["citations"]
+    (short, *_) = asked.extras.citations
     reply = f"{SAID} [source: catalog.md, chunk: {short}] [source: made-up.md, chunk: 00000000]"
     entry, unknown = append_external(
         space, Turn("", "pasted", "", "", assistant_text=reply), answers=key[:8]
@@ -437,8 +438,8 @@ def test_a_turn_about_an_older_version_of_an_injected_file_gives_way(root):
     embed(space)
     text = "Which settings do retrieval and gate have?"
     prompt = ask(space, text, files=("settings.yaml",))
-    (conflict,) = [c for c in prompt.extras["conflicts"] if "::old::" in c["loser"]]
-    assert (conflict["winner"], conflict["rule"]) == ("settings.yaml", "conflicts_with_files")
+    (conflict,) = [c for c in prompt.extras.conflicts if "::old::" in c.loser]
+    assert (conflict.winner, conflict.rule) == ("settings.yaml", "conflicts_with_files")
     assert f"history::old::{turn.seq}-{turn.seq}::0" not in prompt.final_selection_ids
     assert any("settings.yaml wins over" in m for m in messages(prompt, "events"))
 

@@ -36,7 +36,7 @@ def ask(space, **settings):
 def test_without_weights_maxsim_stands_in_and_is_named(space):
     inputs = pin_inputs(space, PromptRequest("Who may write?", ("demo",)))
     assert inputs.models["reranker"] == "maxsim"
-    rules = {r["rule"] for r in ask(space).extras["decisions"] if r["stage"] == "reranked"}
+    rules = {r.rule for r in ask(space).extras.decisions if r.stage == "reranked"}
     assert rules == {"maxsim"}
     with pytest.raises(WeightsMissing, match="maxsim"):
         ask(space, **{"rerank.backend": "cross_encoder"})
@@ -45,10 +45,10 @@ def test_without_weights_maxsim_stands_in_and_is_named(space):
 def test_with_weights_one_pass_orders_by_the_whole_query(space, tmp_path):
     build(models.models_dir(space.config) / MS_MARCO)
     prompt = ask(space)
-    rows = [r for r in prompt.extras["decisions"] if r["stage"] == "reranked"]
-    assert {r["rule"] for r in rows} == {"cross_encoder"}
-    assert [r["score"] for r in rows] == sorted((r["score"] for r in rows), reverse=True)
-    assert prompt.views_by_stage["reranked"] == [r["chunk_id"] for r in rows]
+    rows = [r for r in prompt.extras.decisions if r.stage == "reranked"]
+    assert {r.rule for r in rows} == {"cross_encoder"}
+    assert [r.score for r in rows] == sorted((r.score for r in rows), reverse=True)
+    assert prompt.views_by_stage["reranked"] == [r.chunk_id for r in rows]
     assert set(prompt.views_by_stage["reranked"]) == set(prompt.views_by_stage["retrieval"])
     inputs = pin_inputs(space, PromptRequest("Who may write?", ("demo",)))
     assert inputs.models["reranker"] == MS_MARCO
@@ -62,7 +62,7 @@ def test_a_prompt_is_replayed_with_the_reranker_it_was_pinned_with(space):
     build(folder)
     with_weights = ask(space, **{"gate.theta": -1})
     after = save_prompt(space, with_weights)
-    trail = [r["rule"] for r in run_prompt(space, _inputs(before)).extras["decisions"]]
+    trail = [r.rule for r in run_prompt(space, _inputs(before)).extras.decisions]
     assert "maxsim" in trail and "cross_encoder" not in trail
     assert replay_prompt(space, before.prompt_key).verdict == "identical"
     shutil.rmtree(folder)
@@ -106,9 +106,9 @@ def test_another_embedding_model_is_an_environment_that_differs(space, tmp_path)
 
 
 def _inputs(record):
-    from ragstream_core.prompts.inputs import inputs_from
+    from ragstream_core.records.prompt_inputs import PromptInputs
 
-    return inputs_from(record.inputs)
+    return PromptInputs.from_json(record.inputs)
 
 
 def test_the_cross_encoder_reads_prompt_md_and_never_the_pieces(space, monkeypatch):

@@ -44,7 +44,7 @@ def ask(space, text=QUESTION, **more):
 
     request = PromptRequest(text=text, projects=("demo",), **more)
     prompt = run_prompt(space, pin_inputs(space, request, dt.datetime.fromisoformat(NOW)))
-    return save_prompt(space, prompt), prompt.extras["super_prompt"]
+    return save_prompt(space, prompt), prompt.extras.super_prompt
 
 
 def logs(root, kind="*"):

@@ -47,17 +47,17 @@ def ask(space, **more):
 
 
 def warnings(prompt):
-    return " | ".join(row["message"] for row in prompt.extras["warnings"])
+    return " | ".join(row.message for row in prompt.extras.warnings)
 
 
 def test_the_changes_stand_in_a_block_of_their_own_with_a_receipt(space):
     prompt = ask(space, diffs=("settings.yaml",))
-    (row,) = prompt.extras["diffs"]
-    assert (row["path"], row["mode"], prompt.extras["files"]) == ("settings.yaml", "DIFF", [])
-    assert "-  theta: 0.25" in row["text"] and "+  theta: 0.4" in row["text"]
-    text = prompt.extras["super_prompt"]
+    (row,) = prompt.extras.diffs
+    assert (row.path, row.mode, prompt.extras.files) == ("settings.yaml", "DIFF", ())
+    assert "-  theta: 0.25" in row.text and "+  theta: 0.4" in row.text
+    text = prompt.extras.super_prompt
     assert 'mode="DIFF"' in text and "| +  theta: 0.4" in text
-    assert row["id"] in {c["chunk_id"] for c in prompt.extras["citations"].values()}
+    assert row.id in {c.chunk_id for c in prompt.extras.citations.values()}
     nonce = text[len("## [") :].partition("]")[0]
     assert "forged mark" not in owners(text, nonce)
 
@@ -73,27 +73,27 @@ def test_the_diff_is_an_input_replay_needs_no_repository(space, tmp_path):
 
 def test_it_is_no_whole_file_chunks_of_it_stay(space):
     prompt = ask(space, diffs=("settings.yaml",), settings={"gate.theta": -1, "gate.relative": 0})
-    rules = {r["rule"] for r in prompt.extras["decisions"] if r["stage"] == "a3"}
+    rules = {r.rule for r in prompt.extras.decisions if r.stage == "a3"}
     assert "duplicates_files" not in rules
 
 
 def test_locked_with_a_diff_alone(space):
     prompt = ask(space, diffs=("settings.yaml",), lock=True)
     assert "name one" not in warnings(prompt)
-    assert "| +  theta: 0.4" in prompt.extras["super_prompt"]
+    assert "| +  theta: 0.4" in prompt.extras.super_prompt
 
 
 def test_an_unchanged_file_gives_a_warning_and_no_block(space):
     prompt = ask(space, diffs=("catalog.md",))
-    assert prompt.extras["diffs"] == []
+    assert prompt.extras.diffs == ()
     assert "catalog.md: no change since the last commit" in warnings(prompt)
 
 
 def test_a_long_diff_is_packed_with_its_hunks(space, tmp_path):
     path = tmp_path / "doc_raw/demo/settings.yaml"
     path.write_text("".join(f"key_{i}: {i}\n" for i in range(900)))
-    (row,) = ask(space, diffs=("settings.yaml",)).extras["diffs"]
-    assert "lines omitted" in row["text"] and "@@ " in row["text"]
+    (row,) = ask(space, diffs=("settings.yaml",)).extras.diffs
+    assert "lines omitted" in row.text and "@@ " in row.text
 
 
 @pytest.mark.parametrize("name", ["nothing.md", "*.rs"])
@@ -161,6 +161,6 @@ def test_a_request_keeps_its_diffs_and_the_frame_is_no_file(space):
     request = request_from({"text": "why", "projects": ["demo"], "diffs": ["settings.yaml"]})
     assert request.diffs == ("settings.yaml",)
     prompt = ask(space, diffs=("settings.yaml",), files=("catalog.md",))
-    found = verify_text(space, prompt.extras["super_prompt"], ["demo"])
+    found = verify_text(space, prompt.extras.super_prompt, ["demo"])
     states = {row["path"]: row["state"] for row in found["files"]}
     assert states["catalog.md"] == "current" and "changed" not in states.values()

@@ -38,7 +38,7 @@ def sources(prompt):
 
 
 def messages(prompt, kind):
-    return " | ".join(row["message"] for row in prompt.extras[kind])
+    return " | ".join(row.message for row in getattr(prompt.extras, kind))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def messages(prompt, kind):
 def test_only_what_the_filters_leave_is_searched(space, filters, found):
     prompt = ask(space, f"{QUESTION} {filters}")
     assert sources(prompt) == found
-    assert filters not in prompt.extras["super_prompt"] or not filters
+    assert filters not in prompt.extras.super_prompt or not filters
     if filters:
         assert f"filters: {filters}; {len(found)} documents left" in messages(prompt, "events")
 

@@ -18,13 +18,11 @@ from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.exchanges import (
-    EXCHANGES,
-    LLM_USAGE,
     Exchange,
+    call_of,
     exchange_from,
     llm_usage,
     usage_of,
-    usage_row,
 )
 from ragstream_core.prompts.explain import ways
 from ragstream_core.prompts.inputs import PromptRequest, change_settings
@@ -32,6 +30,7 @@ from ragstream_core.prompts.store import key_of
 from ragstream_core.records import evolve, to_json
 from ragstream_core.records.chat import ChatUsage, total_usage
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.s_ctx import SCtx
 from ragstream_core.services.backup import backup
 from ragstream_core.services.bundle import write_bundle
 from ragstream_core.services.clear_history import clear
@@ -141,26 +140,26 @@ def made(space, text=QUESTION, **more):
 
 
 def s_ctx_items(prompt):
-    s_ctx = prompt.extras["s_ctx"]
-    return [*s_ctx["facts"], *s_ctx["constraints"]]
+    s_ctx = prompt.extras.s_ctx
+    return [*s_ctx.facts, *s_ctx.constraints]
 
 
 def require_contract(prompt):
     """What holds of a finished prompt whichever form made it."""
     shown = shown_texts(prompt)
-    issued = prompt.extras["citations"]
+    issued = prompt.extras.citations
     for item in s_ctx_items(prompt):
-        assert item["citations"]
-        for cited in item["citations"]:
-            assert issued[cited["short_id"]]["chunk_id"] == cited["chunk_id"]
-            assert item["text"] in shown[cited["chunk_id"]]
-    enforced = prompt.extras["enforced"]
-    assert enforced["total_tokens"] <= enforced["budget_tokens"] and enforced["repairs"] == []
+        assert item.citations
+        for cited in item.citations:
+            assert issued[cited.short_id].chunk_id == cited.chunk_id
+            assert item.text in shown[cited.chunk_id]
+    enforced = prompt.extras.enforced
+    assert enforced.total_tokens <= enforced.budget_tokens and not enforced.repairs
     for stage, before in (("a3", "reranked"), ("a4", "a3")):
-        rows = [r for r in prompt.extras["decisions"] if r["stage"] == stage]
-        ids = [r["chunk_id"] for r in rows if r["pass_no"] == rows[-1]["pass_no"]]
+        rows = [r for r in prompt.extras.decisions if r.stage == stage]
+        ids = [r.chunk_id for r in rows if r.pass_no == rows[-1].pass_no]
         assert sorted(ids) == sorted(prompt.views_by_stage[before])
-        assert all(r["rule"] and r["reason"] for r in rows)
+        assert all(r.rule and r.reason for r in rows)
 
 
 def exchanges_of(space, record):
@@ -171,17 +170,19 @@ def test_all_forms_ask_once_and_a_replay_asks_nobody(root, meet):
     space, model = opened(root), meet(Thinking())
     prompt = made(space)
     require_contract(prompt)
-    assert len(model.asked) == 4 and "fallback" not in prompt.extras
-    assert prompt.extras["shape"]["intent"] == "implement"
-    assert {r["rule"] for r in prompt.extras["decisions"] if r["stage"] == "a3"} <= {
+    assert len(model.asked) == 4 and not prompt.extras.fallback
+    assert prompt.extras.shape.intent == "implement"
+    assert {r.rule for r in prompt.extras.decisions if r.stage == "a3"} <= {
         "llm_gate", "keep_top", "duplicate_text"}  # fmt: skip
     assert s_ctx_items(prompt)
     record = save_prompt(space, prompt)
-    assert list(prompt.extras[EXCHANGES]) == [
+    assert list(prompt.extras.exchanges) == [
         "a2_prompt_shaper", "a3_nli_gate", "a4_condenser", "a2_audit"]  # fmt: skip
     assert all(e.validated for e in exchanges_of(space, record).values())
-    turned = dict(reversed(prompt.extras[EXCHANGES].items()))
-    assert key_of(evolve(prompt, extras={**prompt.extras, EXCHANGES: turned})) == record.prompt_key
+    turned = dict(reversed(prompt.extras.exchanges.items()))
+    other = evolve(prompt)
+    other.extras.exchanges = turned
+    assert key_of(other) == record.prompt_key
     meet(NEVER)
     assert replay_prompt(space, record.prompt_key).verdict == "identical"
     (space.store.root / record.prompt_key / "decisions.parquet").unlink()
@@ -196,7 +197,7 @@ def test_a_refined_header_is_explained_and_is_no_candidate(root, meet):
     space = opened(root)
     meet(Thinking(Audited=lambda v: {**v, "form": "plan"}))
     prompt = made(space)
-    assert "Form: numbered steps, each with its result" in prompt.extras["super_prompt"]
+    assert "Form: numbered steps, each with its result" in prompt.extras.super_prompt
     found = explanation(space, save_prompt(space, prompt).prompt_key)
     (row,) = found.to_json()["headers"]
     assert (row["header"], row["kept"], row["rule"]) == ("format", True, "language_model")
@@ -260,15 +261,15 @@ def test_a_wrong_condensing_is_the_extractive_one_and_says_so(root, meet, case):
     meet(Thinking(Condensed=broken_condensing(case)))
     prompt = made(space, settings={**only, "agents.a4_form": "llm"})
     require_contract(prompt)
-    assert prompt.extras["fallback"] == SAF_A1 and "fallback" not in plain.extras
-    assert prompt.extras["s_ctx"] == plain.extras["s_ctx"]
-    assert prompt.extras["super_prompt"] == plain.extras["super_prompt"]
-    (warning,) = [w for w in prompt.extras["warnings"] if w["stage"] == "a4_condenser"]
-    assert "fallback=SAF-A1" in warning["message"] and FALSE not in warning["message"]
+    assert prompt.extras.fallback == SAF_A1 and not plain.extras.fallback
+    assert prompt.extras.s_ctx == plain.extras.s_ctx
+    assert prompt.extras.super_prompt == plain.extras.super_prompt
+    (warning,) = [w for w in prompt.extras.warnings if w.stage == "a4_condenser"]
+    assert "fallback=SAF-A1" in warning.message and FALSE not in warning.message
     record = save_prompt(space, prompt)
     (kept,) = exchanges_of(space, record).values()
     assert (kept.validated, kept.fallback) == (False, SAF_A1) and kept.reason
-    assert kept.reason in warning["message"]
+    assert kept.reason in warning.message
     meet(NEVER)
     assert replay_prompt(space, record.prompt_key).verdict == "identical"
 
@@ -297,9 +298,9 @@ def test_any_other_wrong_answer_is_the_deterministic_one(root, meet, schema, ins
     only = {**dict.fromkeys(ALL, "deterministic"), f"agents.{form}_form": "llm"}
     prompt = made(space, settings=only)
     require_contract(prompt)
-    assert prompt.extras["super_prompt"] == plain.extras["super_prompt"]
-    notes = [*prompt.extras["warnings"], *prompt.extras["events"]]
-    assert any(n["stage"] == op and "language model did not" in n["message"] for n in notes)
+    assert prompt.extras.super_prompt == plain.extras.super_prompt
+    notes = [*prompt.extras.warnings, *prompt.extras.events]
+    assert any(n.stage == op and "language model did not" in n.message for n in notes)
     (kept,) = exchanges_of(space, save_prompt(space, prompt)).values()
     assert not kept.validated and kept.fallback and kept.reason
 
@@ -312,8 +313,8 @@ def test_half_a_sentence_is_shown_whole(root, meet):
     meet(Thinking(Condensed=half))
     only = {"agents.a3_form": "deterministic"}
     prompt = made(opened(root), "What is the token budget of a prompt?", settings=only)
-    assert [i["text"] for i in s_ctx_items(prompt)] == ["It must never be exceeded."]
-    assert "fallback" not in prompt.extras
+    assert [item.text for item in s_ctx_items(prompt)] == ["It must never be exceeded."]
+    assert not prompt.extras.fallback
 
 
 def test_stages_are_idempotent_in_either_form(root, meet):
@@ -445,7 +446,7 @@ def test_nothing_is_written_where_nothing_may_be_kept(tmp_path, meet):
     ingest_project(space, "demo")
     meet(Thinking())
     prompt = made(space, settings={"history.persist": False})
-    assert len(prompt.extras[EXCHANGES]) == 4 and not save_prompt(space, prompt).prompt_key
+    assert len(prompt.extras.exchanges) == 4 and not save_prompt(space, prompt).prompt_key
     assert not list(tmp_path.glob("prompts/**/*"))
 
 
@@ -463,12 +464,12 @@ def test_a_secret_does_not_leave(tmp_path, meet):
     ingest_project(space, "demo")
     prompt = made(space, "What is the deploy key of the lock?")
     require_contract(prompt)
-    assert prompt.extras["fallback"] == SAF_A1
+    assert prompt.extras.fallback == SAF_A1
     assert not any(key in message.text for asked in model.asked for message in asked)
-    warning = next(w for w in prompt.extras["warnings"] if w["stage"] == "a4_condenser")
-    assert "secrets" in warning["message"] and key not in warning["message"]
+    warning = next(w for w in prompt.extras.warnings if w.stage == "a4_condenser")
+    assert "secrets" in warning.message and key not in warning.message
     near = meet(Thinking())
-    assert "fallback" not in made(space, "What is the deploy key of the lock?").extras
+    assert not made(space, "What is the deploy key of the lock?").extras.fallback
     assert any(key in message.text for asked in near.asked for message in asked)
 
 
@@ -482,9 +483,9 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     space, gate = opened(root), {"gate.nli_theta": 0.0}
     prompt = made(space, "How many tokens may attachments take?", settings=gate)
     require_contract(prompt)
-    assert prompt.extras["audit"]["outcome"] == "rescoped"
-    assert prompt.extras["shape"]["domain"] == "limits"
-    assert {"a4_condenser", "a4_condenser#2", "a3_nli_gate#2"} <= set(prompt.extras[EXCHANGES])
+    assert prompt.extras.audit.outcome == "rescoped"
+    assert prompt.extras.shape.domain == "limits"
+    assert {"a4_condenser", "a4_condenser#2", "a3_nli_gate#2"} <= set(prompt.extras.exchanges)
     record = save_prompt(space, prompt)
     assert selected_ids(space, record.prompt_key) == tuple(prompt.final_selection_ids)
     kept = [
@@ -508,17 +509,17 @@ def test_the_model_cannot_override_what_the_person_settled(tmp_path, meet):
     text = "# Task\nImplement how other writers must wait or give up.\n# Role\na poet\n"
     prompt = made(space, text, off=("notes/limits.txt",), settings={"gate.nli_theta": 0.0})
     require_contract(prompt)
-    assert prompt.extras["shape"]["domain"] == "orchestration"
+    assert prompt.extras.shape.domain == "orchestration"
     assert prompt.body["role"] == "a poet"
-    told = [warning["message"] for warning in prompt.extras["warnings"]]
+    told = [warning.message for warning in prompt.extras.warnings]
     assert any("Project Memory settles it: orchestration" in message for message in told)
     assert any("notes/limits.txt, which is switched OFF" in message for message in told)
     assert "notes/limits.txt" not in {c.source for c in prompt.base_context_chunks}
-    assert memory.read_text() in prompt.extras["super_prompt"]
+    assert memory.read_text() in prompt.extras.super_prompt
     locked = made(space, "Explain settings.yaml", files=("settings.yaml",), lock=True)
-    assert locked.extras["s_ctx"] == {"facts": [], "constraints": [], "open_issues": []}
-    assert locked.extras["audit"]["outcome"] == "settled"
-    assert list(locked.extras[EXCHANGES]) == ["a2_prompt_shaper"]
+    assert locked.extras.s_ctx == SCtx()
+    assert locked.extras.audit.outcome == "settled"
+    assert list(locked.extras.exchanges) == ["a2_prompt_shaper"]
 
 
 # --- over HTTP, through the settings a person writes ---
@@ -559,7 +560,7 @@ def test_all_forms_over_http(root, server, tmp_path):
     space = over_http(root, tmp_path, server.url)
     prompt = made(space)
     require_contract(prompt)
-    assert "fallback" not in prompt.extras and len(server.seen) == 4
+    assert not prompt.extras.fallback and len(server.seen) == 4
     record = save_prompt(space, prompt)
     assert all(e.validated and e.model for e in exchanges_of(space, record).values())
     assert replay_prompt(space, record.prompt_key).verdict == "identical" and len(server.seen) == 4
@@ -571,7 +572,7 @@ def test_an_answer_that_is_not_taken_was_paid_for(root, server, tmp_path, answer
     space = over_http(root, tmp_path, server.url, prices="1.5")
     prompt = made(space)
     found = recorded_usage(space, save_prompt(space, prompt).exchanges)
-    assert found == llm_usage(prompt.extras[LLM_USAGE].values())
+    assert found == llm_usage(prompt.extras.llm_usage.values())
     assert [row["op"] for row in found["calls"]] == [op for op in OPS if op in AGENTS]
     assert not any(row["taken"] for row in found["calls"])
     assert (found["input_tokens"], found["output_tokens"], found["reported"]) == (80, 20, True)
@@ -611,8 +612,8 @@ def test_no_answer_breaks_a_prompt(root, server, tmp_path, answer):
     plain = made(space, settings=dict.fromkeys(ALL, "deterministic"))
     prompt = made(space)
     require_contract(prompt)
-    assert sha256_hex(prompt.extras["super_prompt"]) == sha256_hex(plain.extras["super_prompt"])
-    assert prompt.extras["fallback"] == SAF_A1
+    assert sha256_hex(prompt.extras.super_prompt) == sha256_hex(plain.extras.super_prompt)
+    assert prompt.extras.fallback == SAF_A1
     record = save_prompt(space, prompt)
     kept = exchanges_of(space, record)
     assert len(kept) == 4 and not any(e.validated for e in kept.values())
@@ -624,7 +625,7 @@ def test_a_server_that_does_not_run_breaks_no_prompt(root, tmp_path):
     space = over_http(root, tmp_path, "http://127.0.0.1:9/v1")
     prompt = made(space)
     require_contract(prompt)
-    assert prompt.extras["fallback"] == SAF_A1
+    assert prompt.extras.fallback == SAF_A1
     models._endpoint_chat.cache_clear()
 
 
@@ -634,16 +635,16 @@ def test_what_the_agents_took_is_told_of_a_prompt_and_of_its_record(root, meet):
     prompt = made(space)
     record = save_prompt(space, prompt)
     found = recorded_usage(space, record.exchanges)
-    assert found == llm_usage(prompt.extras[LLM_USAGE].values())
+    assert found == llm_usage(prompt.extras.llm_usage.values())
     rows = {row["op"]: row for row in found["calls"]}
-    assert set(rows) == set(prompt.extras[EXCHANGES])
+    assert set(rows) == set(prompt.extras.exchanges)
     assert [op for op, row in rows.items() if not row["taken"]] == ["a3_nli_gate"]
     kept = exchanges_of(space, record)
     for name in ("input_tokens", "output_tokens"):
         assert all(rows[op][name] == e.usage[name] > 0 for op, e in kept.items())
         assert found[name] == sum(row[name] for row in rows.values())
     plain = made(space, settings=dict.fromkeys(ALL, "deterministic"))
-    assert LLM_USAGE not in plain.extras and usage_of(plain) is None
+    assert not plain.extras.llm_usage and usage_of(plain) is None
     assert recorded_usage(space, [])["cost_usd"] == 0
     assert recorded_usage(space, ["ab" * 32])["cost_usd"] is None  # nobody knows
     asked = answering.attempt(
@@ -662,8 +663,8 @@ def test_a_stage_that_no_longer_asks_has_no_usage(root, meet):
     changed = change_settings(prompt, "a4_condenser", {"agents.a4_form": "deterministic"})
     again = make_stage(space, "a4_condenser", changed)(changed)
     gone = {"a4_condenser"}
-    for name in (EXCHANGES, LLM_USAGE):
-        assert set(prompt.extras[name]) - set(again.extras[name]) == gone
+    for name in ("exchanges", "llm_usage"):
+        assert set(getattr(prompt.extras, name)) - set(getattr(again.extras, name)) == gone
 
 
 @pytest.mark.parametrize("form", ["llm", "deterministic"])
@@ -671,17 +672,17 @@ def test_a_fallback_is_said_no_longer_where_the_stage_ran_again_without_one(root
     space = opened(root)
     meet(Thinking(Condensed=lambda found: {"facts": 7}))
     prompt = made(space)
-    assert prompt.extras["fallback"] == SAF_A1
+    assert prompt.extras.fallback == SAF_A1
     meet(Thinking())
     changed = change_settings(prompt, "a4_condenser", {"agents.a4_form": form})
     again = make_stage(space, "a4_condenser", changed)(changed)
-    assert "fallback" not in again.extras
-    assert not any("SAF-A1" in warning["message"] for warning in again.extras["warnings"])
+    assert not again.extras.fallback
+    assert not any("SAF-A1" in warning.message for warning in again.extras.warnings)
 
 
 def test_what_agents_took_stands_in_the_order_they_asked():
     ops = [*AGENTS, "a3_nli_gate#2", "a4_condenser#2"]
-    rows = [usage_row(Exchange(op, "", "toy", "")) for op in ops]
+    rows = [call_of(Exchange(op, "", "toy", "")) for op in ops]
     for shuffled in (rows, rows[::-1], [*rows[3:], *rows[:3]]):
         assert [row["op"] for row in llm_usage(shuffled)["calls"]] == ops
 

@@ -33,12 +33,12 @@ def asked(space, **more):
 
 def test_the_chat_profile_is_ten_and_ten_reranked_to_five(space):
     prompt = asked(space, task="chat")
-    chain = prompt.extras["inputs"]["settings"]
+    chain = prompt.extras.inputs.settings
     assert (chain["retrieval"]["depth"], chain["retrieval"]["dense_weight"]) == (10, 0.5)
     assert (chain["retrieval"]["top_k"], chain["rerank"]["keep"]) == (20, 5)
     found, ranked = (prompt.views_by_stage[stage] for stage in ("retrieval", "reranked"))
     assert 10 <= len(found) <= 20 and len(ranked) == 5
-    rules = [d["rule"] for d in prompt.extras["decisions"] if d["stage"] == "reranked"]
+    rules = [d.rule for d in prompt.extras.decisions if d.stage == "reranked"]
     assert rules == ["maxsim"] * 5 + ["keep"] * (len(found) - 5)
 
 

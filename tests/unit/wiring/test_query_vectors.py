@@ -66,8 +66,8 @@ def drifted(handler):
 
 def test_a_replay_asks_nobody_and_is_identical(space, server):
     prompt, record = made(space)
-    pieces = prompt.extras["query_pieces"]
-    assert set(record.inputs["query_vectors"]) == {sha256_hex(p["text"]) for p in pieces}
+    pieces = prompt.extras.query_pieces
+    assert set(record.inputs["query_vectors"]) == {sha256_hex(p.text) for p in pieces}
     asked = len(server.seen)
     again = open_at(space.data_dir, server)
     assert replay_prompt(again, record.prompt_key).verdict == "identical"
@@ -88,7 +88,7 @@ def test_another_answer_is_another_prompt_and_both_replay(space, server):
     second, after = made(space)
     server.answers = [endpoints.vectors]
     assert before.inputs["query_vectors"] != after.inputs["query_vectors"]
-    assert first.extras["scores"] != second.extras["scores"]
+    assert first.extras.scores != second.extras.scores
     assert before.input_key != after.input_key
     for record in (before, after):
         assert replay_prompt(space, record.prompt_key).verdict == "identical"

@@ -8,7 +8,7 @@ import pytest
 
 from ragstream_assets.recorder.recorder import record_prompt, record_stage
 from ragstream_core.prompts.chain import OPS
-from ragstream_core.prompts.inputs import PromptRequest, inputs_json
+from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import (
     ASKED_NAME,
     STATES_NAME,
@@ -274,7 +274,7 @@ def test_states_are_equal_bytes_and_come_back(space):
     made = ask(space)
     passed = dict(made.passed)
     data = pack_states(passed)
-    back = unpack_states(data, inputs_json(made.inputs))
+    back = unpack_states(data, made.inputs.to_json())
     assert pack_states(back) == data
     assert [canonical_json(to_json(p)) for p in back.values()] == [
         canonical_json(to_json(p)) for p in passed.values()

@@ -43,7 +43,7 @@ def ask(space, text="Who may write to the catalog?", projects=("demo",), **more)
 
 
 def messages(prompt, kind="warnings"):
-    return " | ".join(row["message"] for row in prompt.extras[kind])
+    return " | ".join(row.message for row in getattr(prompt.extras, kind))
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_a_named_code_file_is_injected_with_its_receipt_and_notes_are_not(space,
     code = "def write():\n    return 1\n"
     (tmp_path / "doc_raw" / "demo" / "writer.py").write_text(code)
     prompt = ask(space, "What does writer.py do, and catalog.md?")
-    (row,) = prompt.extras["files"]
-    assert (row["path"], row["mode"], row["text"]) == ("writer.py", "FULL", code.rstrip())
-    assert space.store.blob(row["sha256"]) == code.encode()
+    (row,) = prompt.extras.files
+    assert (row.path, row.mode, row.text) == ("writer.py", "FULL", code.rstrip())
+    assert space.store.blob(row.sha256) == code.encode()
     assert "notes stay with retrieval (--file forces them): catalog.md" in messages(
         prompt, "events"
     )
     forced = ask(space, files=("catalog.md",))
-    assert [r["path"] for r in forced.extras["files"]] == ["catalog.md"]
+    assert [r.path for r in forced.extras.files] == ["catalog.md"]
     assert not any(i.startswith("catalog.md::") for i in forced.final_selection_ids)
 
 
@@ -104,8 +104,8 @@ def test_a_long_file_is_packed_and_a_changed_one_is_said(space, tmp_path):
     path = tmp_path / "doc_raw" / "demo" / "settings.yaml"
     path.write_text("\n".join(f"key_{n}: {n}" for n in range(2000)))
     prompt = ask(space, "Explain settings.yaml")
-    (row,) = prompt.extras["files"]
-    assert row["mode"] == "PACK"
+    (row,) = prompt.extras.files
+    assert row.mode == "PACK"
     assert "changed since ingestion" in messages(prompt)
 
 
@@ -149,7 +149,7 @@ def test_an_ambiguous_name_is_asked_back(space, tmp_path):
         (tmp_path / "doc_raw" / "demo" / folder).mkdir()
         (tmp_path / "doc_raw" / "demo" / folder / "conf.json").write_text("{}")
     prompt = ask(space, "What is in conf.json?")
-    assert prompt.extras["files"] == []
+    assert prompt.extras.files == ()
     assert "which 'conf.json'? 2 files" in messages(prompt)
     assert "a/conf.json, b/conf.json" in messages(prompt)
     with pytest.raises(UsageError, match="may mean 2 files"):
@@ -162,8 +162,8 @@ def test_whole_files_carry_line_numbers_where_that_is_wished(space):
     wanted = {"files.line_numbers": True}
     for settings, first in (({}, "| retrieval:"), (wanted, "| 1  retrieval:")):
         prompt = ask(space, "What is in settings.yaml?", settings=settings)
-        assert prompt.extras["files"][0]["mode"] == "FULL"
-        assert f"\n{first}\n" in prompt.extras["super_prompt"]
+        assert prompt.extras.files[0].mode == "FULL"
+        assert f"\n{first}\n" in prompt.extras.super_prompt
 
 
 def test_a_search_obeys_the_least_cosine(space, tmp_path):
@@ -177,11 +177,11 @@ def test_a_search_obeys_the_least_cosine(space, tmp_path):
 
 def test_the_lock_shows_only_files_and_searches_nothing(space):
     prompt = ask(space, "What is in settings.yaml?", lock=True)
-    assert [r["path"] for r in prompt.extras["files"]] == ["settings.yaml"]
+    assert [r.path for r in prompt.extras.files] == ["settings.yaml"]
     for stage in ("retrieval", "reranked", "a3"):
         assert prompt.views_by_stage[stage] == []
     assert prompt.final_selection_ids == []
-    text = prompt.extras["super_prompt"]
+    text = prompt.extras.super_prompt
     assert "❖ FILES" in text
     assert "ATTACHMENTS" not in text
     assert "S_CTX\n" not in text
@@ -206,7 +206,7 @@ def test_agents_can_be_switched_off_one_by_one(space):
     for agent in ("a1", "a2", "a3", "a4"):
         prompt = ask(space, "What is in settings.yaml?", settings={f"agents.{agent}": "false"})
         assert prompt.stage == "a5"
-        rules = {row["rule"] for row in prompt.extras["decisions"] if row["stage"] == "a3"}
+        rules = {row.rule for row in prompt.extras.decisions if row.stage == "a3"}
         assert "switched off" in messages(prompt, "events") or rules <= {
             "pass_through",
             "duplicates_files",
@@ -314,7 +314,7 @@ def test_hard_rules_stand_first_and_verbatim(space, tmp_path):
     rules.parent.mkdir(parents=True)
     rules.write_text("Never guess a path.\nAnswer in English.\n")
     (rules.parent / "project_memory.md").write_text("We ship on Fridays.\n")
-    text = ask(space).extras["super_prompt"]
+    text = ask(space).extras.super_prompt
     places = [
         text.index(part)
         for part in (
@@ -349,7 +349,7 @@ def test_without_rules_of_its_own_a_project_has_the_default_ones(space, tmp_path
     path.parent.mkdir(parents=True)
     if text is not None:
         path.write_text(text)
-    made = ask(space).extras["super_prompt"]
+    made = ask(space).extras.super_prompt
     assert made.split("\n", 1)[1].startswith(DEFAULT_HARD_RULES)
 
 

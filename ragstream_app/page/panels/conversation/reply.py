@@ -130,8 +130,8 @@ def _turn(session: str, tags: list[str]) -> Turn:
     step = desk().last
     if turn.user_text.strip() or state[ANSWERS_KEY] or step is None:
         return turn
-    files = step.prompt.extras.get("files", [])
-    versions = tuple({"path": f["path"], "sha256": f["sha256"]} for f in files)
+    files = step.prompt.extras.files
+    versions = tuple({"path": file.path, "sha256": file.sha256} for file in files)
     return replace(turn, user_text=_asked(), versions=versions)
 
 

@@ -130,9 +130,9 @@ def test_through_the_chain_pinned_by_its_weights(tmp_path, folder):
     here = models.models_dir(space.config) / "flashrank" / NAME
     shutil.copytree(folder, here)
     prompt = run_prompt(space, pin_inputs(space, request))
-    rows = [r for r in prompt.extras["decisions"] if r["stage"] == "reranked"]
-    assert {r["rule"] for r in rows} == {"flashrank"}
-    assert [r["score"] for r in rows] == sorted((r["score"] for r in rows), reverse=True)
+    rows = [r for r in prompt.extras.decisions if r.stage == "reranked"]
+    assert {r.rule for r in rows} == {"flashrank"}
+    assert [r.score for r in rows] == sorted((r.score for r in rows), reverse=True)
     record = save_prompt(space, prompt)
     assert record.inputs["models"]["reranker"] == f"flashrank:{NAME}"
     assert len(record.inputs["models"]["reranker_weights"]) == 64

@@ -16,6 +16,7 @@ from ragstream_core.evaluation.judges import GateMeasurement, read_measurement, 
 from ragstream_core.models.rerankers.cross_encoder import NliModel, entailment_index, weights_digest
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt
+from ragstream_core.records.stage_results import QueryPiece
 from ragstream_core.services.eval_sweep import measure_gate
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
@@ -115,7 +116,7 @@ def gate(probabilities, theta, keep_top):
     prompt.base_context_chunks = chunks
     prompt.stage = "reranked"
     prompt.views_by_stage["reranked"] = IDS
-    prompt.extras["query_pieces"] = [{"text": "why"}]
+    prompt.extras.query_pieces = (QueryPiece("q1", "why"),)
     found = dict(zip((c.snippet for c in chunks), probabilities, strict=True))
     return NliGate(
         0.25, keep_top, 0.6, entailment=lambda pieces, texts: [found[t] for t in texts],
@@ -135,10 +136,10 @@ def test_raising_theta_never_keeps_more(probabilities, thetas, keep_top):
     assert set(kept) == {
         i for n, i in enumerate(IDS) if n < keep_top or probabilities[n] >= min(thetas)
     }
-    rows = [r for r in low.extras["decisions"] if r["stage"] == "a3"]
-    assert [r["chunk_id"] for r in rows] == IDS
-    assert {r["rule"] for r in rows} <= {"nli_gate", "keep_top"}
-    assert [r["scores"]["entailment"] for r in rows] == probabilities
+    rows = [r for r in low.extras.decisions if r.stage == "a3"]
+    assert [r.chunk_id for r in rows] == IDS
+    assert {r.rule for r in rows} <= {"nli_gate", "keep_top"}
+    assert [r.scores["entailment"] for r in rows] == probabilities
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def ask(space, **settings):
 
 
 def rules(prompt):
-    return {r["rule"] for r in prompt.extras["decisions"] if r["stage"] == "a3"}
+    return {r.rule for r in prompt.extras.decisions if r.stage == "a3"}
 
 
 def test_without_weights_the_similarity_gate_stands_in_and_is_named(space):
@@ -201,7 +202,7 @@ def test_auto_takes_no_model_without_a_measurement_of_its_weights_and_says_so(sp
     folder = build_nli(models.models_dir(space.config) / NLI)
     prompt = ask(space)
     assert "nli_gate" not in rules(prompt)
-    told = [e["message"] for e in prompt.extras["events"] if e["stage"] == "a3_nli_gate"]
+    told = [e.message for e in prompt.extras.events if e.stage == "a3_nli_gate"]
     assert any(NLI in said and "ragstream eval gate PROJECT" in said for said in told)
     (check,) = _gate(space.config)
     assert check.level == "ok" and "ragstream eval gate PROJECT" in check.detail
@@ -245,7 +246,7 @@ def test_with_weights_the_model_decides_pinned_and_replayed(space):
     measured(space, folder, theta=0)
     prompt = ask(space, **{"gate.keep_top": 0, "gate.nli_theta": 0})
     assert rules(prompt) <= {"nli_gate", "duplicate_text"} and "nli_gate" in rules(prompt)
-    assert any(NLI in row["message"] for row in prompt.extras["events"])
+    assert any(NLI in row.message for row in prompt.extras.events)
     record = save_prompt(space, prompt)
     assert record.inputs["models"]["gate"] == NLI
     assert record.inputs["models"]["gate_weights"] == weights_digest(folder)

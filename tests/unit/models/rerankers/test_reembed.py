@@ -51,9 +51,9 @@ def test_through_the_chain_the_order_changes_and_replays(tmp_path):
     before, after = (prompt.views_by_stage[s] for s in ("retrieval", "reranked"))
     assert set(before[:3]) == set(after[:3]) and before[3:] == after[3:]
     assert before != after
-    rows = [r for r in prompt.extras["decisions"] if r["stage"] == "reranked"]
-    assert [r["rule"] for r in rows[:4]] == ["reembed"] * 3 + ["below_head"]
-    scores = [r["score"] for r in rows[:3]]
+    rows = [r for r in prompt.extras.decisions if r.stage == "reranked"]
+    assert [r.rule for r in rows[:4]] == ["reembed"] * 3 + ["below_head"]
+    scores = [r.score for r in rows[:3]]
     assert scores == sorted(scores, reverse=True)
     record = save_prompt(space, prompt)
     assert record.inputs["models"]["reranker"] == "reembed"

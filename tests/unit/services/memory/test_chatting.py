@@ -57,7 +57,7 @@ def test_without_a_language_model_the_answer_is_the_cited_extract(space):
     assert turn.trace == ("documents", "persist")
     assert turn.answer.text.startswith("No language model answered (")
     assert "cannot be reached" in turn.answer.text and "ragstream models list" in turn.answer.text
-    facts = turn.prompt.extras["s_ctx"]["facts"]
+    facts = turn.prompt.extras.s_ctx.facts
     assert facts and all(fact["text"] in turn.answer.text for fact in facts)
     assert turn.answer.citations and all(c.verified for c in turn.answer.citations)
     assert "".join(shown) == turn.answer.text and "[source" not in turn.answer.text
@@ -82,7 +82,7 @@ def test_of_a_locked_file_the_paragraphs_with_the_words_of_the_question_are_the_
     ingest_project(space, "demo")
     talk = chat(space, unreachable(), settings=PLAIN, files=("oven.md",), lock=True)
     turn = talk.ask("When is bread baked, at dawn or at the lock?")
-    assert (turn.origin, turn.prompt.extras["s_ctx"]["facts"]) == ("extract", [])
+    assert (turn.origin, turn.prompt.extras.s_ctx.facts) == ("extract", [])
     kept = turn.answer.text.split("\n\n")[1]
     assert [line[2:] for line in kept.split("\n")] == [
         told,
@@ -125,7 +125,7 @@ def test_a_locked_file_that_has_no_word_of_the_question_is_a_refusal(space):
 def test_an_injected_file_comes_before_the_facts_of_others(space):
     talk = chat(space, unreachable(), settings=PLAIN, files=("retrieval.md",))
     turn = talk.ask(f"{QUESTION} And the dense signal?")
-    facts = turn.prompt.extras["s_ctx"]["facts"]
+    facts = turn.prompt.extras.s_ctx.facts
     lines = turn.answer.text.split("\n\n", 1)[1].split("\n")
     assert turn.answer.citations[0].source == "retrieval.md"
     assert facts and facts[0]["text"] in turn.answer.text and len(lines) <= MOST_LINES
@@ -241,7 +241,7 @@ def test_files_lock_and_settings_change_between_two_turns(space):
     talk.ask(QUESTION)
     change(talk, files=("retrieval.md",), lock=True)
     locked = talk.ask("What is the dense signal?")
-    assert [row["path"] for row in locked.prompt.extras["files"]] == ["retrieval.md"]
+    assert [row.path for row in locked.prompt.extras.files] == ["retrieval.md"]
     assert not locked.prompt.final_selection_ids and "memory" not in locked.trace
     with pytest.raises(EmptyPrompt):
         talk.ask(" ?")

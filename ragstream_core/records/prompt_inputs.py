@@ -1,0 +1,139 @@
+"""Everything a prompt's bytes depend on, pinned before the first stage runs, and its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+
+from ragstream_core.errors import UsageError
+from ragstream_core.records.identity import digest_of
+from ragstream_core.records.json_form import Json
+
+INPUTS_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One project at one generation."""
+
+    project: str
+    generation: int
+    digest: str
+    embed_fp: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPin:
+    """The conversation as one prompt sees it; all empty if there is none.
+
+    Attributes:
+        session: The prompt's own conversation.
+        seq: Last record of the journal that counts.
+        chain: Hash of that record's line; covers everything before it.
+        snapshot: Digest of the published selection; empty: no older turn is searched.
+        high_water: Last record that the selection includes.
+        note: Why older turns are left out, for people.
+    """
+
+    session: str = ""
+    seq: int = 0
+    chain: str = ""
+    snapshot: str = ""
+    high_water: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInputs:
+    """The typed inputs; stages read clock, files, environment and settings through them only.
+
+    Attributes:
+        text: The raw prompt.
+        pins: Project generations, by project name.
+        named: Paths that must be injected.
+        names: ``project/path`` of the files that a word of the prompt may mean.
+        off: Files outside the Eligibility Pool.
+        lock: Exact File Lock.
+        settings: The complete chain settings, section → key → value.
+        changes: Settings changed on the way: op that saw it first, dotted key, value.
+        texts: ``hard_rules``, ``project_memory``, ``aliases``, ``lexicon``, verbatim;
+            ``memory_digest`` if there is one; and ``diff:project/path`` for the changes of a
+            file.
+        now: ISO 8601 time of the request; empty for a finished prompt if no stage read it.
+        time_zone: Its zone's name; likewise.
+        models: What was resolved: ``embedder``, ``reranker``, ``reranker_weights`` (digest of its
+            files), ``gate``, ``gate_weights``, ``counter``.
+        code: Op → version of the code that ran it (`STAGE_VERSIONS`); empty in records made before
+            stages had versions.
+        receipts: ``project/path`` → sha256 of every injected file; filled by A1.
+        query_vectors: sha256 of each query text → sha256 of its vector's bytes, if the vectors
+            cannot be made again; filled by retrieval.
+        history: The conversation as the prompt sees it.
+    """
+
+    text: str
+    pins: tuple[Pin, ...]
+    named: tuple[str, ...]
+    names: tuple[str, ...]
+    off: tuple[str, ...]
+    lock: bool
+    settings: Mapping[str, Mapping[str, Json]]
+    texts: Mapping[str, str]
+    now: str
+    time_zone: str
+    models: Mapping[str, str]
+    code: Mapping[str, int]
+    changes: tuple[tuple[str, str, Json], ...] = ()
+    receipts: Mapping[str, str] = field(default_factory=dict)
+    query_vectors: Mapping[str, str] = field(default_factory=dict)
+    history: HistoryPin = HistoryPin()
+
+    def with_changes(self, op: str, changes: Mapping[str, Json]) -> PromptInputs:
+        """Return inputs in which settings change from ``op`` on, replacing earlier ones there."""
+        kept = [c for c in self.changes if not (c[0] == op and c[1] in changes)]
+        added = [(op, key, value) for key, value in sorted(changes.items())]
+        return replace(self, changes=(*kept, *added))
+
+    @property
+    def timeless(self) -> PromptInputs:
+        """The inputs without a time."""
+        return replace(self, now="", time_zone="")
+
+    @property
+    def key(self) -> str:
+        """The ``input_key``: digest of all of it, 64 hex digits."""
+        return digest_of(self.to_json())
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form; it shares the settings and texts."""
+        data = {item.name: getattr(self, item.name) for item in fields(self)}
+        data |= {
+            "pins": [asdict(pin) for pin in self.pins],
+            "changes": [list(change) for change in self.changes],
+            "history": asdict(self.history),
+        }
+        return {"version": INPUTS_VERSION, **data}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> PromptInputs:
+        """Rebuild inputs from their JSON form.
+
+        Raises:
+            UsageError: Another version of the format.
+        """
+        given = dict(data)
+        if given.pop("version", None) != INPUTS_VERSION:
+            version = data.get("version")
+            raise UsageError(f"prompt inputs of version {version!r} cannot be read here")
+        return cls(
+            **{
+                **given,
+                "pins": tuple(Pin(**pin) for pin in given["pins"]),
+                "named": tuple(given["named"]),
+                "names": tuple(given["names"]),
+                "off": tuple(given["off"]),
+                "changes": tuple((c[0], c[1], c[2]) for c in given["changes"]),
+                "history": HistoryPin(**given.get("history", {})),
+                "code": given["code"] if isinstance(given["code"], Mapping) else {},
+            }
+        )
