@@ -18,7 +18,7 @@ from ragstream_core.services import history_update
 from ragstream_core.wiring.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ragstream_core.wiring.fact_finder import FoundFacts
+    from ragstream_core.wiring.fact_finder import FoundFact
 
 JOB = "remember_facts"
 IN_MEMORY = "in_memory"
@@ -95,7 +95,7 @@ def remember_facts() -> None:
     write(deduplicate(analyze()))
 
 
-def found_metadata(found: "Sequence[FoundFacts]") -> Metadata:
+def found_metadata(found: "Sequence[FoundFact]") -> Metadata:
     """Return the facts by turn, class and outcome; their words stay in the journal."""
     rows: list[Mapping[str, str | int | float]] = [
         {

@@ -1,6 +1,6 @@
 """The rolling digest of a data root: from the journal's end, kept in two files, pinned (R-247).
 
-The digest in a language model's words: a sentence a turn, checked; else the turn's own.
+Of each turn its own words, or a sentence that a language model made of them and that was checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Looking for facts in turns: analyze → deduplicate → write (R-252).
+"""Look for facts in turns: analyze → deduplicate → write (R-252).
 
-Three steps, each of which may end with nothing left; Dagster shows them as three ops, everything
-else calls `remember`. What is found waits as a candidate until somebody accepts it.
-
-Asking the language model what of a message is worth remembering; the rules stand behind it.
+Dagster shows the three steps as three ops, everything else calls `remember`. What is found waits as
+a candidate until a person accepts it.
 """
 
 from __future__ import annotations
@@ -45,34 +43,13 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-def asked(workspace: Workspace, user_text: str) -> tuple[list[Candidate] | None, str]:
-    """Return what the model proposes; None and the reason where it gave no usable answer.
-
-    A message that seems to hold a secret is not sent to a model on another machine. The answer is
-    kept nowhere.
-
-    Args:
-        workspace: Whose model is asked.
-        user_text: The user's side of a turn.
-    """
-    try:
-        model = Guarded(models.chat_model(workspace.config))
-        reply = model.complete(question(TASK, [own("message", user_text)]))
-    except (ChatFailed, UsageError) as error:
-        return None, error.message
-    found = decisions(reply.text)
-    if found is None:
-        return None, f"{model.name} answered without JSON"
-    return [fact for decision in found if (fact := candidate_of(decision)) is not None], ""
-
-
 THREAD = "ragstream-facts"
 _LOOKED_AT = 4 << 20
 _RECALLED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFacts:
+class FoundFact:
     """One fact that was found in a turn, and what became of it.
 
     Attributes:
@@ -114,7 +91,7 @@ class Analysis:
         notes: Why the form that asks a model was not taken.
     """
 
-    found: tuple[FoundFacts, ...] = ()
+    found: tuple[FoundFact, ...] = ()
     turns: int = 0
     notes: tuple[str, ...] = ()
 
@@ -124,7 +101,7 @@ class Analysis:
         return any(not row.why for row in self.found)
 
 
-def limits(workspace: Workspace) -> Limits:
+def _limits(workspace: Workspace) -> Limits:
     """Return the limits of the settings."""
     facts = workspace.config.settings.facts
     return Limits(facts.min_confidence, facts.max_overlap)
@@ -165,9 +142,7 @@ def newest_turns(workspace: Workspace) -> list[tuple[Entry, Turn]]:
     return [(e, t) for e, t in found if t.session_id == found[-1][1].session_id]
 
 
-def remember(
-    workspace: Workspace, analysis: Analysis, *, dry_run: bool = False
-) -> list[FoundFacts]:
+def remember(workspace: Workspace, analysis: Analysis, *, dry_run: bool = False) -> list[FoundFact]:
     """Drop what already exists and write the rest; return everything that was found.
 
     Args:
@@ -183,7 +158,7 @@ def remember(
     return found if dry_run else write(workspace, found)
 
 
-def deduplicate(workspace: Workspace, found: Sequence[FoundFacts]) -> list[FoundFacts]:
+def deduplicate(workspace: Workspace, found: Sequence[FoundFact]) -> list[FoundFact]:
     """Mark what the target's file holds, or was proposed for it before, whatever became of it.
 
     Raises:
@@ -192,7 +167,7 @@ def deduplicate(workspace: Workspace, found: Sequence[FoundFacts]) -> list[Found
     return _fresh(workspace, found, fact_entries(journal(workspace)))
 
 
-def write(workspace: Workspace, found: Sequence[FoundFacts]) -> list[FoundFacts]:
+def write(workspace: Workspace, found: Sequence[FoundFact]) -> list[FoundFact]:
     """Propose what is left, in the journal; where `facts.accept` is auto, accept it as well.
 
     What is new is decided again while other writers are kept out, and a turn that was cleared
@@ -203,7 +178,7 @@ def write(workspace: Workspace, found: Sequence[FoundFacts]) -> list[FoundFacts]
         OperationFailed: Disk full or failing; nothing of this is kept.
     """
     require_persist(workspace)
-    written: list[FoundFacts] = list(found)
+    written: list[FoundFact] = list(found)
 
     def make() -> list[Fact]:
         entries = fact_entries(journal(workspace))
@@ -267,43 +242,48 @@ def _analysed(
     form: str = "",
 ) -> Analysis:
     wanted = form or workspace.config.settings.facts.form
-    own = tuple(
-        fact for target in NAMES for fact in bullets(remembered_facts_files.read(workspace, target))
-    )
+    texts = (remembered_facts_files.read(workspace, target) for target in NAMES)
+    remembered = tuple(fact for text in texts for fact in bullets(text))
     answers: dict[str, list[str]] = {}
-    found: list[FoundFacts] = []
+    found: list[FoundFact] = []
     notes: list[str] = []
     count = 0
     for entry, turn in turns:
         past = answers.setdefault(turn.session_id, [])
         if since < entry.seq and (not upto or entry.seq <= upto) and turn.speakers[0] == "user":
             count += 1
-            made, note = _proposals(workspace, turn, wanted)
+            made, note = _proposals(workspace, turn.user_text, wanted)
             notes += [note] if note else []
-            said = TurnText(turn.user_text, (*past[-_RECALLED:], *own))
-            found += [_judged(workspace, entry, said, candidate) for candidate in made]
+            said = TurnText(turn.user_text, (*past[-_RECALLED:], *remembered))
+            for fact in made:
+                why = objection(fact, said, _limits(workspace), is_secret)
+                found.append(FoundFact(turn.id, entry.seq, fact, why=why))
         past.append(turn.assistant_text)
     return Analysis(tuple(found), count, tuple(dict.fromkeys(notes)))
 
 
-def _proposals(workspace: Workspace, turn: Turn, form: str) -> tuple[list[Candidate], str]:
+def _proposals(workspace: Workspace, user_text: str, form: str) -> tuple[list[Candidate], str]:
+    """Return what the form proposes, and why it is the rules' if it asks a model.
+
+    A message that seems to hold a secret is not sent to a model on another machine. The answer is
+    kept nowhere.
+    """
     if form != "llm":
-        return candidates(turn.user_text), ""
-
-    made, why = asked(workspace, turn.user_text)
-    if made is None:
-        return candidates(turn.user_text), f"facts by rules: {why}"
-    return made, ""
-
-
-def _judged(workspace: Workspace, entry: Entry, said: TurnText, candidate: Candidate) -> FoundFacts:
-    why = objection(candidate, said, limits(workspace), is_secret)
-    return FoundFacts(entry.record.id, entry.seq, candidate, why=why)
+        return candidates(user_text), ""
+    try:
+        model = Guarded(models.chat_model(workspace.config))
+        reply = model.complete(question(TASK, [own("message", user_text)]))
+    except (ChatFailed, UsageError) as error:
+        return candidates(user_text), f"facts by rules: {error.message}"
+    found = decisions(reply.text)
+    if found is None:
+        return candidates(user_text), f"facts by rules: {model.name} answered without JSON"
+    return [fact for decision in found if (fact := candidate_of(decision)) is not None], ""
 
 
 def _fresh(
-    workspace: Workspace, found: Sequence[FoundFacts], entries: Sequence[Entry]
-) -> list[FoundFacts]:
+    workspace: Workspace, found: Sequence[FoundFact], entries: Sequence[Entry]
+) -> list[FoundFact]:
     hidden = apply_edits(entries)
     there = {t: bullets(remembered_facts_files.read(workspace, t)) for t in NAMES}
     for entry in entries:
@@ -314,7 +294,7 @@ def _fresh(
     for row in found:
         fact = row.candidate
         if not row.why:
-            share, why = repetition(fact.text, there[fact.target], limits(workspace))
+            share, why = repetition(fact.text, there[fact.target], _limits(workspace))
             advice = (
                 _advice(workspace, fact, there[fact.target], entries) if why and share < 1 else ""
             )
@@ -340,7 +320,7 @@ def _advice(
     return added if known.status == "rejected" else f"ragstream memory edit {known.short} {new}"
 
 
-def _records(workspace: Workspace, row: FoundFacts) -> list[Fact]:
+def _records(workspace: Workspace, row: FoundFact) -> list[Fact]:
     fact = row.candidate
     proposed = Fact(
         "", row.fact, row.turn, "", "proposed", fact.target, fact.text,

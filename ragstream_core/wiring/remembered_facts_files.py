@@ -49,7 +49,7 @@ _HINT = (
 )
 
 
-def memory_dir(workspace: Workspace) -> Path:
+def facts_dir(workspace: Workspace) -> Path:
     """Return the folder of the two files, whether it exists or not."""
     return workspace.data_dir / "memory"
 
@@ -60,7 +60,7 @@ def read(workspace: Workspace, target: str) -> str:
     Raises:
         IntegrityError: It is not UTF-8.
     """
-    path = memory_dir(workspace) / NAMES[target]
+    path = facts_dir(workspace) / NAMES[target]
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def state_of(workspace: Workspace) -> tuple[tuple[int, int], ...]:
     found = []
     for name in NAMES.values():
         try:
-            status = (memory_dir(workspace) / name).stat()
+            status = (facts_dir(workspace) / name).stat()
             found.append((status.st_size, status.st_mtime_ns))
         except OSError:
             found.append((-1, 0))
@@ -138,7 +138,7 @@ def sync(workspace: Workspace) -> list[str]:
         then, now = lines_of(before.values()), lines_of(fold_facts(entries).values())
         changed = []
         for target in NAMES:
-            lost = not (memory_dir(workspace) / NAMES[target]).exists()
+            lost = not (facts_dir(workspace) / NAMES[target]).exists()
             new = [text for text in now[target] if lost or text not in then[target]]
             gone = [text for text in then[target] if text not in now[target]]
             changed += _rewrite(workspace, target, add=new, drop=gone)
@@ -159,7 +159,7 @@ def erase(workspace: Workspace, gone: Sequence[Entry], traces: TextFingerprints)
         IntegrityError: A file is not UTF-8.
         OperationFailed: Disk full or failing; run it again.
     """
-    if not memory_dir(workspace).is_dir():
+    if not facts_dir(workspace).is_dir():
         return []
     mine = texts_of(gone)
     standing = lines_of(fold_facts(fact_entries(journal(workspace))).values())
@@ -183,7 +183,7 @@ def copy_memory(workspace: Workspace, target: Path) -> None:
         ProjectLocked: Another process kept writing.
         OperationFailed: Disk full or failing.
     """
-    folder = memory_dir(workspace)
+    folder = facts_dir(workspace)
     if not folder.is_dir():
         return
     with _writing(workspace):
@@ -212,7 +212,7 @@ def _writing(workspace: Workspace) -> Iterator[None]:
         ProjectLocked: Another process kept writing.
         OperationFailed: Disk full or failing.
     """
-    folder = memory_dir(workspace)
+    folder = facts_dir(workspace)
     try:
         with FolderLock(make_private_dir(folder), "the remembered facts").held(wait_s=WAIT_S):
             yield
@@ -225,7 +225,7 @@ def _rewrite(
 ) -> list[str]:
     old = read(workspace, target)
     new = with_lines(old, add=add, drop=drop)
-    path = memory_dir(workspace) / NAMES[target]
+    path = facts_dir(workspace) / NAMES[target]
     if new == old:
         return []
     if new:
@@ -241,7 +241,7 @@ def _is_due(workspace: Workspace) -> bool:
     if not mark:
         return log.folder.is_dir()
     lines = mark["lines"]
-    if any(lines[t] and not (memory_dir(workspace) / NAMES[t]).exists() for t in NAMES):
+    if any(lines[t] and not (facts_dir(workspace) / NAMES[t]).exists() for t in NAMES):
         return True
     at = Position(mark["seq"], mark["chain"], mark["segment"], mark["offset"])
     newest = log.newest()
@@ -262,7 +262,7 @@ def _advance(workspace: Workspace, newest: Position) -> None:
 def _mark(workspace: Workspace) -> dict[str, Any]:
     """Return the mark; empty where there is none, or it is damaged: then all steps are made."""
     try:
-        found = json.loads((memory_dir(workspace) / MARK_NAME).read_text(encoding="utf-8"))
+        found = json.loads((facts_dir(workspace) / MARK_NAME).read_text(encoding="utf-8"))
         whole = isinstance(found["seq"], int) and isinstance(found["offset"], int)
         named = isinstance(found["chain"], str) and isinstance(found["segment"], str)
         return found if whole and named and set(found["lines"]) == set(NAMES) else {}
@@ -273,4 +273,4 @@ def _mark(workspace: Workspace) -> dict[str, Any]:
 def _put_mark(workspace: Workspace, at: Position, lines: dict[str, int]) -> None:
     row = {"seq": at.seq, "chain": at.chain, "segment": at.segment, "offset": at.offset}
     text = json.dumps({**row, "lines": lines})
-    replace_text(memory_dir(workspace) / MARK_NAME, text)
+    replace_text(facts_dir(workspace) / MARK_NAME, text)
