@@ -111,8 +111,8 @@ def collected(workspace: Workspace, project: str, *, dry_run: bool = False) -> d
         return row | {"note": "another process is writing it: next time"}
     except RagstreamError as error:
         return row | {"note": error.message}
-    numbers = {name: went[name] for name in ("chunks", "vectors", "bytes")}
-    return row | numbers | {"generations": len(went["generations"])}
+    numbers = {"chunks": went.chunks, "vectors": went.vectors, "bytes": went.bytes}
+    return row | numbers | {"generations": len(went.generations)}
 
 
 @dg.job(name=RETENTION_JOB, description="Drop what nobody needs: generations, prompts, runs, logs.")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.recorded import Asking
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.services.explain import Ancestor, Explanation
+    from ragstream_core.services.verify_prompt import ShownFiles
 
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
@@ -300,16 +301,16 @@ def _place(place: Mapping[str, Any]) -> str:
     return f"{at}  rank {depth} has {place['last']:.3f}, {place['distance']:.6f} away"
 
 
-def print_receipts(found: Mapping[str, Any]) -> None:
+def print_receipts(found: ShownFiles) -> None:
     """Print a line a file: how the prompt uses it and what has become of it."""
-    for row in found["files"]:
-        state = typer.style(f"{row['state']:<10}", fg=_STATES.get(row["state"], "red"))
-        path = f"{row['project']}/{row['path']}" if row["project"] else row["path"]
+    for file in found.files:
+        state = typer.style(f"{file.state:<10}", fg=_STATES.get(file.state, "red"))
+        path = f"{file.project}/{file.path}" if file.project else file.path
         name = printable(path.replace("\n", REPLACEMENT))  # a name cannot forge another file's line
-        typer.echo(f"{state}  {row['use']:<8}  {row['sha256'][:12]}  {name}")
-    moved = sum(row["state"] != "current" for row in found["files"])
-    key = found["prompt_key"][:KEY_DIGITS] or "a prompt that is not on record"
-    note(f"{key}: {moved} of {len(found['files'])} files changed since")
+        typer.echo(f"{state}  {file.use:<8}  {file.sha256[:12]}  {name}")
+    moved = sum(file.state != "current" for file in found.files)
+    key = found.prompt_key[:KEY_DIGITS] or "a prompt that is not on record"
+    note(f"{key}: {moved} of {len(found.files)} files changed since")
 
 
 def print_leave_one_out(found: Mapping[str, Any]) -> None:

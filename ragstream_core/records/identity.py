@@ -6,8 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+"""What `json.dumps` takes."""
 _CHUNK_ID = re.compile(r"^(?P<path>.*)::(?P<sha>[0-9a-f]{64})::(?P<idx>\d+)$", re.DOTALL)
 _TURN_ID = re.compile(r"history::(?P<session>.+)::(?P<seq>\d+)-\d+::(?P<idx>\d+)")
 SHORT_ID_DIGITS = 8

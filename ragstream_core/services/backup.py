@@ -16,8 +16,9 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import (
     Refused,
@@ -35,12 +36,14 @@ from ragstream_core.platform.files import (
     move_aside,
     replace_text,
 )
+from ragstream_core.records.identity import Json
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.backup_files import (
     BACKUP_VERSION,
     HOME,
     LIST_NAME,
     LOGS,
+    IndexState,
     files,
     journal_files,
     replace_folder,
@@ -56,11 +59,51 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
+class HistoryState(NamedTuple):
+    """The conversations: newest number of the journal, and the generation of their index."""
+
+    records: int
+    generation: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup that was made.
+
+    Attributes:
+        path: Its folder.
+        files: How many it has.
+        bytes: Of all of them.
+        projects: Name → newest generation.
+        prompts: How many records it has.
+        history: The conversations; None if there are none in it.
+    """
+
+    path: str
+    files: int
+    bytes: int
+    projects: dict[str, IndexState]
+    prompts: int
+    history: HistoryState | None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream backup --json` prints."""
+        return {
+            "path": self.path,
+            "files": self.files,
+            "bytes": self.bytes,
+            "projects": {name: state._asdict() for name, state in self.projects.items()},
+            "prompts": self.prompts,
+            "history": self.history._asdict() if self.history else {},
+        }
+
+
+def copy_history(workspace: Workspace, target: Path) -> HistoryState | None:
     """Copy the conversations below the root of a backup; the catalog first, so it is not ahead.
 
     Returns:
-        ``records`` (newest number of the journal), ``generation, digest``; empty without any.
+        None without any.
 
     Raises:
         ProjectLocked: Another process writes.
@@ -73,19 +116,19 @@ def copy_history(workspace: Workspace, target: Path) -> dict[str, Any]:
     home, log = history_dir(workspace), journal(workspace)
     copy_memory(workspace, target)
     if not log.folder.is_dir():
-        return {}
-    state: dict[str, Any] = {"generation": 0, "digest": ""}
+        return None
+    state = IndexState(0, "")
     if (home / "index" / CATALOG_NAME).exists():
         with open_history_catalog(home / "index") as catalog:
             copy_store(catalog.db, catalog.index_dir, target / HOME / "index")
             mark = history_turns.mark(catalog.db)
-            state = {"generation": mark.generation, "digest": mark.digest}
+            state = IndexState(mark.generation, mark.digest)
     with log.locked():
         for path in journal_files(log.folder):
             copy_durable(path, target / HOME / LOGS / path.name)
         for path in files(home / "archive"):
             copy_durable(path, target / HOME / path.relative_to(home))
-        return {"records": log.newest().seq, **state}
+        return HistoryState(log.newest().seq, *state)
 
 
 def backup(
@@ -95,7 +138,7 @@ def backup(
     *,
     documents: bool = False,
     force: bool = False,
-) -> dict[str, Any]:
+) -> Backup:
     """Copy indexes, project texts, prompts and conversations to a new folder.
 
     Args:
@@ -104,10 +147,6 @@ def backup(
         projects: Their names; none: all that have an index, all prompts, all conversations.
         documents: Copy the documents too.
         force: Replace a folder that is there.
-
-    Returns:
-        ``path``, ``files``, ``bytes``, ``projects`` (name → generation, digest), ``prompts``,
-        ``history`` (``records``, ``generation``, ``digest``; empty where there is none).
 
     Raises:
         UnknownProject: A project has no index.
@@ -130,22 +169,17 @@ def backup(
             states[name] = _copy_index(catalog, staging / "index" / name)
         _copy_texts(workspace, name, staging, documents=documents)
     prompts = _copy_prompts(workspace, staging, None if not list(projects) else set(wanted))
-    history = {} if list(projects) else copy_history(workspace, staging)
+    history = None if list(projects) else copy_history(workspace, staging)
     digests = {_relative(p, staging): file_sha256(p) for p in files(staging)}
     listed = {"version": BACKUP_VERSION, "made": dt.datetime.now(dt.UTC).isoformat("T", "seconds"),
-              "projects": states, "history": history, "files": digests}  # fmt: skip
+              "projects": {name: state._asdict() for name, state in states.items()},
+              "history": history._asdict() if history else {}, "files": digests}  # fmt: skip
     replace_text(staging / LIST_NAME, json.dumps(listed, indent=1))
     verify_indexes(staging, states)
     verify_history(staging)
     replace_folder(staging, destination)
-    return {
-        "path": str(destination),
-        "files": len(digests),
-        "bytes": sum(p.stat().st_size for p in files(destination)),
-        "projects": states,
-        "prompts": prompts,
-        "history": history,
-    }
+    size = sum(p.stat().st_size for p in files(destination))
+    return Backup(str(destination), len(digests), size, states, prompts, history)
 
 
 def _require_free(path: Path, *, force: bool) -> None:
@@ -173,10 +207,10 @@ def copy_store(db: sqlite3.Connection, index_dir: Path, target: Path) -> None:
         copy_durable(index_dir / name, target / name)
 
 
-def _copy_index(catalog: Catalog, target: Path) -> dict[str, Any]:
+def _copy_index(catalog: Catalog, target: Path) -> IndexState:
     copy_store(catalog.db, catalog.index_dir, target)
     newest = catalog.latest()
-    return {"generation": newest.n if newest else 0, "digest": newest.digest if newest else ""}
+    return IndexState(newest.n, newest.digest) if newest else IndexState(0, "")
 
 
 def _copy_texts(workspace: Workspace, name: str, target: Path, *, documents: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import AddOption, UnknownPrompt, UsageError
@@ -11,7 +12,7 @@ from ragstream_core.ingestion.secrets import find_secrets
 from ragstream_core.platform.files import replace_bytes
 from ragstream_core.prompts import bundle
 from ragstream_core.prompts.store import RECORD_NAME
-from ragstream_core.records.identity import canonical_json
+from ragstream_core.records.identity import Json, canonical_json
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs
 from ragstream_core.wiring.conversation_memory import ConversationMemory
@@ -24,18 +25,42 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class WrittenBundle:
+    """A bundle that was written.
+
+    Attributes:
+        prompt_key: Of the prompt that it makes again.
+        path: Where it lies.
+        bytes: Its size.
+        projects: Name → generation.
+        chunks: How many it holds.
+        blobs: Injected bytes, query vectors and answers of a model that it holds.
+        records: Of the conversation.
+        secrets: Where it seems to hold keys or passwords, sorted.
+    """
+
+    prompt_key: str
+    path: str
+    bytes: int
+    projects: dict[str, int]
+    chunks: int
+    blobs: int
+    records: int
+    secrets: list[str]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream bundle --json` prints."""
+        return asdict(self)
+
+
+def write_bundle(workspace: Workspace, key: str, target: Path) -> WrittenBundle:
     """Write the bundle of a recorded prompt; a file that is there is replaced.
 
     Args:
         workspace: The data root.
         key: Its key or the first digits.
         target: Where to.
-
-    Returns:
-        ``prompt_key``, ``path``, ``bytes``, ``projects`` (name → generation), ``chunks``, ``blobs``
-        and ``records`` (of the conversation) that it holds, and ``secrets``: where it seems to hold
-        keys or passwords.
 
     Raises:
         UnknownPrompt: No prompt under that key, or bytes that it injected are not kept.
@@ -70,16 +95,16 @@ def write_bundle(workspace: Workspace, key: str, target: Path) -> dict[str, Any]
     secrets |= _secrets_beside(history)
     data = bundle.pack(record.prompt_key, parts | history)
     replace_bytes(target.resolve(), data)
-    return {
-        "prompt_key": record.prompt_key,
-        "path": str(target),
-        "bytes": len(data),
-        "projects": {pin.project: pin.generation for pin in inputs.pins},
-        "chunks": chunks,
-        "blobs": sum(name.startswith(bundle.BLOB) for name in parts),
-        "records": history.get(bundle.JOURNAL, b"").count(b"\n"),
-        "secrets": sorted(secrets),
-    }
+    return WrittenBundle(
+        prompt_key=record.prompt_key,
+        path=str(target),
+        bytes=len(data),
+        projects={pin.project: pin.generation for pin in inputs.pins},
+        chunks=chunks,
+        blobs=sum(name.startswith(bundle.BLOB) for name in parts),
+        records=history.get(bundle.JOURNAL, b"").count(b"\n"),
+        secrets=sorted(secrets),
+    )
 
 
 def encode(found: Portable) -> list[bytes]:

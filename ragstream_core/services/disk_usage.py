@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.disk import size_of
+from ragstream_core.records.identity import Json
 from ragstream_core.wiring import projects
 
 if TYPE_CHECKING:
@@ -34,37 +36,60 @@ _HISTORY = {
 }
 
 
-def disk_usage(workspace: Workspace) -> dict[str, Any]:
-    """Say what takes the space below the data root.
+class Area(NamedTuple):
+    """One folder or file directly below the data root: what it holds, where it lies, its size."""
 
-    Returns:
-        ``total`` bytes on disk, ``areas`` (name, path, bytes), ``projects`` (project → part of its
-        index → bytes), ``history`` (part → bytes), ``free`` bytes of the disk.
+    name: str
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUsage:
+    """What takes the space below a data root.
+
+    Attributes:
+        total: Bytes on disk.
+        free: Bytes that the disk has left.
+        areas: The largest first.
+        projects: Project → part of its index → bytes.
+        history: Part of the conversations → bytes.
     """
+
+    total: int
+    free: int
+    areas: tuple[Area, ...]
+    projects: dict[str, dict[str, int]]
+    history: dict[str, int]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream du --json` prints."""
+        return {**asdict(self), "areas": [area._asdict() for area in self.areas]}
+
+
+def disk_usage(workspace: Workspace) -> DiskUsage:
+    """Return what takes the space below the data root."""
     root = workspace.data_dir
     paths = sorted(root.iterdir()) if root.is_dir() else []
     elsewhere, logs = workspace.config.index_dir, workspace.config.logs_dir
     for folder in (elsewhere, logs):
         if folder.is_dir() and not folder.resolve().is_relative_to(root.resolve()):
             paths.append(folder)
-    areas: list[dict[str, Any]] = [
-        {"name": _AREAS.get(path.name, "other"), "path": str(path), "bytes": size_of(path)}
-        for path in paths
-    ]
-    return {
-        "total": sum(area["bytes"] for area in areas),
-        "free": shutil.disk_usage(root if root.is_dir() else Path.cwd()).free,
-        "areas": sorted(areas, key=lambda area: -area["bytes"]),
-        "projects": {
+    areas = [Area(_AREAS.get(path.name, "other"), str(path), size_of(path)) for path in paths]
+    return DiskUsage(
+        total=sum(area.bytes for area in areas),
+        free=shutil.disk_usage(root if root.is_dir() else Path.cwd()).free,
+        areas=tuple(sorted(areas, key=lambda area: -area.bytes)),
+        projects={
             name: _parts(workspace.index_dir(name))
             for name in projects.indexed(workspace.config.index_dir)
         },
-        "history": {
+        history={
             name: size
             for name, path in (("journal", logs), *_history(root))
             if (size := size_of(path))
         },
-    }
+    )
 
 
 def _history(root: Path) -> Iterator[tuple[str, Path]]:

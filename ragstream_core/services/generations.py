@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand
 from ragstream_core.index import retention
@@ -11,6 +12,7 @@ from ragstream_core.index.generations import compare, kept_generations
 from ragstream_core.index.schema import CATALOG_NAME, transaction
 from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts.store import pinned
+from ragstream_core.records.identity import Json
 
 if TYPE_CHECKING:
     from ragstream_core.index.catalog import Catalog
@@ -19,12 +21,64 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
-    """Return the kept generations of a project, newest first.
+@dataclass(frozen=True, slots=True)
+class KeptGeneration:
+    """A generation that prompts can be made from again.
 
-    Returns:
-        ``n, created, digest, files, chunks, index_fp, kept_by`` (``newest``, ``last 20``, or the
-        keys of kept prompts).
+    Attributes:
+        n: Its number.
+        created: When it was committed, ISO 8601.
+        digest: Of its live rows.
+        files: How many it has.
+        chunks: How many it has.
+        index_fp: Fingerprint of the settings that made it.
+        kept_by: ``newest``, ``last 20``, or the keys of kept prompts; empty: the next gc drops it.
+    """
+
+    n: int
+    created: str
+    digest: str
+    files: int
+    chunks: int
+    index_fp: str
+    kept_by: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return a row of `ragstream index generations --json`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedGenerations:
+    """What one project no longer needed.
+
+    Attributes:
+        project: Its name.
+        dry_run: Whether nothing was removed.
+        generations: Their numbers, ascending.
+        chunks: Rows of chunks that go.
+        files: Rows of files that go.
+        texts: Texts that go.
+        vectors: Rows of vectors that go.
+        bytes: Freed, or an estimate in a dry run.
+    """
+
+    project: str
+    dry_run: bool
+    generations: list[int]
+    chunks: int
+    files: int
+    texts: int
+    vectors: int
+    bytes: int
+
+    def to_json(self) -> dict[str, Json]:
+        """Return a row of `ragstream index gc --json`."""
+        return asdict(self)
+
+
+def generations(workspace: Workspace, project: str) -> list[KeptGeneration]:
+    """Return the kept generations of a project, newest first.
 
     Raises:
         GenerationGone: Nothing was ever ingested.
@@ -35,18 +89,18 @@ def generations(workspace: Workspace, project: str) -> list[dict[str, Any]]:
     needed = pinned(workspace.store.root, project)
     last = kept_count(workspace)
     return [
-        {
-            "n": g.n,
-            "created": g.created,
-            "digest": g.digest,
-            "files": g.counts.get("files", 0),
-            "chunks": g.counts.get("chunks", 0),
-            "index_fp": g.index_fp,
-            "kept_by": [
+        KeptGeneration(
+            g.n,
+            g.created,
+            g.digest,
+            g.counts.get("files", 0),
+            g.counts.get("chunks", 0),
+            g.index_fp,
+            (
                 *(["newest"] if at == 0 else [f"last {last}"] if at < last else []),
                 *needed.get(g.n, []),
-            ],
-        }
+            ),
+        )
         for at, g in enumerate(found)
     ]
 
@@ -91,17 +145,13 @@ def diff(workspace: Workspace, project: str, *, before: int, after: int) -> Gene
     return compare(workspace.index_dir(project), before, after)
 
 
-def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str, Any]:
+def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> DroppedGenerations:
     """Drop generations that nothing needs, and everything that no kept generation names.
 
     Args:
         workspace: The data root.
         project: Its name.
         dry_run: Only show what would be removed.
-
-    Returns:
-        ``project``, ``dry_run``, ``generations`` (numbers), ``chunks``, ``files``, ``texts``,
-        ``vectors`` (rows that go), ``bytes`` (freed, or an estimate in a dry run).
 
     Raises:
         GenerationGone: Nothing was ever ingested.
@@ -121,7 +171,7 @@ def gc(workspace: Workspace, project: str, *, dry_run: bool = False) -> dict[str
         gone = retention.superfluous(catalog.db, kept_count(workspace), needed)
         went = _estimate(catalog, gone) if dry_run else _collect(catalog, gone)
     rows = {name: went[name] for name in ("chunks", "files", "texts", "vectors", "bytes")}
-    return {"project": project, "dry_run": dry_run, "generations": gone, **rows}
+    return DroppedGenerations(project, dry_run, gone, **rows)
 
 
 def _estimate(catalog: Catalog, gone: list[int]) -> dict[str, int]:

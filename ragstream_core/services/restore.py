@@ -9,8 +9,9 @@ import glob
 import json
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import (
     AddOption,
@@ -23,12 +24,14 @@ from ragstream_core.errors import (
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.platform.files import copy_durable, file_sha256
+from ragstream_core.records.identity import Json
 from ragstream_core.wiring import projects
 from ragstream_core.wiring.backup_files import (
     BACKUP_VERSION,
     HOME,
     LIST_NAME,
     LOGS,
+    IndexState,
     files,
     journal_files,
     replace_folder,
@@ -41,7 +44,30 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 
-def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A backup that was brought back.
+
+    Attributes:
+        path: Its folder.
+        files: How many were written.
+        projects: Name → newest generation.
+    """
+
+    path: str
+    files: int
+    projects: dict[str, IndexState]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream restore --json` prints."""
+        return {
+            "path": self.path,
+            "files": self.files,
+            "projects": {name: state._asdict() for name, state in self.projects.items()},
+        }
+
+
+def restore(workspace: Workspace, source: Path, *, force: bool = False) -> Restored:
     """Bring a backup back into the data root.
 
     Everything is verified before the first byte is written. Prompts are added; one that is there
@@ -52,9 +78,6 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[
         source: The folder that `backup` made.
         force: Replace indexes, project texts, documents and conversations that are there.
 
-    Returns:
-        ``path``, ``files`` (written), ``projects`` (name → generation, digest).
-
     Raises:
         UsageError: No backup lies there.
         IntegrityError: A file is not what was backed up; nothing was written.
@@ -62,16 +85,16 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[
         ProjectLocked: Another process writes a project.
         OSError: Disk full, permission denied.
     """
-    listed = _verified(source)
-    names = sorted(listed["projects"])
+    listed, states = _verified(source)
+    names = sorted(states)
     if not force:
         for name in names:
             _require_no_index(workspace, name)
-        _require_unwritten(workspace, source, listed["files"])
+        _require_unwritten(workspace, source, listed)
         _require_free(workspace, source)
     for name in names:
         _restore_index(workspace, source / "index" / name, name)
-    others = [f for f in listed["files"] if not f.startswith(("index/", "history/"))]
+    others = [f for f in listed if not f.startswith(("index/", "history/"))]
     written = _restore_history(workspace, source)
     for relative in others:
         target = workspace.data_dir / relative
@@ -79,8 +102,8 @@ def restore(workspace: Workspace, source: Path, *, force: bool = False) -> dict[
             _sweep(target)
             copy_durable(source / relative, target)
             written += 1
-    written += sum(f.startswith("index/") for f in listed["files"])
-    return {"path": str(source), "files": written, "projects": listed["projects"]}
+    written += sum(f.startswith("index/") for f in listed)
+    return Restored(str(source), written, states)
 
 
 def _sweep(target: Path) -> None:
@@ -117,11 +140,13 @@ def _require_no_index(workspace: Workspace, name: str) -> None:
         )
 
 
-def _verified(source: Path) -> dict[str, Any]:
+def _verified(source: Path) -> tuple[list[str], dict[str, IndexState]]:
+    """Return the files of a backup and the states of its indexes; all of them were checked."""
     try:
         listed = json.loads((source / LIST_NAME).read_bytes())
-        version, files, states = listed["version"], dict(listed["files"]), dict(listed["projects"])
-    except (OSError, ValueError, KeyError, TypeError):
+        version, files = listed["version"], dict(listed["files"])
+        states = {name: IndexState(**state) for name, state in listed["projects"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(
             f"{source} is not a backup: it has no readable {LIST_NAME}",
             hint=RunCommand("backup", "DIR"),
@@ -138,7 +163,7 @@ def _verified(source: Path) -> dict[str, Any]:
             raise IntegrityError(f"{path} is not what was backed up", hint="use another backup")
     verify_indexes(source, states)
     verify_history(source)
-    return {"files": files, "projects": states}
+    return list(files), states
 
 
 def _require_free(workspace: Workspace, source: Path) -> None:

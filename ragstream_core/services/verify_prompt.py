@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from ragstream_core.errors import RagstreamError, RunCommand, UsageError
 from ragstream_core.prompts.compare import blocks_of
 from ragstream_core.prompts.fences import NAME_MAX
 from ragstream_core.prompts.render import ATTACHMENTS, FILES
-from ragstream_core.records.identity import parse_chunk_id, sha256_hex
+from ragstream_core.records.identity import Json, parse_chunk_id, sha256_hex
 from ragstream_core.wiring.file_sources import diffs_in
 from ragstream_core.wiring.file_states import (
     CHANGED,
@@ -34,13 +35,44 @@ _FRAME = re.compile(
 )
 
 
-def verify_key(workspace: Workspace, key: str) -> dict[str, Any]:
-    """Compare the files that a recorded prompt shows with those on disk.
+class ShownFile(NamedTuple):
+    """A file that a prompt shows, and what has become of it.
 
-    Returns:
-        ``prompt_key``; ``files``: a list of ``project``, ``path``, ``sha256``, ``use``
-        (``injected`` as ❖ FILES, ``quoted`` in excerpts, or ``diff``: its changes since its last
-        commit) and ``state``, see `state_now`.
+    Attributes:
+        project: Its project; empty if that is not known.
+        path: Relative to the project.
+        sha256: Of its bytes then, or the first digits.
+        use: ``injected`` as ❖ FILES, ``quoted`` in excerpts, or ``diff``: its changes since its
+            last commit.
+        state: See `state_now`.
+    """
+
+    project: str
+    path: str
+    sha256: str
+    use: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFiles:
+    """The files that a prompt shows.
+
+    Attributes:
+        prompt_key: Of its record; empty if it is on none.
+        files: In the order of the prompt's own lists.
+    """
+
+    prompt_key: str
+    files: tuple[ShownFile, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream verify-prompt --json` prints."""
+        return {"prompt_key": self.prompt_key, "files": [file._asdict() for file in self.files]}
+
+
+def verify_key(workspace: Workspace, key: str) -> ShownFiles:
+    """Compare the files that a recorded prompt shows with those on disk.
 
     Raises:
         UnknownPrompt: No prompt under that key.
@@ -58,12 +90,13 @@ def verify_key(workspace: Workspace, key: str) -> dict[str, Any]:
         rows.append((_nearest(workspace, homes, path, sha256), path, sha256, QUOTED))
     files = _stated(workspace, rows)
     for (project, path), text in diffs_in(record.inputs["texts"]).items():
-        row = {"project": project, "path": path, "sha256": sha256_hex(text), "use": DIFF}
-        files.append({**row, "state": diff_now(workspace, project, path, row["sha256"])})
-    return {"prompt_key": record.prompt_key, "files": files}
+        digest = sha256_hex(text)
+        state = diff_now(workspace, project, path, digest)
+        files.append(ShownFile(project, path, digest, DIFF, state))
+    return ShownFiles(record.prompt_key, tuple(files))
 
 
-def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -> dict[str, Any]:
+def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -> ShownFiles:
     """Compare the files that a rendered Super-Prompt shows with those on disk.
 
     A prompt that is on record is compared by its record, any other one by its frames.
@@ -72,9 +105,6 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
         workspace: The data root.
         text: The Super-Prompt.
         projects: Whose files its frames name; default: those of the data root.
-
-    Returns:
-        As `verify_key`; ``prompt_key`` is empty where nothing is on record.
 
     Raises:
         UsageError: The text is on no record and frames no file.
@@ -97,7 +127,7 @@ def verify_text(workspace: Workspace, text: str, projects: Sequence[str] = ()) -
             "this text frames no file and is not a recorded Super-Prompt",
             hint=(RunCommand("prompt", "… --out FILE"), " writes one; or give its key"),
         )
-    return {"prompt_key": "", "files": _stated(workspace, list(dict.fromkeys(rows)))}
+    return ShownFiles("", tuple(_stated(workspace, dict.fromkeys(rows))))
 
 
 def _framed_home(
@@ -129,17 +159,15 @@ def _nearest(workspace: Workspace, homes: Sequence[str], path: str, sha256: str)
     return next(current, homes[0])
 
 
-def _stated(
-    workspace: Workspace, rows: Iterable[tuple[str, str, str, str]]
-) -> list[dict[str, str]]:
+def _stated(workspace: Workspace, rows: Iterable[tuple[str, str, str, str]]) -> list[ShownFile]:
     return [
-        {
-            "project": project,
-            "path": path,
-            "sha256": sha256,
-            "use": use,
-            "state": state_now(workspace, project, path, sha256) if project else UNREADABLE,
-        }
+        ShownFile(
+            project,
+            path,
+            sha256,
+            use,
+            state_now(workspace, project, path, sha256) if project else UNREADABLE,
+        )
         for project, path, sha256, use in rows
     ]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ragstream_core.conversations.journal.segments import CURRENT, closed_segments, torn_files
 from ragstream_core.errors import IntegrityError, RunCommand
@@ -17,6 +17,13 @@ LIST_NAME = "backup.json"
 BACKUP_VERSION = 1
 HOME, LOGS = "history", "logs"
 """Where conversations lie in a backup, wherever they lie in the data root."""
+
+
+class IndexState(NamedTuple):
+    """The newest generation of a project: its number, 0 for none, and its digest."""
+
+    generation: int
+    digest: str
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -34,14 +41,14 @@ def journal_files(folder: Path) -> Iterator[Path]:
     yield from torn_files(folder)
 
 
-def verify_indexes(root: Path, states: dict[str, Any]) -> None:
+def verify_indexes(root: Path, states: Mapping[str, IndexState]) -> None:
     """Check the copies of indexes as the indexes themselves are checked.
 
     Raises:
         IntegrityError: One is not what was committed.
     """
     for name, state in states.items():
-        findings = verify_structure(root / "index" / name) if state["generation"] else []
+        findings = verify_structure(root / "index" / name) if state.generation else []
         if findings:
             raise IntegrityError(
                 f"the copy of {name} is not sound: {findings[0].message}",

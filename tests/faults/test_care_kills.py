@@ -92,10 +92,10 @@ def finish_gc(space):
     digest = open_view(space.index_dir("demo")).digest
     require_sound(space)
     generations.gc(space, "demo")
-    assert [row["n"] for row in generations.generations(space, "demo")] == [5]
+    assert [row.n for row in generations.generations(space, "demo")] == [5]
     require_sound(space)
     assert open_view(space.index_dir("demo")).digest == digest
-    assert generations.gc(space, "demo")["texts"] == 0
+    assert generations.gc(space, "demo").texts == 0
 
 
 TASKS = {

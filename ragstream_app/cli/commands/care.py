@@ -39,15 +39,14 @@ def backup(
     workspace = session_of(ctx).workspace()
     made = make(workspace, destination, projects or (), documents=documents, force=force)
     if as_json:
-        emit_json(made)
+        emit_json(made.to_json())
         return
-    for name, state in made["projects"].items():
-        typer.echo(f"{name}: generation {state['generation']}, digest {state['digest'][:12]}")
-    if made["history"]:
-        typer.echo(f"conversations: {made['history']['records']:,} records")
+    for name, state in made.projects.items():
+        typer.echo(f"{name}: generation {state.generation}, digest {state.digest[:12]}")
+    if made.history:
+        typer.echo(f"conversations: {made.history.records:,} records")
     typer.echo(
-        f"{made['files']:,} files, {size(made['bytes'])}, {made['prompts']} prompts in "
-        f"{made['path']}; verified"
+        f"{made.files:,} files, {size(made.bytes)}, {made.prompts} prompts in {made.path}; verified"
     )
 
 
@@ -68,11 +67,11 @@ def restore(
 
     made = bring_back(session_of(ctx).workspace(), source, force=force)
     if as_json:
-        emit_json(made)
+        emit_json(made.to_json())
         return
-    for name, state in made["projects"].items():
-        typer.echo(f"{name}: generation {state['generation']}, digest {state['digest'][:12]}")
-    typer.echo(f"{made['files']:,} files restored from {made['path']}")
+    for name, state in made.projects.items():
+        typer.echo(f"{name}: generation {state.generation}, digest {state.digest[:12]}")
+    typer.echo(f"{made.files:,} files restored from {made.path}")
     note("next: ragstream status")
 
 
@@ -82,17 +81,17 @@ def du(ctx: typer.Context, as_json: options.Json = False) -> None:
 
     used = disk_usage(session_of(ctx).workspace())
     if as_json:
-        emit_json(used)
+        emit_json(used.to_json())
         return
-    for area in used["areas"]:
-        typer.echo(f"{size(area['bytes']):>12}  {area['name']:<14} {area['path']}")
-    for project, parts in used["projects"].items():
+    for area in used.areas:
+        typer.echo(f"{size(area.bytes):>12}  {area.name:<14} {area.path}")
+    for project, parts in used.projects.items():
         inside = ", ".join(f"{kind} {size(count)}" for kind, count in parts.items())
         typer.echo(f"{'':>12}  index of {project}: {inside or 'empty'}")
-    if used["history"]:
-        inside = ", ".join(f"{part} {size(count)}" for part, count in used["history"].items())
+    if used.history:
+        inside = ", ".join(f"{part} {size(count)}" for part, count in used.history.items())
         typer.echo(f"{'':>12}  conversations: {inside}")
-    typer.echo(f"{size(used['total']):>12}  in all; {size(used['free'])} free")
+    typer.echo(f"{size(used.total):>12}  in all; {size(used.free)} free")
 
 
 def forget(

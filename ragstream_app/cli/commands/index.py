@@ -85,16 +85,16 @@ def generations(
         name: generations.generations(workspace, name) for name in _wanted(workspace, projects)
     }
     if as_json:
-        emit_json(found)
+        emit_json({name: [row.to_json() for row in rows] for name, rows in found.items()})
         return
     for name, rows in found.items():
         typer.echo(name)
         for row in rows:
-            names = ", ".join(w if " " in w or w == "newest" else w[:12] for w in row["kept_by"])
+            names = ", ".join(w if " " in w or w == "newest" else w[:12] for w in row.kept_by)
             names = names or "none; removed by the next gc"
             typer.echo(
-                f"  {row['n']:>5}  {row['created']}  {row['digest'][:12]}  "
-                f"{row['files']:>6,} files  {row['chunks']:>8,} chunks  {names}"
+                f"  {row.n:>5}  {row.created}  {row.digest[:12]}  "
+                f"{row.files:>6,} files  {row.chunks:>8,} chunks  {names}"
             )
 
 
@@ -166,16 +166,16 @@ def gc(
     wanted = _wanted(workspace, projects)
     results = [generations.gc(workspace, name, dry_run=dry_run) for name in wanted]
     if as_json:
-        emit_json(results)
+        emit_json([result.to_json() for result in results])
         return
     for result in results:
-        numbers = result["generations"]
+        numbers = result.generations
         which = f"generations {numbers[0]} to {numbers[-1]}" if numbers else "no generation"
         verb = "would free about" if dry_run else "freed"
         typer.echo(
-            f"{result['project']}: {which} ({len(numbers)}), {result['chunks']:,} chunk rows, "
-            f"{result['texts']:,} texts, {result['vectors']:,} vectors; "
-            f"{verb} {size(result['bytes'])}"
+            f"{result.project}: {which} ({len(numbers)}), {result.chunks:,} chunk rows, "
+            f"{result.texts:,} texts, {result.vectors:,} vectors; "
+            f"{verb} {size(result.bytes)}"
         )
 
 

@@ -157,12 +157,12 @@ def verify_prompt(
     else:
         found = verify_key(workspace, what)
     if as_json:
-        emit_json(found)
+        emit_json(found.to_json())
     else:
         from ragstream_app.output.explain import print_receipts
 
         print_receipts(found)
-    if any(row["state"] != CURRENT for row in found["files"]):
+    if any(file.state != CURRENT for file in found.files):
         raise typer.Exit(REFUSED)
 
 
@@ -209,14 +209,14 @@ def bundle(
     target = out or Path(f"{full_key[:12]}.bundle")
     found = write_bundle(workspace, full_key, target)
     if as_json:
-        emit_json(found)
+        emit_json(found.to_json())
         return
-    typer.echo(f"{found['path']}: {size(found['bytes'])}, {found['chunks']:,} chunks")
-    if found["records"]:
-        note(f"it holds {found['records']:,} records of your conversations")
-    if found["secrets"]:
+    typer.echo(f"{found.path}: {size(found.bytes)}, {found.chunks:,} chunks")
+    if found.records:
+        note(f"it holds {found.records:,} records of your conversations")
+    if found.secrets:
         from ragstream_app.output.tables import printable
         from ragstream_core.ingestion.secrets import phrase
 
-        note(f"warning: it seems to contain secrets: {printable(phrase(found['secrets']))}")
-    note(f"next: ragstream replay --bundle {found['path']}")
+        note(f"warning: it seems to contain secrets: {printable(phrase(found.secrets))}")
+    note(f"next: ragstream replay --bundle {found.path}")

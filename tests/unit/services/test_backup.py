@@ -15,11 +15,12 @@ from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import generations, prompt_retention, verify
-from ragstream_core.services.backup import backup
+from ragstream_core.services.backup import HistoryState, backup
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.restore import restore
+from ragstream_core.wiring.backup_files import IndexState
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, show, snapshot_path
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -60,15 +61,15 @@ def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     prompt_retention.keep(space, key)
     digest = open_view(space.index_dir("demo")).digest
     made = backup(space, tmp_path / "copy", documents=True)
-    assert made["projects"]["demo"] == {"generation": 1, "digest": digest}
-    assert made["prompts"] == 1
+    assert made.projects["demo"] == IndexState(1, digest)
+    assert made.prompts == 1
     shutil.rmtree(space.data_dir)
     forget_views()
     new = open_root(tmp_path / "elsewhere")
     restore(new, tmp_path / "copy")
     assert open_view(new.index_dir("demo")).digest == digest
     assert replay_prompt(new, key).verdict == "identical"
-    assert generations.generations(new, "demo")[0]["kept_by"] == ["newest", key]
+    assert generations.generations(new, "demo")[0].kept_by == ("newest", key)
     for name in ("demo", "other"):
         assert verify.verify_project(new, name, part=Part(1, 1))["findings"] == []
     assert not ingest_project(new, "demo").committed
@@ -77,7 +78,7 @@ def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
 def test_one_project_takes_only_what_is_its_own(space, tmp_path):
     mine, others = ask(space), ask(space, "other")
     made = backup(space, tmp_path / "copy", ["demo"])
-    assert sorted(made["projects"]) == ["demo"] and made["prompts"] == 1
+    assert sorted(made.projects) == ["demo"] and made.prompts == 1
     assert (tmp_path / "copy" / "prompts" / mine).is_dir()
     assert not (tmp_path / "copy" / "prompts" / others).exists()
     assert not (tmp_path / "copy" / "doc_raw").exists()
@@ -183,7 +184,7 @@ def test_conversations_come_back_and_nothing_is_embedded_again(space, tmp_path):
     clear(space, Choice("two"), archive=True)
     mark = embed(space)
     made = backup(space, tmp_path / "copy")
-    assert made["history"] == {"records": 4, "generation": mark.generation, "digest": mark.digest}
+    assert made.history == HistoryState(4, mark.generation, mark.digest)
     names = {p.name for p in (tmp_path / "copy" / "history").rglob("*") if p.is_file()}
     assert "conversation.log" in names and "catalog.sqlite" in names
     assert not names & {"history_store.arrow", "session-one.log", ".lock", ".sessions.json"}
@@ -220,9 +221,9 @@ def test_other_conversations_are_replaced_only_by_force(space, tmp_path):
 
 
 def test_a_backup_of_one_project_or_of_none_has_no_conversations(space, tmp_path):
-    assert backup(space, tmp_path / "empty")["history"] == {}
+    assert backup(space, tmp_path / "empty").to_json()["history"] == {}
     talk(space)
-    assert backup(space, tmp_path / "copy", ["demo"])["history"] == {}
+    assert backup(space, tmp_path / "copy", ["demo"]).history is None
     assert not (tmp_path / "copy" / "history").exists()
     restore(open_root(tmp_path / "elsewhere"), tmp_path / "copy")
     assert not (tmp_path / "elsewhere" / "history").exists()

@@ -150,10 +150,10 @@ def test_older_generations_lose_it_too_and_keep_the_rest(space):
     assert not (space.doc_dir("demo") / "secret.md").exists()
     forget_views()
     for row in generations.generations(space, "demo"):
-        view = open_view(space.index_dir("demo"), generation=row["n"])
+        view = open_view(space.index_dir("demo"), generation=row.n)
         assert "secret.md" not in view.paths
-        assert len(set(view.paths)) == row["files"] == 4
-        assert len(view.chunk_ids) == row["chunks"]
+        assert len(set(view.paths)) == row.files == 4
+        assert len(view.chunk_ids) == row.chunks
     assert grep(space.data_dir) == []
 
 

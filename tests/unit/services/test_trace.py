@@ -172,11 +172,11 @@ def test_a_file_of_two_projects_is_current_while_one_of_them_has_it(space, tmp_p
     ingest_project(space, "other")
     key = made(space, projects=("demo", "other"))[1]
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_text("# Changed\n")
-    rows = {row["path"]: row for row in verify_key(space, key)["files"] if row["use"] == "quoted"}
-    assert (rows["catalog.md"]["project"], rows["catalog.md"]["state"]) == ("other", "current")
+    rows = {row.path: row for row in verify_key(space, key).files if row.use == "quoted"}
+    assert (rows["catalog.md"].project, rows["catalog.md"].state) == ("other", "current")
     (tmp_path / "doc_raw" / "other" / "catalog.md").unlink()
-    rows = {row["path"]: row for row in verify_key(space, key)["files"] if row["use"] == "quoted"}
-    assert rows["catalog.md"]["state"] != "current"
+    rows = {row.path: row for row in verify_key(space, key).files if row.use == "quoted"}
+    assert rows["catalog.md"].state != "current"
 
 
 @pytest.mark.parametrize("citation", ["", "zz", "00000000", "[source: x.md, chunk: 00000000]"])
@@ -186,7 +186,7 @@ def test_what_the_prompt_does_not_know_is_refused(space, citation):
 
 
 def states(found):
-    return {(row["use"], row["path"]): row["state"] for row in found["files"]}
+    return {(row.use, row.path): row.state for row in found.files}
 
 
 def test_receipts_against_the_disk_by_key_by_file_and_without_a_record(space, tmp_path):
@@ -202,7 +202,7 @@ def test_receipts_against_the_disk_by_key_by_file_and_without_a_record(space, tm
     assert states(verify_key(space, key)).items() >= expected.items()
     (space.store.root / key / "record.json").unlink()
     framed = verify_text(space, text, ("demo",))
-    assert framed["prompt_key"] == ""
+    assert framed.prompt_key == ""
     assert states(framed)[("injected", "settings.yaml")] == "changed"
     assert states(framed)[("quoted", "catalog.md")] in ("deleted", "unreadable")
     with pytest.raises(UsageError, match="frames no file"):
@@ -220,10 +220,10 @@ def test_of_two_projects_with_one_path_the_one_that_was_quoted_is_meant(space, t
     assert set(homes.values()) == {"alpha", "demo"}
     for chunk_id, project in homes.items():
         assert trace(space, chunk_id, key)["project"] == project
-    quoted = {row["sha256"]: row for row in verify_key(space, key)["files"]}
+    quoted = {row.sha256: row for row in verify_key(space, key).files}
     for chunk_id, project in homes.items():
         if chunk_id in prompt.final_selection_ids:
-            assert quoted[chunk_id.split("::")[1]]["project"] == project
+            assert quoted[chunk_id.split("::")[1]].project == project
 
 
 def test_of_the_same_file_in_two_projects_the_one_that_is_still_there_is_named(space, tmp_path):
@@ -233,11 +233,11 @@ def test_of_the_same_file_in_two_projects_the_one_that_is_still_there_is_named(s
     _, key = made(space, projects=("alpha", "demo", "zeta"))
     for project, left in (("alpha", "demo"), ("demo", "zeta")):
         (tmp_path / "doc_raw" / project / "catalog.md").write_text("Gone.\n")
-        rows = [r for r in verify_key(space, key)["files"] if r["path"] == "catalog.md"]
-        assert [(r["project"], r["state"]) for r in rows] == [(left, "current")]
+        rows = [r for r in verify_key(space, key).files if r.path == "catalog.md"]
+        assert [(r.project, r.state) for r in rows] == [(left, "current")]
     (tmp_path / "doc_raw" / "zeta" / "catalog.md").unlink()
-    rows = [r for r in verify_key(space, key)["files"] if r["path"] == "catalog.md"]
-    assert [r["state"] for r in rows] == ["changed"]
+    rows = [r for r in verify_key(space, key).files if r.path == "catalog.md"]
+    assert [r.state for r in rows] == ["changed"]
 
 
 def test_a_diff_is_a_citation_of_its_own(space, tmp_path):

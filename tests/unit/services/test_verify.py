@@ -45,7 +45,7 @@ def grow(space, times):
 
 
 def numbers(space):
-    return [row["n"] for row in generations.generations(space, "demo")]
+    return [row.n for row in generations.generations(space, "demo")]
 
 
 def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
@@ -53,7 +53,7 @@ def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
     assert prompt_retention.keep(space, kept[:12])["pins"] == [["demo", 1]]
     grow(space, 4)
     assert numbers(space) == [5, 4, 1]
-    assert generations.generations(space, "demo")[-1]["kept_by"] == [kept]
+    assert generations.generations(space, "demo")[-1].kept_by == (kept,)
     assert replay_prompt(space, kept).verdict == "identical"
     prompt_retention.unkeep(space, kept)
     grow(space, 1)
@@ -83,7 +83,7 @@ def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space)
         generations.gc(space, "demo")
     prompt_retention.unkeep(space, key)
     assert numbers(space) == [4, 3, 2, 1]
-    assert generations.gc(space, "demo")["generations"] == [1, 2]
+    assert generations.gc(space, "demo").generations == [1, 2]
 
 
 def test_gc_frees_what_its_dry_run_says(space):
@@ -98,11 +98,11 @@ def test_gc_frees_what_its_dry_run_says(space):
     done = generations.gc(space, "demo")
     assert numbers(space) == [4]
     for name in ("generations", "chunks", "files", "texts", "vectors"):
-        assert said[name] == done[name]
-    assert done["generations"] == [3] and done["texts"] > 0
-    assert said["bytes"] > 0 and done["bytes"] > 0
+        assert getattr(said, name) == getattr(done, name)
+    assert done.generations == [3] and done.texts > 0
+    assert said.bytes > 0 and done.bytes > 0
     again = generations.gc(space, "demo")
-    assert (again["generations"], again["texts"], again["vectors"]) == ([], 0, 0)
+    assert (again.generations, again.texts, again.vectors) == ([], 0, 0)
     forget_views()
     assert open_view(space.index_dir("demo")).digest == before
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
@@ -117,7 +117,7 @@ def test_gc_takes_texts_of_an_ingest_that_was_never_committed(space):
         assert catalog.db.execute("SELECT changes()").fetchone()[0] > 0
         catalog.db.execute("ROLLBACK")
         catalog.db.execute("INSERT INTO texts VALUES('00', 1, x'', 0, 'left by a kill')")
-    assert generations.gc(space, "demo")["texts"] == 1
+    assert generations.gc(space, "demo").texts == 1
     assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
 
 
@@ -178,8 +178,8 @@ def test_a_project_that_was_never_ingested_is_not_damaged(space):
 def test_every_byte_below_the_root_has_an_area(space):
     ask(space)
     used = disk_usage(space)
-    names = {area["name"] for area in used["areas"]}
+    names = {area.name for area in used.areas}
     assert {"documents", "index", "prompts"} <= names
-    assert used["total"] == sum(area["bytes"] for area in used["areas"])
-    parts = used["projects"]["demo"]
+    assert used.total == sum(area.bytes for area in used.areas)
+    parts = used.projects["demo"]
     assert parts["catalog"] > 0 and parts["vectors"] > 0 and parts["lexical"] > 0

@@ -162,5 +162,5 @@ def test_a_request_keeps_its_diffs_and_the_frame_is_no_file(space):
     assert request.diffs == ("settings.yaml",)
     prompt = ask(space, diffs=("settings.yaml",), files=("catalog.md",))
     found = verify_text(space, prompt.extras.super_prompt, ["demo"])
-    states = {row["path"]: row["state"] for row in found["files"]}
+    states = {row.path: row.state for row in found.files}
     assert states["catalog.md"] == "current" and "changed" not in states.values()

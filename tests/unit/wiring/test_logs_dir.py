@@ -69,8 +69,8 @@ def test_journal_and_debug_logs_lie_where_it_says(space, logs, tmp_path):
     assert names == {"conversation.log", "debug_trace", "debug_vars"}
     assert not (tmp_path / "data" / "history" / "logs").exists()
     assert not (tmp_path / "data" / "logs").exists()
-    assert disk_usage(space)["history"]["journal"] > 0
-    assert str(logs) in [area["path"] for area in disk_usage(space)["areas"]]
+    assert disk_usage(space).history["journal"] > 0
+    assert str(logs) in [area.path for area in disk_usage(space).areas]
 
 
 def test_clearing_leaves_no_copy_there_and_no_other_file_is_touched(space, logs):
