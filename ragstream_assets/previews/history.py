@@ -12,7 +12,7 @@ import dagster as dg
 
 from ragstream_assets.previews.charts import block, bullets, passage
 from ragstream_assets.previews.metadata import CHUNK_CHARS, CHUNKS, Metadata, table
-from ragstream_core.index.history_rows import TurnCount
+from ragstream_core.index.history_turns import TurnCount
 from ragstream_core.services.history_update import Upkeep
 
 

@@ -1,14 +1,14 @@
-"""Reads the history catalog: all live rows, checked, for the publisher; figures for people."""
+"""What the publisher reads of the history catalog: every live row up to a turn, checked."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.columns import SelectedRow
 from ragstream_core.conversations.units import parse_history_chunk_id
@@ -30,20 +30,6 @@ _CHUNKS = (
     "FROM chunks c LEFT JOIN texts t ON t.text_hash = c.text_hash "
     "WHERE c.to_gen IS NULL ORDER BY c.chunk_id"
 )
-_COUNTS = """
-SELECT json_extract(t.meta, '$.turn.session_id') AS session,
-    substr(json_extract(t.meta, '$.turn.timestamp'), 1, 7) AS month,
-    count(*), coalesce(sum(c.chunks), 0), min(t.seq), max(t.seq)
-FROM turns t LEFT JOIN (
-    SELECT path, count(*) AS chunks FROM chunks WHERE to_gen IS NULL GROUP BY path
-) c ON c.path = t.path
-GROUP BY session, month ORDER BY max(t.seq) DESC
-"""
-_TEXTS = """
-SELECT c.chunk_id, x.text FROM turns t JOIN chunks c ON c.path = t.path AND c.to_gen IS NULL
-JOIN texts x ON x.text_hash = c.text_hash
-WHERE t.seq = ? ORDER BY c.chunk_idx LIMIT 1
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,58 +137,5 @@ def newest(index_dir: Path) -> tuple[Mark, Generation] | None:
     def look(db: sqlite3.Connection) -> tuple[Mark, Generation] | None:
         found = catalog_read.latest(db)
         return (history_turns.mark_of(found), found) if found is not None else None
-
-    return read(index_dir, look)
-
-
-class TurnCount(NamedTuple):
-    """Turns of one conversation in one month.
-
-    Attributes:
-        session: The conversation.
-        month: ``2026-10``, on the clock the turns were written with.
-        turns: How many turns.
-        chunks: How many chunks they have.
-        first: First of them, by ``seq``.
-        last: Last of them.
-    """
-
-    session: str
-    month: str
-    turns: int
-    chunks: int
-    first: int
-    last: int
-
-
-def turn_counts(index_dir: Path) -> list[TurnCount]:
-    """Return the turns by conversation and month, the newest first.
-
-    Args:
-        index_dir: ``<data>/history/index``.
-
-    Raises:
-        GenerationGone: Nothing was ever embedded.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
-
-    def look(db: sqlite3.Connection) -> list[TurnCount]:
-        return [TurnCount(*row) for row in db.execute(_COUNTS)]
-
-    return read(index_dir, look)
-
-
-def first_texts(index_dir: Path, seqs: Sequence[int]) -> list[tuple[str, str]]:
-    """Return (chunk id, text) of the first chunk of some turns; those without one are left out.
-
-    Raises:
-        GenerationGone: Nothing was ever embedded.
-        IntegrityError: The catalog is damaged.
-        OperationFailed: It cannot be read.
-    """
-
-    def look(db: sqlite3.Connection) -> list[tuple[str, str]]:
-        return [row for seq in seqs for row in db.execute(_TEXTS, (seq,))]
 
     return read(index_dir, look)

@@ -19,6 +19,7 @@ from ragstream_core.conversations.journal.records import Position, Turn, record_
 from ragstream_core.conversations.units import turn_path
 from ragstream_core.errors import IntegrityError, RagstreamError
 from ragstream_core.index import catalog_read
+from ragstream_core.index.generations import read as read_catalog
 from ragstream_core.index.rows import Generation
 from ragstream_core.index.schema import transaction
 from ragstream_core.records.identity import canonical_json, generation_digest
@@ -33,6 +34,20 @@ CREATE TABLE IF NOT EXISTS turns(
     tags TEXT NOT NULL, crc INTEGER NOT NULL)
 """
 _COLUMNS = "SELECT seq, id, path, meta, tags, crc FROM turns "
+_COUNTS = """
+SELECT json_extract(t.meta, '$.turn.session_id') AS session,
+    substr(json_extract(t.meta, '$.turn.timestamp'), 1, 7) AS month,
+    count(*), coalesce(sum(c.chunks), 0), min(t.seq), max(t.seq)
+FROM turns t LEFT JOIN (
+    SELECT path, count(*) AS chunks FROM chunks WHERE to_gen IS NULL GROUP BY path
+) c ON c.path = t.path
+GROUP BY session, month ORDER BY max(t.seq) DESC
+"""
+_TEXTS = """
+SELECT c.chunk_id, x.text FROM turns t JOIN chunks c ON c.path = t.path AND c.to_gen IS NULL
+JOIN texts x ON x.text_hash = c.text_hash
+WHERE t.seq = ? ORDER BY c.chunk_idx LIMIT 1
+"""
 
 
 class TurnRow(NamedTuple):
@@ -228,3 +243,56 @@ def damage(db: sqlite3.Connection) -> list[str]:
     live = {path for (path,) in db.execute("SELECT path FROM files WHERE to_gen IS NULL")}
     lost = sorted(live ^ paths)
     return [f"{len(lost)} turns are not in both tables, e.g. {lost[0]}"] if lost else []
+
+
+class TurnCount(NamedTuple):
+    """Turns of one conversation in one month.
+
+    Attributes:
+        session: The conversation.
+        month: ``2026-10``, on the clock the turns were written with.
+        turns: How many turns.
+        chunks: How many chunks they have.
+        first: First of them, by ``seq``.
+        last: Last of them.
+    """
+
+    session: str
+    month: str
+    turns: int
+    chunks: int
+    first: int
+    last: int
+
+
+def turn_counts(index_dir: Path) -> list[TurnCount]:
+    """Return the turns by conversation and month, the newest first.
+
+    Args:
+        index_dir: ``<data>/history/index``.
+
+    Raises:
+        GenerationGone: Nothing was ever embedded.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+
+    def look(db: sqlite3.Connection) -> list[TurnCount]:
+        return [TurnCount(*row) for row in db.execute(_COUNTS)]
+
+    return read_catalog(index_dir, look)
+
+
+def first_texts(index_dir: Path, seqs: Sequence[int]) -> list[tuple[str, str]]:
+    """Return (chunk id, text) of the first chunk of some turns; those without one are left out.
+
+    Raises:
+        GenerationGone: Nothing was ever embedded.
+        IntegrityError: The catalog is damaged.
+        OperationFailed: It cannot be read.
+    """
+
+    def look(db: sqlite3.Connection) -> list[tuple[str, str]]:
+        return [row for seq in seqs for row in db.execute(_TEXTS, (seq,))]
+
+    return read_catalog(index_dir, look)

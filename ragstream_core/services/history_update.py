@@ -17,7 +17,7 @@ from ragstream_core.wiring.journal import history_dir, journal, snapshot_path
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Position
-    from ragstream_core.index.history_rows import TurnCount
+    from ragstream_core.index.history_turns import TurnCount
     from ragstream_core.index.snapshot import SnapshotReport
     from ragstream_core.ingestion.staging import PhaseProgress
     from ragstream_core.wiring.workspace import Workspace
@@ -192,7 +192,7 @@ def summaries(workspace: Workspace) -> list[tuple[str, str]] | str:
 
 
 def _shown(workspace: Workspace, stats: HistoryStats, snapshot: SnapshotReport | None) -> Upkeep:
-    from ragstream_core.index.history_rows import first_texts, turn_counts
+    from ragstream_core.index.history_turns import first_texts, turn_counts
 
     index_dir = history_dir(workspace) / "index"
     last = sorted(stats.sessions.values(), reverse=True)[:SAMPLE]
