@@ -81,11 +81,8 @@ def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> No
     """
     tabs = st.tabs(list(panels), key=key, on_change="rerun" if key else "ignore")
     for tab, show in zip(tabs, panels.values(), strict=True):
-        with tab:
-            try:
-                show()
-            except Exception as error:
-                shared.show_error(error)
+        with tab, shared.shown_errors():
+            show()
 
 
 def main() -> None:

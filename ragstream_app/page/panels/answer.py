@@ -15,7 +15,13 @@ from ragstream_app.output.stages import usage_text
 from ragstream_app.page.jobs.answers import AnswerJob
 from ragstream_app.page.panels import citations, model_choice
 from ragstream_app.page.panels.conversation import choice
-from ragstream_app.page.panels.shared import desk, report, show_error, super_prompt_key
+from ragstream_app.page.panels.shared import (
+    desk,
+    report,
+    show_error,
+    shown_errors,
+    super_prompt_key,
+)
 from ragstream_core.errors import ChatFailed, UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +100,8 @@ def show() -> None:
     """Draw the panel."""
     step = desk().last
     if step is not None and step.prompt.extras.super_prompt:
-        _sending(step)
+        with shown_errors():  # wrong settings of the provider
+            _sending(step)
     elif job() is None:
         st.text("An answer needs a finished Super-Prompt: Run all, or press Prompt Builder.")
     found = job()
@@ -126,11 +133,7 @@ def watch() -> None:
 
 def _sending(step: RecordedPrompt) -> None:
     """Draw who is asked, what it costs and *Send*; or the one thing that stands in its way."""
-    try:
-        asked = model_choice.model()
-    except Exception as error:  # wrong settings of the provider
-        show_error(error)
-        return
+    asked = model_choice.model()
     hindrance = model_choice.hindrance(asked)
     prepared = None if hindrance else _prepared(step, asked)
     send, told = st.columns([1, 9], gap="small", vertical_alignment="bottom")
@@ -195,7 +198,8 @@ def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
     if known and known[0] is step.prompt and known[1] == of:
         found: Prepared = known[2]
         return found
-    try:
+    made = None
+    with shown_errors():
         made = answering.prepare(
             choice.home(),
             step.prompt,
@@ -203,10 +207,7 @@ def _prepared(step: RecordedPrompt, asked: ChatModel) -> Prepared | None:
             session=session,
             model=asked,
         )
-    except Exception as error:  # the page's error boundary
-        show_error(error)
-        return None
-    st.session_state["answer_prepared"] = (step.prompt, of, made)
+        st.session_state["answer_prepared"] = (step.prompt, of, made)
     return made
 
 

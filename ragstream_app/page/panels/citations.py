@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels.shared import run_link, show_error, workspace
+from ragstream_app.page.panels.shared import run_link, shown_errors, workspace
 from ragstream_app.session import describe
 from ragstream_core.records.identity import parse_chunk_id
 from ragstream_core.services.pages import has_pages, page_picture
@@ -65,14 +65,11 @@ def at_home(path: str, sha256: str, *, page: int) -> PageOf | None:
 
 
 def _picture(place: PageOf) -> None:
-    try:
+    with shown_errors():
         picture = page_picture(
             workspace(), place.project, place.path, sha256=place.sha256, page=place.page
         )
-    except Exception as error:  # the page's error boundary
-        show_error(error)
-        return
-    st.image(picture, width="stretch", alt=f"page {place.page}")
+        st.image(picture, width="stretch", alt=f"page {place.page}")
 
 
 OPEN_KEY = "open_citation"

@@ -14,7 +14,7 @@ import streamlit as st
 from ragstream_app.page.jobs.background import BackgroundJob, Report
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from ragstream_app.page.panels.notices import follow
-from ragstream_app.page.panels.shared import PROJECTS_KEY, show_error, workspace
+from ragstream_app.page.panels.shared import PROJECTS_KEY, show_error, shown_errors, workspace
 
 if TYPE_CHECKING:
     from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk
@@ -259,12 +259,9 @@ def passage(result: ChunkMap, place: PlacedChunk) -> None:
     """Draw the text of a place."""
     from ragstream_core.services import chunk_maps
 
-    try:
+    with shown_errors():
         (text,) = chunk_maps.texts(workspace(), result, [place])
-    except Exception as error:  # the page's error boundary
-        show_error(error)
-        return
-    st.code(text, language=None, wrap_lines=True)
+        st.code(text, language=None, wrap_lines=True)
 
 
 def _named(place: PlacedChunk | None) -> str:

@@ -16,7 +16,7 @@ from ragstream_app.page.panels.shared import (
     MODEL_KEY,
     TASK_KEY,
     changed_settings,
-    report,
+    reported_errors,
     target,
     workspace,
 )
@@ -81,14 +81,11 @@ def on_list() -> None:
     from ragstream_core.models.chat.endpoint_chat import chosen_model
     from ragstream_core.wiring.models import chat_model
 
-    report(None)
     limits = {"provider.timeout_s": LISTING_S, "provider.budget_s": LISTING_S}
-    try:
+    with reported_errors():
         names = chat_model(workspace().config.with_task("", explicit=limits)).list_models()
         st.session_state[MODEL_KEY] = chosen_model(chosen(), names)
         st.session_state[LISTED_KEY] = [name for name in names if name.isprintable()][:MAX_LISTED]
-    except Exception as error:  # the page's error boundary
-        report(error)
 
 
 def hindrance(asked: ChatModel) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels.shared import show_problem
+from ragstream_app.page.panels.shared import show_problem, shown_errors
 from ragstream_app.session import describe
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ def attempt(place: str, act: Callable[[], Notice]) -> None:
         place: Where it is shown; the notice before it goes, wherever it was.
         act: Does it.
     """
-    try:
-        st.session_state[_KEY] = (place, act(), None)
-    except Exception as error:  # the page's error boundary
+
+    def tell(error: BaseException) -> None:
         st.session_state[_KEY] = (place, Notice(), describe(error))
+
+    with shown_errors(tell):
+        st.session_state[_KEY] = (place, act(), None)
 
 
 def show(place: str) -> None:

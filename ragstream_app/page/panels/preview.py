@@ -10,7 +10,13 @@ import streamlit as st
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import prompt
 from ragstream_app.page.panels.conversation.choice import home
-from ragstream_app.page.panels.shared import desk, report, super_prompt_key, workspace
+from ragstream_app.page.panels.shared import (
+    desk,
+    report,
+    reported_errors,
+    super_prompt_key,
+    workspace,
+)
 from ragstream_app.page.prompt_session import edit, revert
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, injected
 from ragstream_core.prompts.chain import BUTTONS, OPS
@@ -139,11 +145,8 @@ def on_discard() -> None:
 
 def on_revert() -> None:
     """Bring back the Super-Prompt as the chain built it."""
-    report(None)
-    try:
+    with reported_errors():
         revert(desk(), BUILDER)
-    except Exception as error:  # the page's error boundary
-        report(error)
     prompt.take_in_press()
 
 

@@ -21,9 +21,10 @@ from ragstream_app.page.panels.shared import (
     SHOWN_KEY,
     desk,
     report,
+    reported_errors,
     request_now,
     run_link,
-    show_error,
+    shown_errors,
     stale,
     super_prompt_key,
     workspace,
@@ -93,11 +94,8 @@ def _named(values: Mapping[str, str]) -> str:
 
 
 def _apply(name: str) -> None:
-    report(None)
-    try:
+    with reported_errors():
         edit(desk(), name, st.session_state[KEY][name], home())
-    except Exception as error:  # the page's error boundary
-        report(error)
 
 
 def _forget() -> None:
@@ -116,13 +114,10 @@ NAMES = {"text": "the prompt", "off": "files ON/OFF", "lock": "the lock", "as_of
 
 def on_press(button: str, fresh: bool = False) -> None:
     """Start the stages of one button, or of all; wait a moment, since most are quick."""
-    report(None)
     remember(BUTTONS[0] if button == RUN_ALL else button)
-    try:
+    with reported_errors():
         given = (desk(), button, request_now(), workspace())
         presses.start(*given, fresh=fresh).wait(presses.PATIENCE_S)
-    except Exception as error:  # the page's error boundary
-        report(error)
     take_in_press()
 
 
@@ -190,11 +185,9 @@ def _stages(busy: bool) -> None:
 
 def _model() -> None:
     """Draw who the prompt is for, and what it may take of that model before there is one."""
-    try:
+    with shown_errors():  # wrong settings of the provider, or of the other settings
         model_choice.show(model_choice.model())
         st.text(model_choice.expected())
-    except Exception as error:  # wrong settings of the provider, or of the other settings
-        show_error(error)
 
 
 def _everything(busy: bool) -> None:

@@ -17,10 +17,11 @@ from ragstream_app.page.panels.shared import (
     changed_settings,
     configured,
     given,
-    show_error,
+    shown_errors,
     task_now,
     workspace,
 )
+from ragstream_core.errors import UnknownSetting
 from ragstream_core.settings import SECTIONS
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def changes() -> dict[str, Any]:
     """Return what the controls changed; a line that is no setting counts as none."""
     try:
         return changed_settings()
-    except Exception:  # said where it stands, and again when a button is pressed
+    except UnknownSetting:  # said where it stands, and again when a button is pressed
         return {"": ""}
 
 
@@ -195,12 +196,10 @@ def _others() -> None:
         placeholder="retrieval.tau = 6",
         help="One `name = value` a line; `ragstream config show` lists the names.",
     )
-    try:
-        from ragstream_core.config import overlay
+    from ragstream_core.config import overlay
 
+    with shown_errors():
         overlay(configured().chain(), changed_settings())
-    except Exception as error:  # the page's error boundary
-        show_error(error)
 
 
 AGENTS = (

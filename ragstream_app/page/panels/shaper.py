@@ -8,7 +8,7 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels import prompt
-from ragstream_app.page.panels.shared import desk, report, workspace
+from ragstream_app.page.panels.shared import desk, reported_errors, workspace
 from ragstream_app.page.prompt_session import button_of, edit, revert, values_of
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import HEADERS, SHAPE, value_of
@@ -52,10 +52,9 @@ def on_apply(mark: str) -> None:
     Args:
         mark: Of the fields that were shown.
     """
-    report(None)
     step = desk().steps.get(BUTTON)
     shown = {target: st.session_state.get(_key(target, mark)) for target in (*SHAPE, *HEADERS)}
-    try:
+    with reported_errors():
         if step is not None:
             values = {
                 target: value
@@ -64,19 +63,14 @@ def on_apply(mark: str) -> None:
             }
             prompt.remember(AFTER)
             edit(desk(), BUTTON, values, workspace())
-    except Exception as error:  # the page's error boundary
-        report(error)
     prompt.take_in_press()
 
 
 def on_revert() -> None:
     """Bring back what A2 made."""
-    report(None)
     prompt.remember(AFTER)
-    try:
+    with reported_errors():
         revert(desk(), BUTTON)
-    except Exception as error:  # the page's error boundary
-        report(error)
     prompt.take_in_press()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, assert_never
 
 import streamlit as st
@@ -20,6 +23,7 @@ from ragstream_core.errors import (
     ChooseProject,
     FreeSpace,
     InjectFile,
+    RagstreamError,
     RunCommand,
     RunProgram,
     SetSetting,
@@ -176,7 +180,7 @@ def stale() -> list[str]:
     """Return what the page asks for otherwise than PreProcessing took it in, in its own names."""
     try:
         return desk().stale(request_now())
-    except Exception:  # an emptied prompt is a change as well
+    except RagstreamError:  # an emptied prompt is a change as well
         return ["text"] if desk().steps else []
 
 
@@ -202,6 +206,25 @@ def run_link(run_id: str, *, key: str) -> None:
 def report(error: BaseException | None) -> None:
     """Remember an error, shown by `show_reported`; None forgets the last one."""
     st.session_state["problem"] = describe(error) if error is not None else None
+
+
+@contextlib.contextmanager
+def shown_errors(tell: Callable[[BaseException], None] | None = None) -> Iterator[None]:
+    """Show an error that is raised inside, or tell it otherwise; the page goes on.
+
+    Args:
+        tell: What is done with the error instead.
+    """
+    try:
+        yield
+    except Exception as error:  # the error boundary of the page
+        (tell or show_error)(error)
+
+
+def reported_errors() -> AbstractContextManager[None]:
+    """Forget the error that was reported last, and report one that is raised inside."""
+    report(None)
+    return shown_errors(report)
 
 
 def show_reported() -> None:

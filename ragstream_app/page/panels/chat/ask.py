@@ -16,7 +16,7 @@ from ragstream_app.output.chat_entries import origin_line
 from ragstream_app.page.jobs.answers import ChatJob
 from ragstream_app.page.panels import model_choice
 from ragstream_app.page.panels.conversation import choice
-from ragstream_app.page.panels.shared import PROMPT_KEY, desk, report, request_now
+from ragstream_app.page.panels.shared import PROMPT_KEY, desk, reported_errors, request_now
 from ragstream_core.answers.citations import Citation, Issued, issued_by
 from ragstream_core.answers.stream_buffer import clean_citation_tags
 from ragstream_core.conversations.journal.records import SOURCES
@@ -175,8 +175,7 @@ def ask(question: str, *, allow_secrets: bool = False) -> None:
     """
     if is_busy():
         return
-    report(None)
-    try:
+    with reported_errors():
         options, home = options_now(question), choice.home()
         st.session_state[JOB_KEY] = ChatJob(
             home,
@@ -187,8 +186,6 @@ def ask(question: str, *, allow_secrets: bool = False) -> None:
             group=desk().id,
         ).start()
         choice.join(options.session)
-    except Exception as error:  # the page's error boundary
-        report(error)
 
 
 def options_now(question: str) -> ChatOptions:

@@ -13,7 +13,14 @@ from ragstream_app.page.panels.chat import ask
 from ragstream_app.page.panels.chat.ask import Entry
 from ragstream_app.page.panels.conversation import choice
 from ragstream_app.page.panels.retrieval import help_of
-from ragstream_app.page.panels.shared import MODEL_KEY, PROJECTS_KEY, SETTING, given, show_error
+from ragstream_app.page.panels.shared import (
+    MODEL_KEY,
+    PROJECTS_KEY,
+    SETTING,
+    given,
+    show_error,
+    shown_errors,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
@@ -114,11 +121,7 @@ NUMBERS = (
 
 def show_controls() -> None:
     """Draw one row of controls."""
-    try:
-        asked, expected = model_choice.model(), model_choice.expected()
-    except Exception as error:  # wrong settings of the provider, or of the other settings
-        show_error(error)
-        return
+    asked, expected = model_choice.model(), model_choice.expected()
     who, memory, markers, told = st.columns([3, 2, 2, 7], gap="small", vertical_alignment="center")
     with who.popover(literal(model_choice.chosen() or "no model"), width="stretch"):
         _model(asked)
@@ -207,7 +210,8 @@ WAITING = {"": "searching …", "model": "answering …", "extract": "quoting �
 def show() -> None:
     """Draw the view."""
     ask.take_in_answer()
-    show_controls()
+    with shown_errors():  # wrong settings of the provider, or of the other settings
+        show_controls()
     is_open = st.session_state.get(ask.VIEW_KEY) == NAME  # else drawn unseen, and twice
     entries = ask.shown() if is_open else []
     opened = _opened(entries)

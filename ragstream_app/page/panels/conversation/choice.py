@@ -15,7 +15,7 @@ from ragstream_app.page.panels.shared import (
     SESSION_KEY,
     desk,
     request_now,
-    show_error,
+    shown_errors,
     workspace,
 )
 
@@ -28,17 +28,13 @@ HEIGHT = 220
 
 def show_recent() -> None:
     """Draw the block, and what the person should know about it."""
-    try:
+    with shown_errors():  # no project, no index
         body, notes = block()
-    except Exception as error:  # no project, no index: said here, the page goes on
-        show_error(error)
-        return
-    st.text("As the next prompt would show it, read from the journal now:")
-    st.code(
-        body or "(nothing)", language=None, wrap_lines=True, height=HEIGHT if body else "content"
-    )
-    for note in notes:
-        st.text(note)
+        height = HEIGHT if body else "content"
+        st.text("As the next prompt would show it, read from the journal now:")
+        st.code(body or "(nothing)", language=None, wrap_lines=True, height=height)
+        for note in notes:
+            st.text(note)
 
 
 def block() -> tuple[str, tuple[str, ...]]:
