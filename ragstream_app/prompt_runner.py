@@ -104,7 +104,7 @@ def announced(workspace: Workspace, request: PromptRequest) -> Estimate | None:
 
 def estimated(found: Estimate) -> str:
     """Return what a prompt may take of its model, on one line for people."""
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     window = f" of a window of {found.window_tokens:,}" if found.window_tokens else ""
     name = printable(found.model) or "a model that is not chosen yet"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ragstream_app.output.tables import printable
+from ragstream_app.output.words import printable
 
 if TYPE_CHECKING:
     from ragstream_core.answers.citations import Citation

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragstream_app.output.tables import (
-    KEY_DIGITS,
-    MAX_SHOWN,
-    NAME_WIDTH,
-    REPLACEMENT,
-    print_usage,
-    printable,
-)
+from ragstream_app.output.tables import MAX_SHOWN, NAME_WIDTH, print_usage
+from ragstream_app.output.words import KEY_DIGITS, REPLACEMENT, printable
 from ragstream_app.session import note
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.records import STAGES

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragstream_app.output.tables import printable
+from ragstream_app.output.words import printable, shortened
 from ragstream_app.session import console as _console
 from ragstream_app.session import emit_json, note
 
@@ -165,11 +165,10 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _words(row: Mapping[str, Any]) -> str:
-    text = printable(" ".join(str(row["text"]).split()))
-    return text if len(text) <= SNIPPET_CHARS else f"{text[:SNIPPET_CHARS].rstrip()} …"
+    return shortened(str(row["text"]), SNIPPET_CHARS)
 
 
-WIDTH = 72
+WIDTH = 70
 
 
 def print_faithfulness(report: Report) -> None:
@@ -177,7 +176,7 @@ def print_faithfulness(report: Report) -> None:
     for judged in report.answers:
         score = "  -  " if judged.score is None else f"{judged.score:.3f}"
         of = f"{judged.supported}/{len(judged.verdicts)}"
-        typer.echo(f"{score}  {of:>7}  {_short(judged.of.question or 'no question')}")
+        typer.echo(f"{score}  {of:>7}  {shortened(judged.of.question or 'no question', WIDTH)}")
         for line in _unsupported(judged):
             typer.echo(f"         {line}")
     for where, why in report.skipped:
@@ -188,16 +187,11 @@ def print_faithfulness(report: Report) -> None:
 
 def _unsupported(judged: Judged) -> list[str]:
     return [
-        f"{verdict.rule}: {_short(sentence.text)}"
+        f"{verdict.rule}: {shortened(sentence.text, WIDTH)}"
         + (f" ({printable(verdict.reason)})" if verdict.reason else "")
         for sentence, verdict in judged.rows
         if verdict is not None and not verdict.supported
     ]
-
-
-def _short(text: str) -> str:
-    shown = printable(" ".join(text.split()))
-    return shown if len(shown) <= WIDTH else f"{shown[: WIDTH - 2]} …"
 
 
 def _totals(found: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ragstream_app.output.words import duration
 from ragstream_app.session import console, note
 
 QUIET_S = 10.0
@@ -30,13 +31,6 @@ def ingest_progress(project: str) -> Iterator[IngestProgress]:
     """Yield a callback (phase, done, total) that draws on stderr."""
     with _bar(project) if sys.stderr.isatty() else _lines(project) as report:
         yield report
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time for people: ``40 s``, ``3 min``, ``2.5 h``."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class ReportRate:

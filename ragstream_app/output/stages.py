@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from ragstream_app.output.words import shortened
 from ragstream_core.prompts.blocks import injected
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage
@@ -35,6 +36,7 @@ def usage_from(row: Mapping[str, Any]) -> ChatUsage:
     return ChatUsage(**{item.name: row[item.name] for item in fields(ChatUsage)})
 
 
+LINE_CHARS = 140
 MAX_CANDIDATES = 20
 _VIEWS = (
     ("a4", "Selected"),
@@ -73,7 +75,7 @@ def _pieces(prompt: SuperPrompt) -> Iterator[str]:
     if pieces:
         yield f"QUERY PIECES ({len(pieces)})"
     for number, piece in enumerate(pieces, start=1):
-        yield f"{number}. {_line(piece.text)}"
+        yield f"{number}. {shortened(piece.text, LINE_CHARS)}"
 
 
 def _shape(prompt: SuperPrompt) -> Iterator[str]:
@@ -81,7 +83,7 @@ def _shape(prompt: SuperPrompt) -> Iterator[str]:
     if shape.intent:
         yield "SHAPE"
         for key in ("intent", "domain", "deliverable"):
-            yield f"{key}: {_line(getattr(shape, key))}"
+            yield f"{key}: {shortened(getattr(shape, key), LINE_CHARS)}"
 
 
 def _files(prompt: SuperPrompt) -> Iterator[str]:
@@ -103,7 +105,7 @@ def _candidates(prompt: SuperPrompt) -> Iterator[str]:
     for rank, chunk_id in enumerate(ids[:MAX_CANDIDATES], start=1):
         path, _, rest = chunk_id.partition("::")
         yield f"{rank:>2}. {path}#{rest.rpartition('::')[2]}"
-        yield f"    {_line(snippets.get(chunk_id, ''))}"
+        yield f"    {shortened(snippets.get(chunk_id, ''), LINE_CHARS)}"
     if len(ids) > MAX_CANDIDATES:
         yield f"    … and {len(ids) - MAX_CANDIDATES} more"
 
@@ -114,9 +116,4 @@ def _s_ctx(prompt: SuperPrompt) -> Iterator[str]:
         if items:
             yield f"{title} ({len(items)})"
         for number, item in enumerate(items, start=1):
-            yield f"{number}. {_line(item.text)}"
-
-
-def _line(text: str, limit: int = 140) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+            yield f"{number}. {shortened(item.text, LINE_CHARS)}"

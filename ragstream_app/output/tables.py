@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragstream_app.output.progress import duration
 from ragstream_app.output.stages import call_text, stage_text, usage_from, usage_text
+from ragstream_app.output.words import KEY_DIGITS, duration, moment, one_line, printable
 from ragstream_app.session import note
 from ragstream_core.ingestion.forecast import UNREADABLE
 from ragstream_core.ingestion.stats import FILE_KEYS
@@ -32,15 +32,8 @@ MAX_SHOWN = 12
 NAMES_SHOWN = 3
 SNIPPET_CHARS = 150
 NAME_WIDTH = 48
-KEY_DIGITS = 12
 NOTICED_S = 0.1
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters, so that it cannot steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else REPLACEMENT for c in text)
 
 
 def print_ingest(stats: IngestionStats, run_id: str) -> None:
@@ -84,7 +77,7 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
             f"{len(pending_paths(row)):,}",
             f"{len(row['skipped']):,}",
             f"{row['bytes'] / 1e6:,.1f}",
-            str(row["created"] or "")[:16].replace("T", " "),
+            moment(str(row["created"] or "")),
         )
         for row in rows
     ]
@@ -101,7 +94,7 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
     if prompts:
         typer.echo("last prompts:")
     for item in prompts:
-        typer.echo(f"  {item['prompt_key'][:KEY_DIGITS]}  {item['when'][:16].replace('T', ' ')}")
+        typer.echo(f"  {item['prompt_key'][:KEY_DIGITS]}  {moment(item['when'])}")
     stale = [r["project"] for r in rows if r["reason"] and UNREADABLE not in r["reason"]]
     if stale:
         typer.echo(f"next: ragstream ingest {' '.join(stale)}")
@@ -173,7 +166,7 @@ def print_prompt(outcome: PromptOutcome, places: Sequence[str] = ()) -> None:
     took = "from its record" if outcome.asked else f"{seconds:.2f} s"
     note(f"{first} · {outcome.tokens:,} tokens · {chunks} chunks · {took}{run}{where}")
     if outcome.asked:
-        last = outcome.asked[-1].at[:16].replace("T", " ")
+        last = moment(outcome.asked[-1].at)
         note(f"nothing has changed since {last}; --fresh runs the chain again")
     if key:
         note(f"next: ragstream explain {key} · ragstream replay {key}")
@@ -187,7 +180,7 @@ def print_citations(answer: Answer) -> None:
     for citation in answer.citations:
         page = f" p. {citation.page_number}" if citation.page_number else ""
         where = printable(f"{citation.source}{page} [{citation.id}]")
-        words = printable(" ".join(citation.snippet.split()))[:SNIPPET_CHARS]
+        words = one_line(citation.snippet)[:SNIPPET_CHARS]
         typer.echo(f"  {where}: {words}" if citation.verified
                    else f"  unverified: {where}: {citation.reason}")  # fmt: skip
     for warning in answer.warnings:
@@ -229,7 +222,7 @@ def print_search(rows: Sequence[Mapping[str, Any]], least: float) -> None:
         where = printable(shown_name(row["chunk_id"]))
         scores = f"dense {row['dense']:.3f} · lexical {row['lexical']:.2f}"
         typer.echo(f"{rank:>3}  {row['score']:.3f}  {where}  ({scores})")
-        typer.echo(f"     {printable(' '.join(str(row['snippet']).split()))[:SNIPPET_CHARS]}")
+        typer.echo(f"     {one_line(str(row['snippet']))[:SNIPPET_CHARS]}")
     if not rows:
         below = f" with a cosine of {least:g} or more (retrieval.min_score)" if least > -1 else ""
         note(f"nothing found{below}; `ragstream status` shows what is indexed")
@@ -271,7 +264,7 @@ def print_gold(report: GoldReport) -> None:
     rows.sort(key=lambda row: (row[0] != 0, -row[0], row[1]))
     head = ("rank", "line", "expected", "question")
     shown = [
-        (str(rank or "-"), str(line), printable(item), printable(" ".join(question.split())))
+        (str(rank or "-"), str(line), printable(item), one_line(question))
         for rank, line, item, question in rows
     ]
     _aligned([head, *shown], right=(0, 1))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ragstream_app.output.tables import printable
+from ragstream_app.output.words import printable
 from ragstream_app.session import note
 from ragstream_core.weather.words import day_text
 

@@ -14,18 +14,21 @@ import streamlit as st
 from ragstream_app.page.panels import (
     answer,
     evaluation,
+    files,
     map,
     memory,
     preview,
+    projects,
     prompt,
+    retrieval,
     shaper,
     shared,
-    sidebar,
     transparency,
+    weather,
 )
 from ragstream_app.page.panels.chat import view
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
-from ragstream_app.page.panels.conversation import turns
+from ragstream_app.page.panels.conversation import choice, turns
 from ragstream_app.server.page import is_guarded
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -85,6 +88,18 @@ def in_tabs(panels: dict[str, Callable[[], None]], key: str | None = None) -> No
             show()
 
 
+def show_sidebar() -> None:
+    """Draw projects and uploads, files, retrieval, agents and the weather."""
+    with st.sidebar:
+        projects.show()
+        choice.show()
+        files.show()
+        retrieval.show()
+        retrieval.show_agent_choice()
+        ended = weather.show()
+    weather.result(ended)
+
+
 def main() -> None:
     """Draw the page."""
     st.set_page_config(page_title="RAGstream", layout="wide", initial_sidebar_state=SIDEBAR_WIDTH)
@@ -92,7 +107,7 @@ def main() -> None:
     refuse_remote()
     st.title("RAGstream", anchor=False)
     try:
-        sidebar.show()
+        show_sidebar()
     except Exception as error:  # a wrong setting, an unreadable data root
         shared.show_error(error)
         st.stop()

@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ragstream_app.cli.chat.model_choice import picked
-from ragstream_app.cli.chat.screens import AnswerMarkdown, Coming
+from ragstream_app.cli.chat.screens import AnswerMarkdown, Coming, picked
 from ragstream_app.output.explain import print_explained
 from tests.app.hostile_answers import PAYLOADS
 

@@ -219,7 +219,7 @@ def test_doctor_names_the_command_for_a_better_reranker(data, run, monkeypatch):
 
 @pytest.mark.parametrize("text", ["\x1b[31mred", "bell\x07", "\u202ereversed"])
 def test_control_characters_do_not_reach_the_terminal(text):
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     shown = printable(text)
     assert shown.isprintable() and len(shown) == len(text)

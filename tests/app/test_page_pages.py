@@ -121,7 +121,7 @@ def test_a_chosen_candidate_opens_its_page(plant):
     ids = list(page.dataframe[0].value["chunk_id"])
     meta = {c.id: c.meta for c in desk(page).last.prompt.base_context_chunks}
     wanted = next(i for i in ids if meta[i]["page_number"] == 2)
-    page.session_state["candidate_chosen"] = wanted
+    page.session_state["chosen decisions"] = wanted
     choose(page, ids.index(wanted))
     assert not page.get("image")
     click(page, "Open page 2")

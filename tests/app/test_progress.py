@@ -5,7 +5,8 @@ import queue
 import pytest
 
 from ragstream_app.output import progress
-from ragstream_app.output.progress import ReportRate, duration, ingest_progress
+from ragstream_app.output.progress import ReportRate, ingest_progress
+from ragstream_app.output.words import duration
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ TOOL = sorted((ROOT / "ragstream_core" / "weather").glob("*.py"))
 FACES = {
     "ragstream_app/cli/main.py", "ragstream_app/cli/commands/weather.py",
     "ragstream_app/page/jobs/background.py",
-    "ragstream_app/page/panels/sidebar.py", "ragstream_app/page/panels/weather.py",
+    "ragstream_app/page/main.py", "ragstream_app/page/panels/weather.py",
     "ragstream_app/output/weather.py",
     "ragstream_assets/definitions.py", "ragstream_assets/weather_job.py",
     "ragstream_core/services/weather.py",

@@ -20,11 +20,13 @@ from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.segment import Segment, Segments
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
 from ragstream_app.output.chat_entries import cited_line, origin_line
 from ragstream_app.output.markup import markdown_parser
-from ragstream_app.output.tables import SNIPPET_CHARS, answer_facts, print_citations, printable
+from ragstream_app.output.tables import SNIPPET_CHARS, answer_facts, print_citations
+from ragstream_app.output.words import one_line, printable
 from ragstream_app.session import describe, note, show
 from ragstream_core.errors import worded
 
@@ -248,7 +250,7 @@ class TerminalScreen:
             )
         )
         for number, citation in enumerate(answer.citations, start=1):
-            snippet = printable(" ".join(citation.snippet.split()))[:SNIPPET_CHARS]
+            snippet = one_line(citation.snippet)[:SNIPPET_CHARS]
             mark = ("✓ ", "green") if citation.verified else ("! ", "red")
             line = Text.assemble(
                 (f" {number:>2} ", "dim"), mark, cited_line(citation), (f"  {snippet}", "dim")
@@ -273,3 +275,31 @@ class TerminalScreen:
     def aside(self, text: str) -> None:
         """Draw it dim."""
         self.console.print(Text(printable(text), style="dim"))
+
+
+def picked(console: Console, names: Sequence[str], choice: str) -> str:
+    """Show the models as a table and return the one whose number a person types.
+
+    Args:
+        console: The terminal.
+        names: At least one.
+        choice: Taken where the person types nothing.
+    """
+    table = Table("", "Model", box=None, pad_edge=False)
+    for number, name in enumerate(names, start=1):
+        mark = Text(printable(name), style="bold" if name == choice else "")
+        table.add_row(Text(str(number), style="dim"), mark)
+    console.print(table)
+    usual = names.index(choice) + 1
+    while True:
+        try:
+            answer = input(f"number [{usual}]: ").strip()
+        except EOFError:
+            return choice
+        if not answer:
+            return choice
+        if answer in names:
+            return answer
+        if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(names):
+            return names[int(answer) - 1]
+        console.print(Text(f"type a number from 1 to {len(names)}", style="red"))

@@ -127,7 +127,7 @@ def _announce(prepared: Prepared) -> None:
 
 def _show(text: str) -> None:
     """Write a piece of the answer at once."""
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     typer.echo(printable(text), nl=False)
     sys.stdout.flush()
@@ -145,6 +145,6 @@ def _deliver(answer: Answer, *, as_json: bool) -> None:
 
 
 def _note(text: str) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     note(printable(text))

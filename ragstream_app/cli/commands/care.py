@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.cli.commands.index import size
+from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
 
 FORGET_EPILOG = """**Example**
@@ -123,7 +123,7 @@ def forget(
     if as_json:
         emit_json(done.to_json())
         return
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     for name in done.removed:
         typer.echo(f"removed {printable(name)}")

@@ -104,8 +104,8 @@ def chat(
         RagstreamError: No or an unknown project, a wrong setting, task or session.
         Exit: With 1, where a question of a pipe got no whole answer.
     """
-    from ragstream_app.cli.chat.model_choice import picked
     from ragstream_app.cli.chat.repl import ChatRepl
+    from ragstream_app.cli.chat.screens import picked
     from ragstream_app.session import console
     from ragstream_core.services.chat import ChatOptions, with_session
     from ragstream_core.services.choose_model import ensure_model

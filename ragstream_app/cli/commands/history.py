@@ -90,7 +90,7 @@ def append(
     for line in journal.journal(workspace).warnings:
         note(line)
     if unknown:
-        from ragstream_app.output.tables import printable
+        from ragstream_app.output.words import printable
 
         note(f"not issued by {answers or 'any prompt'}: {printable(', '.join(unknown))}")
     found = {"id": entry.record.id, "seq": entry.seq, "session": turn.session_id}
@@ -328,7 +328,7 @@ def _text(side: str, text: str, file: Path | None) -> str:
 
 
 def _print_turn(row: Mapping[str, Any]) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     tags = " ".join(row["tags"])
     status = "" if row["status"] == "complete" else f"  ({row['status']})"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragstream_app.cli import options
+from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UnknownProject
 
@@ -197,7 +198,7 @@ def diff(
     if as_json:
         emit_json(asdict(found))
         return
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     for sign, paths in (("+", found.added), ("~", found.changed), ("-", found.removed)):
         for path in paths[:SHOWN]:
@@ -251,16 +252,9 @@ def export(
     )
 
 
-def size(count: int) -> str:
-    """Return a number of bytes for people."""
-    power = min((max(count, 1).bit_length() - 1) // 10, 3)
-    if power == 0:
-        return f"{count:,} bytes"
-    return f"{count / 1024**power:,.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"
-
-
 def _print_check(result: VerifyReport) -> None:
-    from ragstream_app.output.tables import collection_text, printable
+    from ragstream_app.output.tables import collection_text
+    from ragstream_app.output.words import printable
     from ragstream_core.conversations.journal.records import HISTORY
 
     history = result["project"] == HISTORY
@@ -285,7 +279,7 @@ def _print_check(result: VerifyReport) -> None:
 
 def _print_suspicious(name: str, found: dict[str, Any]) -> None:
     """Print what looks like commands to a model; it is quoted in prompts all the same."""
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in found["kinds"].items())
     typer.echo(

@@ -9,6 +9,7 @@ import typer
 
 from ragstream_app.cli import options
 from ragstream_app.cli.commands.history import OneSession
+from ragstream_app.output.words import one_line
 from ragstream_app.session import emit_json, note, session_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def show(ctx: typer.Context, as_json: options.Json = False) -> None:
     Raises:
         RagstreamError: The journal or a file cannot be read.
     """
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     memory = _memory(ctx)
     rows = memory.remembered()
@@ -157,7 +158,7 @@ def remove(
         UsageError: Nothing like it is remembered.
         Refused: `history.persist` is off.
     """
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     text = _memory(ctx).remove(which)
     if as_json:
@@ -225,16 +226,16 @@ def _row(fact: FactState) -> dict[str, Any]:
 
 
 def _print(fact: FactState) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     typer.echo(f"{fact.short}  {fact.status:<9}  {fact.target:<7}  {printable(fact.text)}")
     if fact.quote:
-        quote = printable(" ".join(fact.quote.split()))
+        quote = one_line(fact.quote)
         typer.echo(f"          you: {quote}  ({fact.form}, {fact.confidence:.2f})")
 
 
 def _print_found(row: Mapping[str, Any]) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     name = row["id"][-8:] or ("passed" if row["skipped"] else "new")
     typer.echo(f"{name:<8}  #{row['seq']:<5} {row['target']:<7}  {printable(row['text'])}")
@@ -245,6 +246,6 @@ def _print_found(row: Mapping[str, Any]) -> None:
 
 
 def _note(text: str) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     note(printable(text))

@@ -136,7 +136,7 @@ def list_(ctx: typer.Context, as_json: options.Json = False) -> None:
         ChatFailed: The endpoint cannot be asked.
         UnknownSetting: Its address is refused.
     """
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
     from ragstream_core.models.chat.endpoint_chat import chosen_model, is_there
     from ragstream_core.wiring.models import chat_model
 

@@ -182,7 +182,7 @@ def rerun(
 
 def _same(key: str, op: str, settings: Mapping[str, str]) -> str:
     """Say that settings made no difference, and where they are read if that is before the op."""
-    from ragstream_app.output.tables import KEY_DIGITS
+    from ragstream_app.output.words import KEY_DIGITS
     from ragstream_assets.job_steps import readers
     from ragstream_core.prompts.chain import OPS
 

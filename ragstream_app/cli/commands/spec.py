@@ -125,7 +125,7 @@ def _written(made: Made, out: Path | None, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _tell(made: Made, out: Path | None, *, changed: bool) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
     from ragstream_core.wiring.spec_drafts import NOT_TAKEN
 
     found = made.spec
@@ -158,6 +158,6 @@ def nothing_found(found: Specification) -> str:
 
 
 def _note(text: str) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     note(printable(text))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragstream_app.cli import options
-from ragstream_app.cli.commands.index import size
+from ragstream_app.output.words import size
 from ragstream_app.session import emit_json, note, session_of
 
 REFUSED = 3
@@ -215,7 +215,7 @@ def bundle(
     if found.records:
         note(f"it holds {found.records:,} records of your conversations")
     if found.secrets:
-        from ragstream_app.output.tables import printable
+        from ragstream_app.output.words import printable
         from ragstream_core.ingestion.secrets import phrase
 
         note(f"warning: it seems to contain secrets: {printable(phrase(found.secrets))}")

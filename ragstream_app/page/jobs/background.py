@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from ragstream_app.output.progress import duration
+from ragstream_app.output.words import duration
 from ragstream_core.errors import Stopped
 
 T = TypeVar("T")

@@ -18,6 +18,7 @@ from ragstream_app.page.panels.notices import follow
 from ragstream_app.page.panels.shared import PROJECTS_KEY, show_error, workspace
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
 
     from ragstream_core.evaluation import faithfulness
@@ -43,7 +44,7 @@ class Kind(NamedTuple):
 
     press: str
     about: str
-    work: Callable[[Workspace, str, Report], Any]
+    work: Callable[[Workspace, str, Report], object]
     show: Callable[[Any], None]
 
 
@@ -71,7 +72,7 @@ def show() -> None:
         kind.show(job.result)
 
 
-def choose(names: list[str]) -> tuple[Kind, BackgroundJob[Any] | None]:
+def choose(names: list[str]) -> tuple[Kind, BackgroundJob[object] | None]:
     """Draw what is chosen; return the kind of evaluation, and its newest job for the project.
 
     Args:
@@ -87,7 +88,7 @@ def choose(names: list[str]) -> tuple[Kind, BackgroundJob[Any] | None]:
         "Evaluation", [*KINDS], key=KIND_KEY, default=next(iter(KINDS)), required=True
     )
     kind = KINDS[name]
-    jobs: dict[tuple[str, str], BackgroundJob[Any]] = state.setdefault(JOBS_KEY, {})
+    jobs: dict[tuple[str, str], BackgroundJob[object]] = state.setdefault(JOBS_KEY, {})
     job = jobs.get((name, project))
 
     def start() -> None:
@@ -200,7 +201,7 @@ KINDS = {
 }
 
 
-def heat_map(table: pd.DataFrame, field: str, form: str) -> Any:
+def heat_map(table: pd.DataFrame, field: str, form: str) -> alt.LayerChart:
     """Return one figure of a sweep as a heat map with its numbers.
 
     Args:
@@ -222,10 +223,11 @@ def heat_map(table: pd.DataFrame, field: str, form: str) -> Any:
         text=alt.Text(f"{field}:Q", format=form),
         color=alt.condition(dark, alt.value("white"), alt.value("black")),
     )
-    return cells + numbers
+    chart: alt.LayerChart = cells + numbers
+    return chart
 
 
-def over_generations(past: list[tuple[int, float]]) -> Any:
+def over_generations(past: list[tuple[int, float]]) -> alt.Chart:
     """Return faithfulness over generations as a line.
 
     Args:
@@ -235,7 +237,7 @@ def over_generations(past: list[tuple[int, float]]) -> Any:
     import pandas as pd
 
     rows = pd.DataFrame(past, columns=["generation", "faithfulness"])
-    return (
+    chart: alt.Chart = (
         alt.Chart(rows)
         .mark_line(point=True, color=LINE)
         .encode(
@@ -244,3 +246,4 @@ def over_generations(past: list[tuple[int, float]]) -> Any:
             tooltip=["generation", "faithfulness"],
         )
     )
+    return chart

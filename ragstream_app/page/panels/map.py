@@ -17,6 +17,8 @@ from ragstream_app.page.panels.notices import follow
 from ragstream_app.page.panels.shared import PROJECTS_KEY, show_error, shown_errors, workspace
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from ragstream_core.maps.chunk_map import ChunkMap, PlacedChunk
     from ragstream_core.services.chunk_maps import MapRequest
     from ragstream_core.wiring.workspace import Workspace
@@ -189,7 +191,7 @@ def drawn(found: DrawnMap) -> None:
         passage(result, place)
 
 
-def chart(result: ChunkMap, snippets: list[str], by: str) -> Any:
+def chart(result: ChunkMap, snippets: list[str], by: str) -> alt.Chart:
     """Return the map as a chart: a dot a chunk, its text where the pointer is.
 
     Args:
@@ -221,7 +223,7 @@ def chart(result: ChunkMap, snippets: list[str], by: str) -> Any:
     domain = [*legend, *([others] if rest else [])]
     colours = [*PALETTE[: len(legend)], *([OTHERS] if rest else [])]
     near = alt.selection_point(name=POINT, fields=["place"], on="click", empty=True)
-    return (
+    chart: alt.Chart = (
         alt.Chart(rows)
         .mark_circle(size=_size(len(rows)), opacity=0.85)
         .encode(
@@ -239,6 +241,7 @@ def chart(result: ChunkMap, snippets: list[str], by: str) -> Any:
         .interactive()
         .configure_view(strokeWidth=0)
     )
+    return chart
 
 
 def chosen(event: Any, result: ChunkMap) -> PlacedChunk | None:

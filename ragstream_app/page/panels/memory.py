@@ -18,6 +18,8 @@ from ragstream_app.page.panels.notices import Notice
 from ragstream_app.page.panels.shared import workspace
 
 if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
     from ragstream_core.conversations.facts.records import FactState
     from ragstream_core.wiring.remembered_facts import FactMemory
 
@@ -45,7 +47,7 @@ class Held:
         remembered: Rows of `FactMemory.remembered`.
     """
 
-    state: tuple[Any, ...]
+    state: tuple[object, ...]
     facts: tuple[FactState, ...] = ()
     remembered: tuple[dict[str, Any], ...] = ()
 
@@ -125,7 +127,7 @@ def _card(fact: FactState, *, decided: bool) -> None:
             _button(back, "Undo", fact)
 
 
-def _button(place: Any, name: str, fact: FactState, *, off: bool = False) -> None:
+def _button(place: DeltaGenerator, name: str, fact: FactState, *, off: bool = False) -> None:
     place.button(
         name,
         key=f"{name} {fact.id}",

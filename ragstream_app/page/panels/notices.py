@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import streamlit as st
 
 from ragstream_app.output.markup import literal
+from ragstream_app.page.jobs.background import BackgroundJob, T
 from ragstream_app.page.panels.shared import show_problem, shown_errors
 from ragstream_app.session import describe
-
-if TYPE_CHECKING:
-    from ragstream_app.page.jobs.background import BackgroundJob
-
 
 _KEY = "notice"
 
@@ -61,7 +58,7 @@ def show(place: str) -> None:
 EVERY_S = 0.5
 
 
-def follow(job: BackgroundJob[Any], *, about: str = "", stop: str = "") -> None:
+def follow(job: BackgroundJob[T], *, about: str = "", stop: str = "") -> None:
     """Draw the bar of a job that runs; at its end the page is drawn again, once.
 
     Args:
@@ -72,7 +69,7 @@ def follow(job: BackgroundJob[Any], *, about: str = "", stop: str = "") -> None:
     st.fragment(_watch, run_every=EVERY_S)(job, about, stop)
 
 
-def _watch(job: BackgroundJob[Any], about: str, stop: str) -> None:
+def _watch(job: BackgroundJob[T], about: str, stop: str) -> None:
     if not job.running:
         st.rerun()
         return

@@ -11,6 +11,7 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.output.stages import stage_text
+from ragstream_app.output.words import moment
 from ragstream_app.page.jobs import presses
 from ragstream_app.page.jobs.presses import RUN_ALL
 from ragstream_app.page.panels import model_choice, notices, projects
@@ -232,8 +233,7 @@ def _told() -> None:
     if names:
         st.text(f"Changed: {', '.join(names)}. PreProcessing applies it.")
     elif last is not None and last.answered_at:
-        when = last.answered_at[:16].replace("T", " ")
-        st.text(f"From its record: nothing has changed since {when}.")
+        st.text(f"From its record: nothing has changed since {moment(last.answered_at)}.")
         st.button(
             FRESH,
             on_click=on_press,

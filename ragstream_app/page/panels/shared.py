@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -201,6 +202,39 @@ def run_link(run_id: str, *, key: str) -> None:
         st.link_button(
             label, run_url(run_id), key=key, width="stretch", help="Opens the run in Dagster's UI."
         )
+
+
+def pick_row(
+    table: str,
+    rows: Mapping[str, Mapping[str, object]],
+    *,
+    height: int,
+    columns: Mapping[str, object],
+    order: Sequence[str] | None = None,
+) -> str:
+    """Draw a table of rows to choose one from; return the id of the chosen row, "" for none.
+
+    Other rows make another table, in which the chosen row is chosen again: no choice slips to
+    another row.
+
+    Args:
+        table: What is in it.
+        rows: Id → what is shown.
+        height: In pixels.
+        columns: Name → how the column is drawn.
+        order: Which columns are drawn; None: all.
+    """
+    state, ids, kept = st.session_state, list(rows), f"chosen {table}"
+    key = f"{table} {hashlib.sha256(' '.join(ids).encode()).hexdigest()[:16]}"
+    if key not in state and state.get(kept) in ids:
+        state[key] = {"selection": {"rows": [ids.index(state[kept])]}}
+    event = st.dataframe(
+        list(rows.values()), key=key, hide_index=True, on_select="rerun",
+        selection_mode="single-row", height=height, column_config=columns, column_order=order,
+    )  # fmt: skip
+    picked = event["selection"]["rows"]
+    state[kept] = ids[picked[0]] if picked else ""
+    return str(state[kept])
 
 
 def report(error: BaseException | None) -> None:

@@ -5,7 +5,6 @@ Drawn from the steps of the tab and kept nowhere: no prompt and no conversation 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import streamlit as st
 from ragstream_app.output.stages import call_text, last_score, usage_text
 from ragstream_app.page.jobs.presses import RUN_ALL
 from ragstream_app.page.panels import citations
-from ragstream_app.page.panels.shared import desk, run_url, workspace
+from ragstream_app.page.panels.shared import desk, pick_row, run_url, workspace
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import COUNTER
 from ragstream_core.prompts.exchanges import usage_of
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.s_ctx import IssuedCitation
 
-CHOSEN_KEY = "candidate_chosen"
 HEIGHT = 300
 WRITTEN_EVERY_S = 2.0
 _WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
@@ -78,27 +76,12 @@ def decision_table(prompt: SuperPrompt) -> None:
         label_visibility="collapsed",
         help="A row is the last decision on one candidate.",
     )
-    rows = [row for row in everything if row["kept"] in KEPT[str(wanted)]]
-    ids = [row["chunk_id"] for row in rows]
-    chosen = st.dataframe(
-        rows,
-        key=_table_key(ids),
-        hide_index=True,
-        height=HEIGHT,
-        on_select="rerun",
-        selection_mode="single-row",
-        column_order=list(_WIDTHS),
-        column_config={
-            name: st.column_config.NumberColumn(format="%.3f", width=width)
-            if name == "score"
-            else st.column_config.Column(width=width)
-            for name, width in _WIDTHS.items()
-        },
-    )
-    picked = chosen["selection"]["rows"]
-    st.session_state[CHOSEN_KEY] = ids[picked[0]] if picked else ""
+    rows = {row["chunk_id"]: row for row in everything if row["kept"] in KEPT[str(wanted)]}
+    columns = {name: st.column_config.Column(width=width) for name, width in _WIDTHS.items()}
+    columns["score"] = st.column_config.NumberColumn(format="%.3f", width=_WIDTHS["score"])
+    picked = pick_row("decisions", rows, height=HEIGHT, columns=columns, order=list(_WIDTHS))
     if picked:
-        _candidate(prompt, ids[picked[0]])
+        _candidate(prompt, picked)
 
 
 def _candidate(prompt: SuperPrompt, chunk_id: str) -> None:
@@ -110,15 +93,6 @@ def _candidate(prompt: SuperPrompt, chunk_id: str) -> None:
             meta["project"], meta["path"], meta["sha256"], int(meta["page_number"] or 0)
         )
         citations.offer(place, key="page of candidate")
-
-
-def _table_key(ids: Sequence[str]) -> str:
-    """Return the table's key: another one for other rows, with the chosen one chosen again."""
-    key = f"decisions {hashlib.sha256(' '.join(ids).encode()).hexdigest()[:16]}"
-    chosen = st.session_state.get(CHOSEN_KEY, "")
-    if key not in st.session_state and chosen in ids:
-        st.session_state[key] = {"selection": {"rows": [ids.index(chosen)]}}
-    return key
 
 
 def passage(prompt: SuperPrompt, chunk_id: str) -> str:

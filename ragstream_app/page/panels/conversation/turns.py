@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
+from ragstream_app.output.words import shortened
 from ragstream_app.page.panels import notices
 from ragstream_app.page.panels.conversation import choice, clearing, reply
 from ragstream_app.page.panels.conversation.choice import chosen, home, listing
 from ragstream_app.page.panels.notices import Notice
-from ragstream_app.page.panels.shared import PROJECTS_KEY, workspace
+from ragstream_app.page.panels.shared import PROJECTS_KEY, pick_row, workspace
 
 ADOPT_PLACE = "adopt"
 PROJECT_KEY = "adopt_project"
@@ -65,8 +65,8 @@ PLACE = "turns"
 FILTER_KEY = "turns_filter"
 TAGS_KEY = "turns_tags"
 ALL_KEY = "turns_of_all"
-CHOSEN_KEY = "turn_chosen"
 MOST = 300
+LINE_CHARS = 160
 LIST_HEIGHT = 213
 ROW_HEIGHT = 35
 WIDTHS = {"#": 40, "when": 95, "question": 165, "answer": 165, "tags": 70}
@@ -102,23 +102,19 @@ def show_turns() -> None:
     if not rows:
         st.text("No turn matches." if listing().turns else "There are no turns yet.")
         return
-    event = st.dataframe(
-        [_line(row) for row in rows[:MOST]],
-        key=_table_key([row["id"] for row in rows[:MOST]]),
-        hide_index=True,
+    shown = {row["id"]: row for row in rows[:MOST]}
+    columns = {name: st.column_config.Column(width=px) for name, px in WIDTHS.items()}
+    picked = pick_row(
+        "turns",
+        {name: _line(row) for name, row in shown.items()},
         height=min(LIST_HEIGHT, ROW_HEIGHT * (1 + len(rows)) + 3),
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config={name: st.column_config.Column(width=px) for name, px in WIDTHS.items()}
-        | ({"conversation": None} if _session() else {}),
+        columns=columns | ({"conversation": None} if _session() else {}),
     )
     if len(rows) > MOST:
         st.text(f"… and {len(rows) - MOST:,} older ones; find them by their words")
-    picked = event["selection"]["rows"]
-    st.session_state[CHOSEN_KEY] = rows[picked[0]]["id"] if picked else ""
     notices.show(PLACE)
     if picked:
-        one_turn(rows[picked[0]])
+        one_turn(shown[picked])
     else:
         st.text("Choose a row to read the turn and to edit its tags.")
 
@@ -211,22 +207,13 @@ def _keep_tags(turn: str, seq: int, before: Sequence[str], key: str) -> Notice:
     return Notice([f"turn {seq}: {', '.join(now) or 'no tags'}"])
 
 
-def _table_key(ids: Sequence[str]) -> str:
-    """Return the table's key: another one for other turns, so that no choice slips to another."""
-    key = f"turns {hashlib.sha256(' '.join(ids).encode()).hexdigest()[:16]}"
-    turn = st.session_state.get(CHOSEN_KEY, "")
-    if key not in st.session_state and turn in ids:
-        st.session_state[key] = {"selection": {"rows": [ids.index(turn)]}}
-    return key
-
-
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     status = "" if row["status"] == "complete" else f"({row['status']}) "
     return {
         "#": row["seq"],
         "when": row["timestamp"][2:16].replace("T", " "),
-        "question": _flat(row["user_text"]),
-        "answer": status + _flat(row["assistant_text"]),
+        "question": shortened(row["user_text"][: 2 * LINE_CHARS], LINE_CHARS),
+        "answer": status + shortened(row["assistant_text"][: 2 * LINE_CHARS], LINE_CHARS),
         "tags": ", ".join(row["tags"]),
         "source": row["source"],
         "conversation": row["session_id"],
@@ -244,11 +231,6 @@ def _facts(row: Mapping[str, Any]) -> str:
     unknown = [c["id"] for c in row["citations"] if not c["known"]]
     facts += [f"citations not issued: {', '.join(unknown)}"] if unknown else []
     return " · ".join(facts)
-
-
-def _flat(text: str, longest: int = 160) -> str:
-    line = " ".join(text[: 2 * longest].split())
-    return line if len(line) <= longest else f"{line[:longest]} …"
 
 
 def _jsonl(session: str) -> str:
