@@ -90,7 +90,7 @@ def test_stopped_anywhere_the_next_call_completes_it(archive, rows, stop):
 
     with pytest.MonkeyPatch.context() as patch:
         storage = archive.home.run_storage
-        patch.setattr(run_retention, "remove", limited(run_retention.remove))
+        patch.setattr(run_retention, "remove_path", limited(run_retention.remove_path))
         patch.setattr(storage, "delete_run", limited(storage.delete_run))
         with contextlib.suppress(StopIteration):
             run_retention.gc(space, instance=archive.home, now=NOW)
