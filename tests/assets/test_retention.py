@@ -23,8 +23,8 @@ from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import prompt_retention
 from ragstream_core.services.prompt_retention import DAY_S
-from ragstream_core.wiring.workspace import open_workspace
 from tests.assets.retained import NOW, Archive, name, wanted
+from tests.workspaces import hashed_workspace
 
 YEAR = 365 * DAY_S
 
@@ -34,16 +34,14 @@ def archive(tmp_path_factory):
     root = tmp_path_factory.mktemp("retention")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAGSTER_HOME", "")
-        space = open_workspace(root, explicit={"embeddings.backend": "hashed"})
+        space = hashed_workspace(root)
         yield Archive(space, instance_of(root))
         drop_instances()
 
 
 def with_rules(archive, days, count):
     explicit = {"retention.run_days": str(days), "retention.run_count": str(count)}
-    return open_workspace(
-        archive.space.data_dir, explicit={"embeddings.backend": "hashed", **explicit}
-    )
+    return hashed_workspace(archive.space.data_dir, explicit)
 
 
 @st.composite
@@ -136,7 +134,7 @@ def test_a_run_that_somebody_re_executes_just_now_stays(archive, monkeypatch):
 
 
 def test_old_debug_logs_go(tmp_path):
-    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    space = hashed_workspace(tmp_path)
     (tmp_path / "logs").mkdir()
     for file, age in (("debug_trace_1.log", 31), ("debug_vars_1.log.2", 31),
                       ("debug_trace_2.log", 29), ("page.log", 99)):  # fmt: skip

@@ -15,20 +15,17 @@ from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
-from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
 from tests.faults.harness import CRASH, Child, Killer, need_strace
 from tests.lengths import by_length
+from tests.workspaces import hashed_workspace
 
 KILLS = by_length(4, 12, 100)
 CANARY = "umbrella marzipan cathedral"
 
 
 def open_root(root, keep=1):
-    return open_workspace(
-        root,
-        explicit={"embeddings.backend": "hashed", "ingestion.retain_generations": str(keep)},
-    )
+    return hashed_workspace(root, {"ingestion.retain_generations": str(keep)})
 
 
 @pytest.fixture(scope="module")

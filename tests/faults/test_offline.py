@@ -23,7 +23,7 @@ import pytest
 from ragstream_app.server.processes import HOST
 from ragstream_core.models.embedders.onnx_export import ensure_onnx
 from tests.lengths import FULL
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import write_docs
 
 ROOT = Path(__file__).parents[2]
 STRACE, SS = shutil.which("strace"), shutil.which("ss")

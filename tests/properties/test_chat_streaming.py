@@ -11,10 +11,8 @@ from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.records import evolve
 from ragstream_core.records.chat import ChatDelta, ChatReply, ChatUsage
 from ragstream_core.services.chat import ChatOptions, ChatSession, Made, build_here
-from ragstream_core.services.ingest import ingest_project
-from ragstream_core.wiring.workspace import open_workspace
 from tests.properties.test_answering import FRAME, GAPS, LEAK, WORDS
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 SPLITS = 10_000
 QUESTION = "Who holds the project lock of the catalog?"
@@ -45,11 +43,7 @@ class Pieces:
 def talk_of(tmp_path_factory):
     """Chats over one real prompt, made once; nothing is kept, so only the stream is at work."""
     root = tmp_path_factory.mktemp("stream")
-    write_docs(root)
-    space = open_workspace(
-        root, explicit={"embeddings.backend": "hashed", "rerank.backend": "none"}
-    )
-    ingest_project(space, "demo")
+    space = ingested_workspace(root, {"rerank.backend": "none"})
     options = ChatOptions(("demo",), settings={"history.persist": "false"})
     made = build_here(space, options.request(QUESTION))
 

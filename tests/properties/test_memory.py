@@ -16,7 +16,6 @@ from ragstream_core.conversations.question_match import same_words, stands_alone
 from ragstream_core.errors import BudgetExceeded
 from ragstream_core.prompts.blocks import digest_tokens, history_texts
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.text.tokens import HeuristicTokenCounter
 from ragstream_core.wiring import answer_cache
 from ragstream_core.wiring.history_embedding import embed
@@ -25,7 +24,7 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.ragstack_memory import RagstackMemory
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 count = HeuristicTokenCounter().count
 QUESTION = "Who holds the project lock of the catalog, and which gate is open?"
@@ -34,11 +33,7 @@ QUESTION = "Who holds the project lock of the catalog, and which gate is open?"
 @pytest.fixture(scope="module")
 def space(tmp_path_factory):
     root = tmp_path_factory.mktemp("memory")
-    write_docs(root)
-    found = open_workspace(
-        root, explicit={"embeddings.backend": "hashed", "rerank.backend": "none"}
-    )
-    ingest_project(found, "demo")
+    found = ingested_workspace(root, {"rerank.backend": "none"})
     for n in range(30):
         words = " ".join(f"gate {n} lock {k} of the catalog" for k in range(3 + n % 7))
         said = f"The project lock number {n} is held: {words}. It rained."

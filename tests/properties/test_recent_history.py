@@ -13,15 +13,13 @@ import pytest
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import search
 from ragstream_core.wiring.conversation_memory import G_OP, ConversationMemory
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 SESSIONS = [f"talk-{n}" for n in range(10)]
 TURNS = 60
@@ -54,11 +52,7 @@ def turn_of(session, n, chance):
 @pytest.fixture(scope="module")
 def space(tmp_path_factory):
     root = tmp_path_factory.mktemp("talks")
-    write_docs(root)
-    found = open_workspace(
-        root, explicit={"embeddings.backend": "hashed", "rerank.backend": "none"}
-    )
-    ingest_project(found, "demo")
+    found = ingested_workspace(root, {"rerank.backend": "none"})
     chance = random.Random(7)
     pairs = itertools.product(range(1, TURNS + 1), SESSIONS)
     append_records(found, [turn_of(session, n, chance) for n, session in pairs])

@@ -21,7 +21,7 @@ from ragstream_core.errors import (
     UsageError,
 )
 from ragstream_core.prompts.chain import OPS
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import write_docs
 
 PAGE = Path(__file__).parents[2] / "data" / "doc_raw" / "handbook" / "python-library.md"
 SETTINGS = {

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.agents.a4_condenser import Condenser
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.settings import ChainSettings
 from ragstream_core.text.tokens import HeuristicTokenCounter
 from ragstream_core.wiring.prompt_inputs import pin_inputs
@@ -38,12 +37,9 @@ def test_it_makes_a_difference():
 def test_the_chain_hands_the_setting_on(tmp_path):
     from ragstream_core.prompts.inputs import PromptRequest, begin
     from ragstream_core.wiring.stages import make_stage
-    from ragstream_core.wiring.workspace import open_workspace
-    from tests.unit.prompts.conftest import write_docs
+    from tests.workspaces import ingested_workspace
 
-    write_docs(tmp_path)
-    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(space, "demo")
+    space = ingested_workspace(tmp_path)
     given = {"retrieval.token_overhead": 123}
     inputs = pin_inputs(space, PromptRequest("Who may write?", ("demo",), settings=given))
     assert make_stage(space, "a4_condenser", begin(inputs)).token_overhead == 123

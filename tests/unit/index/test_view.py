@@ -11,16 +11,13 @@ from ragstream_core.index.schema import CATALOG_NAME
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion import scan
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 
 @pytest.fixture
 def space(tmp_path, monkeypatch):
     monkeypatch.setattr(scan, "RACY_NS", 0)
-    write_docs(tmp_path)
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(workspace, "demo")
+    workspace = ingested_workspace(tmp_path)
     view.forget_views()
     return workspace
 

@@ -28,8 +28,8 @@ from ragstream_core.wiring.answering import answer, prepare
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt, stages_of
-from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import DONE, STOP, event, events, server  # noqa: F401 - a fixture
+from tests.workspaces import hashed_workspace
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 QUESTION = "Who holds the project lock of the catalog?"
@@ -153,7 +153,7 @@ def test_diff_of_an_edited_text_with_the_one_before(workspace):
 def test_a_bundle_carries_the_edits(workspace, tmp_path):
     _, key, _ = rewritten(workspace, values=VALUES)
     write_bundle(workspace, key, tmp_path / "p.bundle")
-    empty = open_workspace(tmp_path / "two", explicit={"embeddings.backend": "hashed"})
+    empty = hashed_workspace(tmp_path / "two")
     found, verdict = replay_bundle(empty, tmp_path / "p.bundle")
     assert (found, verdict.verdict) == (key, "identical"), verdict
 
@@ -207,7 +207,7 @@ CUTS = {
 def test_what_a_model_gets_is_the_edited_text_byte_for_byte(workspace, server, cut, monkeypatch):  # noqa: F811
     server.answers = [events(event("Fine."), STOP, DONE)]
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
-    space = open_workspace(workspace.data_dir, explicit={"embeddings.backend": "hashed"})
+    space = hashed_workspace(workspace.data_dir)
     prompt = built(space)
     mark = prompt.extras.fence.nonce
     wanted = CUTS[cut](prompt.extras.super_prompt, mark) + "One line more.\n"

@@ -16,8 +16,7 @@ from ragstream_core.prompts.inputs import (
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import pin_inputs
-
-from .conftest import write_docs
+from tests.workspaces import write_docs
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 

@@ -19,8 +19,7 @@ from ragstream_core.text.tokens import HeuristicTokenCounter
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, write_docs
 
 COUNTER = HeuristicTokenCounter()
 TEMPLATE = "As {role}, {tone}:\n{task}\nEnd with a check."
@@ -71,7 +70,7 @@ def space(tmp_path_factory):
     loaded = AppConfig.load(
         config, explicit={"embeddings.backend": "hashed", "paths.data_dir": str(root)}
     )
-    workspace = open_workspace(root, explicit={"embeddings.backend": "hashed"})
+    workspace = hashed_workspace(root)
     ingest_project(workspace, "demo")
     return type(workspace)(config=loaded)
 

@@ -21,6 +21,7 @@ from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
+from tests.workspaces import hashed_workspace, write_docs
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
@@ -79,11 +80,9 @@ def test_replay_in_a_new_process(workspace, tmp_path, extra):
     ],
 )
 def test_settings_of_today_do_not_reach_an_old_prompt(workspace, tmp_path, given):
-    from ragstream_core.wiring.workspace import open_workspace
 
     _, record = made(workspace)
-    given = {"embeddings.backend": "hashed", **given}
-    today = open_workspace(tmp_path, explicit=given)
+    today = hashed_workspace(tmp_path, given)
     assert replay_prompt(today, record.prompt_key).verdict == "identical"
     assert made(today)[1].output_sha256 != record.output_sha256
 
@@ -273,8 +272,6 @@ def test_a_vector_damaged_while_it_was_written_is_made_anew_before_the_commit(
     tmp_path, monkeypatch
 ):
     from ragstream_core.index import vectors
-    from ragstream_core.wiring.workspace import open_workspace
-    from tests.unit.prompts.conftest import write_docs
 
     real, calls = vectors.pwrite_durable, []
 
@@ -284,6 +281,6 @@ def test_a_vector_damaged_while_it_was_written_is_made_anew_before_the_commit(
 
     monkeypatch.setattr(vectors, "pwrite_durable", flipped)
     write_docs(tmp_path)
-    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    space = hashed_workspace(tmp_path)
     assert "1 damaged" in ingest_project(space, "demo").warnings[0]
     assert len(open_view(space.index_dir("demo")).chunk_ids) > 1

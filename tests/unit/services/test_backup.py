@@ -27,12 +27,11 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.verify_history import history_findings
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, write_docs
 
 
 def open_root(root):
-    return open_workspace(root, explicit={"embeddings.backend": "hashed"})
+    return hashed_workspace(root)
 
 
 @pytest.fixture

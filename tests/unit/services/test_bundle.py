@@ -32,8 +32,7 @@ from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, ingested_workspace, write_docs
 
 QUESTION = (
     "The catalog is a SQLite database: must other writers wait for the project lock, and what does "
@@ -43,15 +42,12 @@ QUESTION = (
 
 @pytest.fixture
 def space(tmp_path):
-    write_docs(tmp_path / "one")
-    workspace = open_workspace(tmp_path / "one", explicit={"embeddings.backend": "hashed"})
-    ingest_project(workspace, "demo")
-    return workspace
+    return ingested_workspace(tmp_path / "one")
 
 
 @pytest.fixture
 def empty(tmp_path):
-    return open_workspace(tmp_path / "two", explicit={"embeddings.backend": "hashed"})
+    return hashed_workspace(tmp_path / "two")
 
 
 def bundled(space, tmp_path, projects=("demo",), text=QUESTION, **more):
@@ -189,8 +185,7 @@ def test_a_store_that_is_no_function_of_the_rows_does_not_travel(space, tmp_path
 
 def test_another_model_here_is_a_named_difference(space, tmp_path):
     _, path = bundled(space, tmp_path)
-    other = open_workspace(tmp_path / "two", explicit={
-        "embeddings.backend": "hashed", "embeddings.model": "other"})  # fmt: skip
+    other = hashed_workspace(tmp_path / "two", {"embeddings.model": "other"})
     _, verdict = replay_bundle(other, path)
     assert verdict.verdict in ("environment differs", "identical")
 

@@ -27,7 +27,6 @@ from ragstream_core.prompts.recorded import packed
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
 from ragstream_core.services.history_transfer import export_jsonl, import_jsonl, read_lines
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import models
 from ragstream_core.wiring.erase_turns import ClearedTurns, finish, is_due
@@ -46,9 +45,8 @@ from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.text_copies import CopyEraser
 from ragstream_core.wiring.verify_history import history_findings
-from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, ingested_workspace
 
 SECRET = (
     "The quarterly canary of Zebulon Quatermain is worth 918273 doubloons in the treasury.",
@@ -61,12 +59,7 @@ DAY = "2026-10-{:02}T10:00:00+02:00"
 
 @pytest.fixture
 def space(tmp_path):
-    write_docs(tmp_path)
-    workspace = open_workspace(
-        tmp_path, explicit={"embeddings.backend": "hashed", "rerank.backend": "maxsim"}
-    )
-    ingest_project(workspace, "demo")
-    return workspace
+    return ingested_workspace(tmp_path, {"rerank.backend": "maxsim"})
 
 
 def say(space, session, user, assistant, day=1, **more):
@@ -253,7 +246,7 @@ def test_export_and_import_after_clearing(space, tmp_path):
     talk(space)
     clear(space, Choice("secret"))
     exported = list(export_jsonl(space))
-    other = open_workspace(tmp_path / "other", explicit={"embeddings.backend": "hashed"})
+    other = hashed_workspace(tmp_path / "other")
     import_jsonl(other, exported)
     assert words(other) == words(space) and len(words(other)) == 2
     assert [json.loads(x)["rec"] for x in export_jsonl(other)] == [
@@ -305,8 +298,7 @@ def test_turns_in_the_same_few_words_are_told_apart(space, words):
 
 
 def test_a_summary_of_cleared_turns_goes_with_them(space):
-    explicit = {"embeddings.backend": "hashed", "history.summaries": "true"}
-    rolled = open_workspace(space.data_dir, explicit=explicit)
+    rolled = hashed_workspace(space.data_dir, {"history.summaries": "true"})
     for n in range(13):
         say(rolled, "plain", f"Who may write to catalog {n}?", f"One writer with lock {n}.")
         when = f"2020-01-{n + 1:02}T10:00:00+02:00"
@@ -348,7 +340,7 @@ def test_without_an_index_only_the_journal_is_rewritten(space):
 
 
 def test_nothing_recorded_is_no_error(tmp_path):
-    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    space = hashed_workspace(tmp_path)
     report = clear(space, Choice(everything=True))
     assert report.turns == 0 and report.segments == []
     assert finish(space).removed == [] and not is_due(space)

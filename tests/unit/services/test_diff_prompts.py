@@ -15,22 +15,12 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 QUESTION = (
     "One writer holds the project lock: must other writers wait or give up, and what is the token "
     "budget of a prompt?"
 )
-
-
-@pytest.fixture
-def space(tmp_path):
-    write_docs(tmp_path)
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(workspace, "demo")
-    return workspace
 
 
 def key_of(space, text=QUESTION, minutes=0, **more):

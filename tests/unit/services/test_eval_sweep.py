@@ -17,7 +17,7 @@ from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.quality_gate import gold_path
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
+from tests.workspaces import hashed_workspace
 
 DOCS = {
     "logs.md": "# Logs\n\nLogs are kept for thirty days on the archive server in Basel.\n",
@@ -48,8 +48,7 @@ def space(tmp_path, monkeypatch):
 
 
 def opened(root, **settings):
-    explicit = {"embeddings.backend": "hashed", "gate.keep_top": 0, **settings}
-    return open_workspace(root, explicit=explicit)
+    return hashed_workspace(root, {"gate.keep_top": 0, **settings})
 
 
 def ask(space, rows):

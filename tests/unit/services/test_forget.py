@@ -15,7 +15,6 @@ from ragstream_core.index import erase
 from ragstream_core.index.generation_rows import ROWS_FILE
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
-from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.prompts.recorded import packed
 from ragstream_core.services import generations, verify
 from ragstream_core.services.forget import FileSubject, forget
@@ -23,13 +22,9 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.fingerprints import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import save_prompt
-from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.text_copies import CopyEraser
-from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ask_and_keep, hashed_workspace, write_docs
 
 SECRET = (
     "# Salaries\n\nThe quarterly canary of Zebulon Quatermain is worth 918273 doubloons, "
@@ -43,16 +38,9 @@ CANARIES = ("Quatermain", "918273", "marzipan")
 def space(tmp_path):
     write_docs(tmp_path)
     (tmp_path / "doc_raw" / "demo" / "secret.md").write_text(SECRET)
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace = hashed_workspace(tmp_path)
     ingest_project(workspace, "demo")
     return workspace
-
-
-def ask(space, text, **more):
-    prompt = run_prompt(
-        space, pin_inputs(space, PromptRequest(text=text, projects=("demo",), **more))
-    )
-    return save_prompt(space, prompt).prompt_key
 
 
 def kept(space):
@@ -85,8 +73,9 @@ def holders(root, needle):
 def scatter(space):
     """Put copies where real use puts them: prompts, runs, Dagster's databases, caches."""
     root = space.data_dir
-    key = ask(space, "What opens the vault, and what is the canary of Zebulon Quatermain worth?")
-    other = ask(space, "Which file may hold the lock of the project?", off=("secret.md",))
+    question = "What opens the vault, and what is the canary of Zebulon Quatermain worth?"
+    key = ask_and_keep(space, question)
+    other = ask_and_keep(space, "Which file may hold the lock of the project?", off=("secret.md",))
     run = root / "prompts" / "runs" / "r1"
     run.mkdir(parents=True)
     (run / "retrieval.json.gz").write_bytes(packed({"chunks": [SECRET]}))
@@ -160,10 +149,7 @@ def test_older_generations_lose_it_too_and_keep_the_rest(space):
 def test_the_newest_generation_is_what_a_fresh_index_would_be(space, tmp_path):
     forget(space, "demo", "secret.md", delete=True)
     forget_views()
-    fresh = open_workspace(
-        space.data_dir,
-        explicit={"embeddings.backend": "hashed", "paths.index_dir": str(tmp_path / "elsewhere")},
-    )
+    fresh = hashed_workspace(space.data_dir, {"paths.index_dir": str(tmp_path / "elsewhere")})
     ingest_project(fresh, "demo")
     assert open_view(space.index_dir("demo")).digest == open_view(fresh.index_dir("demo")).digest
 
@@ -264,9 +250,7 @@ def test_a_tombstone_keeps_its_format(space, monkeypatch):
 def test_the_chroma_collection_is_made_again_without_it(tmp_path):
     write_docs(tmp_path)
     (tmp_path / "doc_raw" / "demo" / "secret.md").write_text(SECRET)
-    space = open_workspace(
-        tmp_path, explicit={"embeddings.backend": "hashed", "vector_store.collection": "true"}
-    )
+    space = hashed_workspace(tmp_path, {"vector_store.collection": "true"})
     ingest_project(space, "demo")
     assert any("chroma_db" in name for name in grep(tmp_path))
     forget(space, "demo", "secret.md", delete=True)

@@ -10,7 +10,6 @@ from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services.clear_history import clear
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.history_publishing import summaries
@@ -18,9 +17,8 @@ from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, t
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 SUMMARY = "history::old::1-12::0"
 
@@ -31,10 +29,7 @@ def say(space, session, text, when="2026-10-05", **more):
 
 @pytest.fixture
 def space(tmp_path):
-    write_docs(tmp_path)
-    explicit = {"embeddings.backend": "hashed", "history.summaries": "true"}
-    found = open_workspace(tmp_path, explicit=explicit)
-    ingest_project(found, "demo")
+    found = ingested_workspace(tmp_path, {"history.summaries": "true"})
     for n in range(12):
         say(found, "old", f"The torque of wheel bolt {n} is {90 + n} Nm.", when="2024-01-05")
     say(found, "new", "Something else.")

@@ -11,7 +11,6 @@ from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.clear_history import anonymise, bring_back, put_aside
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
@@ -21,9 +20,8 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.verify_history import history_findings
-from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 SECRET = "The nightly robot of the catalog is named Pegasus."
 MINE = choice_of(session="mine")
@@ -31,9 +29,7 @@ MINE = choice_of(session="mine")
 
 @pytest.fixture
 def space(tmp_path):
-    write_docs(tmp_path)
-    found = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(found, "demo")
+    found = ingested_workspace(tmp_path)
     when = "2026-10-0{}T10:00:00+00:00"
     append_turn(found, Turn("", "mine", when.format(1), "Which robot is it?", SECRET))
     append_turn(found, Turn("", "other", when.format(2), "Lunch?", "Soup, as always."))

@@ -8,13 +8,11 @@ from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.errors import UnknownProject, UsageError
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.history_transfer import adopt
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_records, show
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 NOW = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 
@@ -27,13 +25,8 @@ def turn(n, *tags, month="11", **more):
 
 @pytest.fixture
 def space(tmp_path):
-    write_docs(tmp_path)
-    workspace = open_workspace(
-        tmp_path,
-        explicit={"embeddings.backend": "hashed", "history.projects": "current",
-                  "history.recency_k": 0},
-    )  # fmt: skip
-    ingest_project(workspace, "demo")
+    few = {"history.projects": "current", "history.recency_k": 0}
+    workspace = ingested_workspace(tmp_path, few)
     append_records(
         workspace,
         [turn(1, "GOLD"), turn(2), turn(3, "GOLD", month="08"), turn(4, "GOLD", "note"),

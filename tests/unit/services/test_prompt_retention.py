@@ -20,8 +20,7 @@ from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, write_docs
 
 NOW = 2_000_000_000.0
 DAY = prompt_retention.DAY_S
@@ -65,7 +64,7 @@ class Shelf:
 
 def space_of(root, days=30, count=2000):
     explicit = {"retention.prompt_days": str(days), "retention.prompt_count": str(count)}
-    return open_workspace(root, explicit={"embeddings.backend": "hashed", **explicit})
+    return hashed_workspace(root, explicit)
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,8 @@ from ragstream_core.wiring import models, spec_drafts
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.spec_drafts import OP, redrafted
 from ragstream_core.wiring.spec_sources import read_project
-from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server, said, status
+from tests.workspaces import hashed_workspace
 
 REQUIREMENTS = """# Locks
 
@@ -65,8 +65,7 @@ def make(root, text=REQUIREMENTS):
 
 
 def opened(root, **settings):
-    given = {"embeddings.backend": "hashed", "rerank.backend": "none", **settings}
-    return open_workspace(root, explicit=given)
+    return hashed_workspace(root, {"rerank.backend": "none", **settings})
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import injected_rows, issued_ids, save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, write_docs
 
 QUESTION = (
     "The catalog is a SQLite database: must other writers wait for the project lock, and what does "
@@ -32,7 +31,7 @@ WHEN = "2026-10-01T10:00:00+00:00"
 @pytest.fixture
 def space(tmp_path):
     write_docs(tmp_path)
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace = hashed_workspace(tmp_path)
     ingest_project(workspace, "demo", provenance={"run_id": "run-7"})
     return workspace
 
@@ -120,7 +119,7 @@ def test_every_id_that_a_prompt_gives_out_can_be_followed(space, tmp_path):
             trace(space, name, alone)
     log = tmp_path / "history" / "logs" / "conversation.log"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
-    again = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    again = hashed_workspace(tmp_path)
     assert trace(again, "recent", key)["now"] == "no longer there"
 
 

@@ -21,7 +21,7 @@ from ragstream_core.platform.files import create_bytes
 from ragstream_core.services import uploads
 from ragstream_core.services.uploads import create_project, labels, safe_name, save_upload
 from ragstream_core.wiring.projects import is_valid
-from ragstream_core.wiring.workspace import open_workspace
+from tests.workspaces import hashed_workspace
 
 _PLACES = (
     "../../etc/passwd", "..\\..\\boot", "/etc/shadow", "C:\\Windows\\win", "//host/share/x",
@@ -36,7 +36,7 @@ HOSTILE = [f"{place}.{ending}" for place in _PLACES for ending in ("md", "TXT")]
 @pytest.fixture
 def space(tmp_path):
     (tmp_path / "data" / "doc_raw" / "demo").mkdir(parents=True)
-    return open_workspace(tmp_path / "data", explicit={"embeddings.backend": "hashed"})
+    return hashed_workspace(tmp_path / "data")
 
 
 def everything(root):
@@ -119,9 +119,7 @@ def test_a_link_leads_nowhere(space, tmp_path, place):
     ("name", "setting"), [("a.md", "max_text_bytes"), ("a.pdf", "max_pdf_bytes")]
 )
 def test_a_file_over_the_limit_is_refused(space, name, setting):
-    small = open_workspace(
-        space.data_dir, explicit={"embeddings.backend": "hashed", f"discovery.{setting}": 4}
-    )
+    small = hashed_workspace(space.data_dir, {f"discovery.{setting}": 4})
     assert save_upload(small, "demo", name, b"1234").new
     with pytest.raises(UsageError, match="more than the limit of 4"):
         save_upload(small, "demo", name, b"12345")

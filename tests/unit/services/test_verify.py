@@ -8,32 +8,16 @@ from ragstream_core.errors import GenerationGone, IntegrityError, ProjectLocked,
 from ragstream_core.index.lock import project_lock
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
-from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import generations, prompt_retention, verify
 from ragstream_core.services.disk_usage import disk_usage
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
-from ragstream_core.wiring.prompt_inputs import pin_inputs
-from ragstream_core.wiring.saved_prompts import save_prompt
-from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ask_and_keep, hashed_workspace, ingested_workspace
 
 
 @pytest.fixture
 def space(tmp_path):
-    write_docs(tmp_path)
-    workspace = open_workspace(
-        tmp_path,
-        explicit={"embeddings.backend": "hashed", "ingestion.retain_generations": "2"},
-    )
-    ingest_project(workspace, "demo")
-    return workspace
-
-
-def ask(space, text="Who may write to the catalog?"):
-    prompt = run_prompt(space, pin_inputs(space, PromptRequest(text=text, projects=("demo",))))
-    return save_prompt(space, prompt).prompt_key
+    return ingested_workspace(tmp_path, {"ingestion.retain_generations": "2"})
 
 
 def grow(space, times):
@@ -49,7 +33,7 @@ def numbers(space):
 
 
 def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
-    kept, lost = ask(space), ask(space, "How are long questions scored?")
+    kept, lost = ask_and_keep(space), ask_and_keep(space, "How are long questions scored?")
     assert prompt_retention.keep(space, kept[:12])["pins"] == [["demo", 1]]
     grow(space, 4)
     assert numbers(space) == [5, 4, 1]
@@ -70,7 +54,7 @@ def test_keeping_what_is_not_there_is_an_error(space):
 
 
 def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space):
-    key = ask(space)
+    key = ask_and_keep(space)
     prompt_retention.keep(space, key)
     (space.store.root / key / "record.json").write_text("{")
     grow(space, 2)
@@ -88,10 +72,7 @@ def test_a_damaged_record_of_a_kept_prompt_stops_retention_not_the_ingest(space)
 
 def test_gc_frees_what_its_dry_run_says(space):
     grow(space, 3)
-    space = open_workspace(
-        space.data_dir,
-        explicit={"embeddings.backend": "hashed", "ingestion.retain_generations": "1"},
-    )
+    space = hashed_workspace(space.data_dir, {"ingestion.retain_generations": "1"})
     before = open_view(space.index_dir("demo")).digest
     said = generations.gc(space, "demo", dry_run=True)
     assert numbers(space) == [4, 3]
@@ -176,7 +157,7 @@ def test_a_project_that_was_never_ingested_is_not_damaged(space):
 
 
 def test_every_byte_below_the_root_has_an_area(space):
-    ask(space)
+    ask_and_keep(space)
     used = disk_usage(space)
     names = {area.name for area in used.areas}
     assert {"documents", "index", "prompts"} <= names

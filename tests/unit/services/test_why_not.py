@@ -19,8 +19,7 @@ from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, write_docs
 
 QUESTION = (
     "One writer holds the project lock: must other writers wait or give up, and what is the token "
@@ -38,8 +37,7 @@ def space(tmp_path):
     write_docs(tmp_path, docs=numbered)
     (tmp_path / "doc_raw" / "demo" / "empty.md").write_text("")
     (tmp_path / "doc_raw" / "demo" / "photo.png").write_bytes(b"\x89PNG")
-    given = {"embeddings.backend": "hashed", "retrieval.depth": DEPTH, "retrieval.top_k": 4}
-    workspace = open_workspace(tmp_path, explicit=given)
+    workspace = hashed_workspace(tmp_path, {"retrieval.depth": DEPTH, "retrieval.top_k": 4})
     ingest_project(workspace, "demo")
     return workspace
 

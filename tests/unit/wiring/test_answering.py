@@ -21,8 +21,7 @@ from ragstream_core.wiring.answering import answer, prepare
 from ragstream_core.wiring.journal import append_turn, history_dir, journal
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import DOCS, write_docs
+from tests.workspaces import DOCS, hashed_workspace, write_docs
 
 QUESTION = "Who holds the project lock of the catalog?"
 KEY = "AKIA" + "QX7PLM2ZR5T9VB3N"
@@ -61,8 +60,7 @@ def space(tmp_path):
 
 
 def opened(root, **settings):
-    explicit = {"embeddings.backend": "hashed", "rerank.backend": "none", **settings}
-    space = open_workspace(root, explicit=explicit)
+    space = hashed_workspace(root, {"rerank.backend": "none", **settings})
     ingest_project(space, "demo")
     return space
 

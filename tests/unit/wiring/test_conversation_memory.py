@@ -21,16 +21,14 @@ from ragstream_core.wiring.journal import append_turn, journal, snapshot_path, t
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import QUESTION, ask, hashed_workspace, write_docs
 
-QUESTION = "Who may write to the catalog?"
 SAID = "The catalog is written by the nightly robot named Pegasus and by nobody else."
 
 
 def open_root(root, **settings):
     explicit = {f"history.{name}": value for name, value in settings.items()}
-    return open_workspace(root, explicit={"embeddings.backend": "hashed", **explicit})
+    return hashed_workspace(root, explicit)
 
 
 @pytest.fixture
@@ -53,11 +51,6 @@ def fill(space, turns=8, session="old"):
     for n in range(turns):
         say(space, session, f"Small talk number {n}", f"Weather and lunch {n}", day=2)
     return first
-
-
-def ask(space, text=QUESTION, **more):
-    request = PromptRequest(text=text, projects=("demo",), **more)
-    return run_prompt(space, pin_inputs(space, request))
 
 
 def block(prompt):
@@ -350,9 +343,7 @@ def test_a_locked_prompt_has_nothing_of_the_conversation(root):
 
 
 def test_the_block_is_off_by_its_switch(root):
-    space = open_workspace(
-        root, explicit={"embeddings.backend": "hashed", "prompt.recent_history": "false"}
-    )
+    space = hashed_workspace(root, {"prompt.recent_history": "false"})
     fill(space)
     embed(space)
     prompt = ask(space)
@@ -385,11 +376,8 @@ def test_what_recent_history_does_not_show_is_searched(root):
 
 
 def test_recent_history_leaves_half_of_a_small_prompt_free(root):
-    space = open_workspace(
-        root,
-        explicit={"embeddings.backend": "hashed", "prompt.budget_tokens": 1_200,
-                  "history.recent_max_tokens": 8_000},
-    )  # fmt: skip
+    small = {"prompt.budget_tokens": 1_200, "history.recent_max_tokens": 8_000}
+    space = hashed_workspace(root, small)
     for n in range(4):
         say(space, "chat", f"Question {n}", "One more sentence. " * 200)
     prompt = ask(space, session="chat")

@@ -8,7 +8,6 @@ from ragstream_core.errors import WeightsMissing
 from ragstream_core.models.rerankers.cross_encoder import weights_digest
 from ragstream_core.platform import files
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import MS_MARCO
 from ragstream_core.wiring import models
@@ -17,15 +16,6 @@ from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.rerankers.test_cross_encoder import build
-from tests.unit.prompts.conftest import write_docs
-
-
-@pytest.fixture
-def space(tmp_path):
-    write_docs(tmp_path)
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(workspace, "demo")
-    return workspace
 
 
 def ask(space, **settings):

@@ -21,7 +21,7 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import write_docs
 
 QUESTION = "Who may write to the catalog, and what does LogAvgExp join?"
 STAMP = re.compile(r"^\[[^\]]+\] ", re.MULTILINE)

@@ -15,8 +15,7 @@ from ragstream_core.wiring import file_sources
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, write_docs
 
 QUESTION = "What does the gate do with theta?"
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -37,7 +36,7 @@ def space(tmp_path):
     git(tmp_path, "add", "doc_raw")
     git(tmp_path, "commit", "-q", "-m", "first")
     (docs / "settings.yaml").write_text("retrieval:\n  top_k: 50\ngate:\n  theta: 0.4\n")
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace = hashed_workspace(tmp_path)
     ingest_project(workspace, "demo")
     return workspace
 

@@ -12,9 +12,8 @@ from ragstream_core.services.replay import replay_prompt
 from ragstream_core.services.search import search
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
-from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ask, hashed_workspace, write_docs
 
 QUESTION = "What does the catalog hold, and how many tokens may a prompt have?"
 
@@ -24,13 +23,9 @@ def space(tmp_path):
     write_docs(tmp_path)
     old = dt.datetime(2020, 1, 1, tzinfo=dt.UTC).timestamp()
     os.utime(tmp_path / "doc_raw/demo/retrieval.md", (old, old))
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace = hashed_workspace(tmp_path)
     ingest_project(workspace, "demo")
     return workspace
-
-
-def ask(space, text, **more):
-    return run_prompt(space, pin_inputs(space, PromptRequest(text, ("demo",), **more)))
 
 
 def sources(prompt):

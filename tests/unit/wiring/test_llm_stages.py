@@ -50,7 +50,7 @@ from ragstream_core.wiring.saved_prompts import save_prompt, selected_ids
 from ragstream_core.wiring.stages import make_stage, run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server, raw, said
-from tests.unit.prompts.conftest import DOCS, write_docs
+from tests.workspaces import DOCS, write_docs
 
 QUESTION = "Who holds the project lock of the catalog? And how are long questions scored?"
 AGENTS = ("a2_prompt_shaper", "a3_nli_gate", "a4_condenser", "a2_audit")

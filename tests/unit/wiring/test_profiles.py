@@ -4,13 +4,11 @@ import pytest
 
 from ragstream_core.errors import UnknownSetting
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 TOPICS = {
     f"{n:02}.md": f"# Lock {n}\n\nLock number {n} is held by writer {n}.\n" for n in range(30)
@@ -20,10 +18,7 @@ TOPICS = {
 @pytest.fixture(scope="module")
 def space(tmp_path_factory):
     root = tmp_path_factory.mktemp("profiles")
-    write_docs(root, docs=TOPICS)
-    workspace = open_workspace(root, explicit={"embeddings.backend": "hashed"})
-    ingest_project(workspace, "demo")
-    return workspace
+    return ingested_workspace(root, docs=TOPICS)
 
 
 def asked(space, **more):

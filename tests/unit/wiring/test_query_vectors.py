@@ -22,7 +22,7 @@ from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.conftest import Server
 from tests.unit.models.embedders import test_openai_compatible as endpoints
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import write_docs
 
 QUESTION = "Who may write to the catalog? And how are long questions scored?"
 

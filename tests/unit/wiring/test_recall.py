@@ -28,9 +28,8 @@ from ragstream_core.wiring import models, stages
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.recall import recall
 from ragstream_core.wiring.saved_prompts import save_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
 from tests.unit.wiring.test_llm_stages import ALL, Thinking
+from tests.workspaces import hashed_workspace, write_docs
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 QUESTION = "Who holds the project lock, and what does settings.yaml say of theta?"
@@ -45,8 +44,7 @@ def ingested(tmp_path_factory):
 
 
 def opened(root, **more):
-    explicit = {"embeddings.backend": "hashed", "dagster.record": "none", **more}
-    return open_workspace(root, explicit=explicit)
+    return hashed_workspace(root, {"dagster.record": "none", **more})
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.token_budget import LEAST_TOKENS, within_window
-from tests.unit.prompts.conftest import DOCS, write_docs
 from tests.unit.services.memory.conftest import opened
+from tests.workspaces import DOCS, write_docs
 
 
 def asked(**prompt):

@@ -25,21 +25,8 @@ from ragstream_core.wiring import ingestion, prompt_inputs
 from ragstream_core.wiring.file_sources import injectable
 from ragstream_core.wiring.prompt_inputs import DEFAULT_HARD_RULES, pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
-from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
-
-
-@pytest.fixture
-def space(tmp_path):
-    write_docs(tmp_path)
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(workspace, "demo")
-    return workspace
-
-
-def ask(space, text="Who may write to the catalog?", projects=("demo",), **more):
-    return run_prompt(space, pin_inputs(space, PromptRequest(text=text, projects=projects, **more)))
+from tests.workspaces import ask, hashed_workspace, ingested_workspace, write_docs
 
 
 def messages(prompt, kind="warnings"):
@@ -67,7 +54,7 @@ def test_an_unknown_project_is_named_with_the_nearest_one(space, tmp_path):
 def test_flat_files_are_the_project_default_and_nothing_else(tmp_path):
     write_docs(tmp_path)
     (tmp_path / "doc_raw" / "flat.md").write_text("# Flat\n\nA flat file about writers.\n")
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
+    workspace = hashed_workspace(tmp_path)
     assert workspace.projects() == ["default", "demo"]
     stats = ingest_project(workspace, "default")
     assert (stats.files["new"], stats.skipped_reasons) == (1, ())
@@ -169,8 +156,7 @@ def test_whole_files_carry_line_numbers_where_that_is_wished(space):
 def test_a_search_obeys_the_least_cosine(space, tmp_path):
     rows = search(space, "Who may write to the catalog?", ["demo"], k=50)
     for least in (-1.0, rows[1].dense, 1.0):
-        asked = {"embeddings.backend": "hashed", "retrieval.min_score": least}
-        narrow = open_workspace(tmp_path, explicit=asked)
+        narrow = hashed_workspace(tmp_path, {"retrieval.min_score": least})
         found = search(narrow, "Who may write to the catalog?", ["demo"], k=50)
         assert list(found) == [row for row in rows if row.dense >= least]
 
@@ -297,10 +283,7 @@ def test_search_needs_no_prompt(space):
 
 
 def test_keep_one_generation_when_replaced_rows_are_to_go(tmp_path):
-    write_docs(tmp_path)
-    settings = {"embeddings.backend": "hashed", "ingestion.delete_replaced": "true"}
-    workspace = open_workspace(tmp_path, explicit=settings)
-    ingest_project(workspace, "demo")
+    workspace = ingested_workspace(tmp_path, {"ingestion.delete_replaced": "true"})
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_text("# Catalog\n\nOther words.\n")
     ingest_project(workspace, "demo")
     db = sqlite3.connect(tmp_path / "index" / "demo" / "catalog.sqlite")

@@ -9,15 +9,13 @@ import pytest
 from ragstream_core.errors import OperationFailed, UsageError, WeightsMissing
 from ragstream_core.models.rerankers.flashrank import FlashRankReranker, find_flashrank
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import models
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.rerankers.test_cross_encoder import build
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 onnx = pytest.importorskip("onnx")
 NAME = "ms-marco-MiniLM-L-12-v2"
@@ -118,11 +116,7 @@ def test_names_absence_and_damage(folder, tmp_path):
 
 
 def test_through_the_chain_pinned_by_its_weights(tmp_path, folder):
-    write_docs(tmp_path)
-    space = open_workspace(
-        tmp_path, explicit={"embeddings.backend": "hashed", "rerank.backend": "flashrank"}
-    )
-    ingest_project(space, "demo")
+    space = ingested_workspace(tmp_path, {"rerank.backend": "flashrank"})
     request = PromptRequest("Who may write to the catalog?", ("demo",))
     with pytest.raises(WeightsMissing) as caught:
         run_prompt(space, pin_inputs(space, request))

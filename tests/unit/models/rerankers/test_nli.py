@@ -18,7 +18,6 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.records import Chunk, SuperPrompt
 from ragstream_core.records.stage_results import QueryPiece
 from ragstream_core.services.eval_sweep import measure_gate
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import NLI
 from ragstream_core.wiring import models
@@ -28,7 +27,6 @@ from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.models.rerankers.test_cross_encoder import build
-from tests.unit.prompts.conftest import write_docs
 
 LABELS = ("contradiction", "entailment", "neutral")
 PASSAGES = ["a b c", "wing flow", "d", "j j i"]
@@ -140,14 +138,6 @@ def test_raising_theta_never_keeps_more(probabilities, thetas, keep_top):
     assert [r.chunk_id for r in rows] == IDS
     assert {r.rule for r in rows} <= {"nli_gate", "keep_top"}
     assert [r.scores["entailment"] for r in rows] == probabilities
-
-
-@pytest.fixture
-def space(tmp_path):
-    write_docs(tmp_path)
-    workspace = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(workspace, "demo")
-    return workspace
 
 
 def ask(space, **settings):

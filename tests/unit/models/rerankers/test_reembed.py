@@ -8,13 +8,11 @@ from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.models.rerankers.reembed import ReembedReranker
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.retrieval.scoring import log_avg_exp
-from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import ingested_workspace
 
 PASSAGES = ["The catalog is a database.", "Cosines are scaled.", "A lock is held by one writer."]
 
@@ -42,9 +40,7 @@ def test_an_endpoint_is_not_asked_again():
 
 
 def test_through_the_chain_the_order_changes_and_replays(tmp_path):
-    write_docs(tmp_path)
-    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed"})
-    ingest_project(space, "demo")
+    space = ingested_workspace(tmp_path)
     question = "How are long questions cut, and what is the catalog?"
     request = PromptRequest(question, ("demo",), task="reembed", settings={"rerank.top_k": 3})
     prompt = run_prompt(space, pin_inputs(space, request))

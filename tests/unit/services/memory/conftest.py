@@ -13,8 +13,7 @@ from ragstream_core.prompts.citations import answer_marker
 from ragstream_core.services.chat import ChatOptions, ChatSession
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import journal
-from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
+from tests.workspaces import hashed_workspace, write_docs
 
 QUESTION = "Who holds the project lock of the catalog?"
 SAID = "One writer holds the project lock"
@@ -45,8 +44,7 @@ class Spy(ScriptedChat):
 
 
 def opened(root, **settings):
-    explicit = {"embeddings.backend": "hashed", "rerank.backend": "none", **settings}
-    return open_workspace(root, explicit=explicit)
+    return hashed_workspace(root, {"rerank.backend": "none", **settings})
 
 
 def chat(space, model=None, **options):

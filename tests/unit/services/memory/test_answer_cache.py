@@ -16,7 +16,6 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import show, tag
 from ragstream_core.wiring.memory_files import memory_dir
 from ragstream_core.wiring.ragstack_memory import RagstackMemory
-from tests.unit.prompts.conftest import DOCS, write_docs
 from tests.unit.services.memory.conftest import (
     MEMORY,
     QUESTION,
@@ -28,6 +27,7 @@ from tests.unit.services.memory.conftest import (
     turns,
     unreachable,
 )
+from tests.workspaces import DOCS, write_docs
 
 STEPS = ("cache", "memory", "documents", "model", "persist")
 

@@ -26,7 +26,6 @@ from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import newest_turns
 from ragstream_core.wiring.journal import append_turn, show
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.prompts.conftest import write_docs
 from tests.unit.services.memory.conftest import (
     MEMORY,
     QUESTION,
@@ -37,6 +36,7 @@ from tests.unit.services.memory.conftest import (
     turns,
     unreachable,
 )
+from tests.workspaces import write_docs
 
 PLAIN: dict[str, object] = {}
 KEY = "AKIA" + "QX7PLM2ZR5T9VB3N"
