@@ -1,4 +1,4 @@
-"""Shared fixtures: a folder of documents with an index beside it, and a counting embedder."""
+"""Shared fixtures: documents with an index beside them, a counting embedder, a model's server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ragstream_core.index.verify import verify_structure
 from ragstream_core.index.view import forget_views, open_view
@@ -18,6 +19,7 @@ from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.text.chunk_profiles import chunk_profile
 from ragstream_core.text.chunker import Chunker
 from tests.lengths import FULL
+from tests.model_server import serving
 
 # Two child processes an ingest would double the time of the tests; those of the collection ask.
 os.environ.setdefault("RAGSTREAM_VECTOR_STORE__COLLECTION", "false")
@@ -163,6 +165,26 @@ def make_bench(tmp_path_factory):
 @pytest.fixture(scope="session")
 def counting_embedder():
     return CountingEmbedder
+
+
+@pytest.fixture
+def server():
+    """A language model's server on loopback that says what a test tells it to."""
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """Let the language model follow a script."""
+
+    def write(*entries):
+        path = tmp_path / "script.yaml"
+        path.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
+        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(path))
+
+    return write
 
 
 # --- the real model: exported once, kept between test runs; nothing goes to the network ---

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.ingestion.scan import RACY_NS
-from tests.unit.models.conftest import KEY, Server
+from tests.app.model_answers import QUESTION
+from tests.app.page_driver import AppTest, open_page
+from tests.model_server import KEY
+from tests.workspaces import write_docs, write_gold
 
 PAGES = {
     "guide/locks.md": (
@@ -69,7 +72,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pat
 @pytest.fixture
 def data(environment: Path) -> Path:
     """A data root with one project of four documents, not ingested."""
-    _write_pages(environment, "manual")
+    write_docs(environment, "manual", PAGES)
     return environment
 
 
@@ -91,6 +94,35 @@ def settled(indexed: Path, run) -> Path:
 
 
 @pytest.fixture
+def page(indexed: Path) -> AppTest:
+    """The page over a small index, just opened."""
+    return open_page()
+
+
+@pytest.fixture
+def gold(indexed: Path) -> Path:
+    """One gold question of the project."""
+    question = {"question": "How does the exact file lock work?", "file": "guide/locks.md"}
+    return write_gold(indexed, question, project="manual")
+
+
+@pytest.fixture
+def marker(indexed: Path, run) -> str:
+    """A marker that the prompt of `QUESTION` issues."""
+    made = run("prompt", QUESTION, "-p", "manual")[1]
+    found = re.search(r'id="([0-9a-f]+)" source="guide/locks.md"', made)
+    return f"[source: locks.md, chunk: {found[1]}]"
+
+
+@pytest.fixture
+def recording(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs are written into Dagster."""
+    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
+    monkeypatch.setenv("DAGSTER_HOME", "")  # the recorder sets it; restored afterwards
+    return environment
+
+
+@pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]):
     """Run a command in this process; return exit code, stdout, stderr."""
     from ragstream_app.cli.main import main
@@ -105,29 +137,19 @@ def run(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A language model's server on loopback, reached as any other one."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", made.url)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "20")
-        yield made
-        made.shutdown()
-
-
-def _write_pages(root: Path, project: str) -> None:
-    for name, text in PAGES.items():
-        path = root / "doc_raw" / project / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+def server(server, monkeypatch: pytest.MonkeyPatch):
+    """The server of the root, reached as any other one."""
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", KEY)
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy-1")
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BUDGET_S", "20")
+    return server
 
 
 @pytest.fixture
 def write_pages():
     """Write the sample documents as another project."""
-    return _write_pages
+    return lambda root, project: write_docs(root, project, PAGES)
 
 
 @pytest.fixture

@@ -1,8 +1,13 @@
-"""Answers that try to be more than text: each would fetch, run or restyle something."""
+"""Answers that try to be more than text, and a reader that complains if one succeeds."""
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
+
+from ragstream_app.output.markup import TAGS
+
 HOST = "tracker.invalid"
+VOID = {"br", "hr"}
 EVIL = f"http://{HOST}"
 LOCAL = "http://127.0.0.1:3000/graphql?query=mutation%7BlaunchRun%7D"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
@@ -74,3 +79,44 @@ PAYLOADS = [
     f":red[![a]({EVIL}/directive.png)]",
     f"$\\href{{{EVIL}}}{{x}} \\includegraphics{{{EVIL}/latex.png}}$ $$\\url{{{EVIL}}}$$",
 ]  # fmt: skip
+
+
+class Strict(HTMLParser):
+    """Reads HTML as a browser would and complains about all that is not plain structure."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.text = [], []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in TAGS | {"div"}, tag
+        assert not attrs or (tag == "ol" and [n for n, _ in attrs] == ["start"]), (tag, attrs)
+        assert all(value.isascii() and value.isdigit() for _, value in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def handle_comment(self, data):
+        raise AssertionError(f"a comment: {data}")
+
+    def handle_decl(self, decl):
+        raise AssertionError(f"a declaration: {decl}")
+
+    def handle_pi(self, data):
+        raise AssertionError(f"an instruction: {data}")
+
+    unknown_decl = handle_decl
+
+
+def read(html: str) -> str:
+    """Return the text of HTML that holds nothing but the allowed tags."""
+    parser = Strict()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == [], parser.open
+    return "".join(parser.text)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
 from ragstream_app.page.prompt_session import PromptSession
+from tests.app.hostile_answers import read
+from tests.app.model_answers import QUESTION
+from tests.model_server import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 PAGE = str(ROOT / "ragstream_app" / "page" / "main.py")
-QUESTION = "How does the exact file lock restrict a prompt?"
 
 
-def open_page() -> AppTest:
-    """Open the page in a tab of its own, with nothing left of an earlier process."""
+def open_page(**state: Any) -> AppTest:
+    """Open the page in a tab of its own, with nothing left of an earlier process.
+
+    Args:
+        state: What the tab has in its session before it is drawn.
+    """
     import streamlit as st
     from streamlit import config, logger
 
@@ -23,7 +31,10 @@ def open_page() -> AppTest:
     config.set_option("server.address", "127.0.0.1")
     st.cache_resource.clear()
     st.cache_data.clear()
-    return run(AppTest.from_file(PAGE, default_timeout=60))
+    page = AppTest.from_file(PAGE, default_timeout=60)
+    for name, value in state.items():
+        page.session_state[name] = value
+    return run(page)
 
 
 def run(page: AppTest) -> AppTest:
@@ -39,9 +50,21 @@ def control(page: AppTest, kind: str, label: str) -> Any:
     return next(one for one in found if one.label.startswith(label))
 
 
+def button(page: AppTest, label: str) -> Any:
+    """Return a button."""
+    return next(b for b in page.button if b.label == label)
+
+
 def click(page: AppTest, label: str) -> AppTest:
     """Press a button."""
-    next(b for b in page.button if b.label == label).click()
+    button(page, label).click()
+    return run(page)
+
+
+def choose_row(page: AppTest, table: str, position: int) -> AppTest:
+    """Choose a row of the table with a key that begins so, as a person does."""
+    key = next(k for k in page.session_state if str(k).startswith(table))
+    page.session_state[key] = {"selection": {"rows": [position], "columns": [], "cells": []}}
     return run(page)
 
 
@@ -65,3 +88,18 @@ def said(page: AppTest) -> str:
     """Return all plain texts and messages of the page."""
     kinds = (page.text, page.info, page.error, page.warning, page.success)
     return "\n".join(str(one.value) for kind in kinds for one in kind)
+
+
+def drawn(page: AppTest) -> str:
+    """Return the answers as a reader sees them; their HTML is checked on the way."""
+    bodies = [element.proto.body for element in page.get("html")]
+    return "\n".join(read(body) for body in bodies if body.startswith("<div>"))
+
+
+def until(page: AppTest, met: Callable[[], bool]) -> AppTest:
+    """Draw the page again until something is so."""
+    end = time.monotonic() + LIMIT_S
+    while not met():
+        assert time.monotonic() < end, "it never came"
+        run(page)
+    return page

@@ -11,37 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.app.model_answers import QUESTION, turns
+from tests.model_server import KEY, event, events, model_names, status, streamed
 from tests.unit.ingestion.test_documents import pdf_of
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
 
-QUESTION = "How does the exact file lock restrict a prompt?"
 SHAPE = {
     "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status", "model",
     "session", "warnings", "origin", "source_turn",
 }  # fmt: skip
-
-
-@pytest.fixture
-def script(tmp_path, monkeypatch):
-    """Let the language model follow a script."""
-
-    def write(*entries):
-        path = tmp_path / "script.yaml"
-        path.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(path))
-
-    return write
-
-
-@pytest.fixture
-def marker(indexed, run):
-    """A marker that the prompt of `QUESTION` issues."""
-    made = run("prompt", QUESTION, "-p", "manual")[1]
-    found = re.search(r'id="([0-9a-f]+)" source="guide/locks.md"', made)
-    return f"[source: locks.md, chunk: {found[1]}]"
 
 
 def test_a_citation_of_a_pdf_has_its_page(data, run, script):
@@ -60,10 +38,6 @@ def test_a_citation_of_a_pdf_has_its_page(data, run, script):
     (found,) = json.loads(run("ask", question, "-p", "manual", "--json")[1])["citations"]
     assert (found["page_number"], found["verified"]) == (2, True)
     assert "  trees.pdf p. 2 [" in run("ask", question, "-p", "manual")[1]
-
-
-def turns(run):
-    return json.loads(run("history", "show", "--all", "--json")[1])["turns"]
 
 
 def test_json_has_the_documented_shape_and_the_prompt_is_known_by_its_key(run, script, marker):
@@ -152,8 +126,8 @@ def test_without_a_model_and_a_passage_memory_answers_word_for_word(run, nobody,
 
 def test_a_model_that_nobody_set_is_chosen_as_a_chat_chooses_it(run, server, marker, monkeypatch):
     monkeypatch.delenv("RAGSTREAM_PROVIDER__MODEL")
-    names = raw({"data": [{"id": name} for name in ("zeta", "embed-1", "alpha")]})
-    said = events(event("Only injected files count."), STOP, COUNTED, DONE)
+    names = model_names("zeta", "embed-1", "alpha")
+    said = streamed("Only injected files count.")
     for words, taken in (((), "alpha"), (("--model", "zeta"), "zeta")):
         server.answers[:] = [said] if words else [names, said]
         assert run("ask", QUESTION, "-p", "manual", *words)[0] == 0
@@ -189,7 +163,7 @@ def test_a_session_goes_on(run, script, indexed):
 
 def test_over_http_a_marker_that_is_split_over_events_is_cited_and_never_shown(run, server, marker):
     said = f"According to {marker}, to the files you inject."
-    server.answers[:] = [events(*(event(letter) for letter in said), STOP, COUNTED, DONE)]
+    server.answers[:] = [streamed(*said)]
     code, out, err = run("ask", QUESTION, "-p", "manual")
     assert code == 0, err
     assert out.startswith("According to the document, to the files you inject.\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,26 +14,12 @@ import pytest
 
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.hostile_answers import PAYLOADS
+from tests.app.model_answers import QUESTION, SECRET, cites, turns
 from tests.app.terminals import LIMIT_S, Terminal
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
+from tests.model_server import KEY, event, events, model_names, status, streamed
 
-QUESTION = "How does the exact file lock restrict a prompt?"
-SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-FIRST = "Only injected files count while the lock is on. " * 4
-ISSUED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="guide/locks.md"')
 SAYS = "complete, toy-1"
-
-
-def said(*texts):
-    return events(*map(event, texts), STOP, COUNTED, DONE)
-
-
-def cites(handler):
-    """Answer with a marker that the prompt issued, split over events, and one that it did not."""
-    shown = handler.server.seen[-1][2]["messages"][-1]["content"]
-    marker = f"[source: locks.md, chunk: {ISSUED.search(shown)[1]}]"
-    text = f"Only **injected** files count {marker}, nothing else [source: x.md, chunk: 00000000]."
-    said(*text)(handler)
+FIRST = "Only injected files count while the lock is on. " * 4
 
 
 def endless(handler):
@@ -65,10 +50,6 @@ def objects(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def turns(run):
-    return json.loads(run("history", "show", "--all", "--json")[1])["turns"]
-
-
 # --- in a terminal
 
 
@@ -97,7 +78,7 @@ def test_a_terminal_shows_a_panel_its_citations_and_goes_on(indexed, server, run
 
 
 def test_ctrl_c_ends_the_answer_and_not_the_chat(indexed, server, run):
-    server.answers = [endless, said("Two.")]
+    server.answers = [endless, streamed("Two.")]
     with Terminal("chat", "-p", "manual") as screen:
         screen.shows("you> ")
         screen.types(QUESTION)
@@ -124,8 +105,8 @@ def test_ctrl_c_at_the_prompt_says_how_to_leave(indexed, server):
 
 def test_a_person_picks_the_model_by_its_number(indexed, server, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "")
-    names = raw({"data": [{"id": "zeta"}, {"id": "alpha"}, {"id": "embed-1"}]})
-    server.answers = [names, said("Zeta says so.")]
+    names = model_names("zeta", "alpha", "embed-1")
+    server.answers = [names, streamed("Zeta says so.")]
     with Terminal("chat", "-p", "manual") as screen:
         listed = screen.shows("number [1]: ")
         assert [name for name in ("alpha", "embed-1", "zeta") if name in listed]
@@ -142,7 +123,7 @@ def test_a_person_picks_the_model_by_its_number(indexed, server, monkeypatch):
 
 def test_hostile_answers_cannot_steer_the_terminal(indexed, server):
     text = "\n\n".join(PAYLOADS)
-    server.answers = [said(text + "\x1b]8;;http://tracker.invalid\x07x\x1b]0;title\x07\x9b2J")]
+    server.answers = [streamed(text + "\x1b]8;;http://tracker.invalid\x07x\x1b]0;title\x07\x9b2J")]
     with Terminal("chat", "-p", "manual") as screen:
         screen.shows("you> ")
         screen.types(QUESTION)
@@ -205,9 +186,9 @@ def test_without_a_model_the_answer_is_a_cited_extract_that_says_so(indexed, mon
 
 def test_without_a_terminal_the_model_is_always_the_same(indexed, server, monkeypatch, piped):
     monkeypatch.delenv("RAGSTREAM_PROVIDER__MODEL")
-    names = raw({"data": [{"id": "zeta"}, {"id": "embed-1"}, {"id": "alpha"}]})
+    names = model_names("zeta", "embed-1", "alpha")
     for _ in range(2):
-        server.answers = [names, said("Alpha.")]
+        server.answers = [names, streamed("Alpha.")]
         done = piped([QUESTION], "-p", "manual", "--no-persist")
         assert done.returncode == 0 and server.seen[-1][2]["model"] == "alpha"
 
@@ -238,11 +219,7 @@ def test_persist_off_writes_nothing(indexed, server, piped):
 
 def test_another_model_bounds_its_prompts(indexed, server, tmp_path, piped):
     (tmp_path / "ragstream.yaml").write_text("prompt: {model_window: 1600}\n")
-    server.answers = [
-        said("One."),
-        raw({"data": [{"id": "toy-1"}, {"id": "gpt-4o"}]}),
-        said("Two."),
-    ]
+    server.answers = [streamed("One."), model_names("toy-1", "gpt-4o"), streamed("Two.")]
     lines = [QUESTION, "/model gpt-4o", QUESTION]
     first, _, second = objects(piped(lines, "-p", "manual", "--json", "--model", "zeta"))
     targets = [
@@ -269,7 +246,7 @@ def test_secrets_do_not_leave_for_another_machine(data, run, monkeypatch, piped)
 
 
 def test_files_and_lock_change_the_next_prompt(indexed, server, piped):
-    server.answers = [said("Yes, it is so.")]
+    server.answers = [streamed("Yes, it is so.")]
     lines = ["/files add locks.md", "/lock on", QUESTION, "/files drop guide/locks.md", "/lock off",
              "/files", "/files drop locks.md", QUESTION]  # fmt: skip
     done = piped(lines, "-p", "manual", "--json")
@@ -288,7 +265,7 @@ def test_a_file_that_is_not_there_is_refused_with_a_near_one(indexed, server, pi
 
 
 def test_why_says_why_a_file_is_not_in_the_prompt(indexed, server, piped):
-    server.answers = [said("Yes, it is so.")]
+    server.answers = [streamed("Yes, it is so.")]
     lines = ["/lock on", "/files add locks.md", QUESTION, "/why guide/citations.md"]
     *_, why = objects(piped(lines, "-p", "manual", "--json"))
     assert why["verdicts"] and not any(row["kept"] for row in why["verdicts"])
@@ -315,8 +292,8 @@ def test_the_transcript_is_markdown_and_never_replaces_a_file(indexed, server, t
 
 def test_task_and_model_can_be_changed_on_the_way(indexed, server, tmp_path, piped):
     (tmp_path / "ragstream.yaml").write_text("tasks: {brief: {prompt: {max_facts: 1}}}\n")
-    names = raw({"data": [{"id": "toy-1"}, {"id": "toy-2"}]})
-    server.answers = [said("One, it is."), names, names, said("Two, it is.")]
+    names = model_names("toy-1", "toy-2")
+    server.answers = [streamed("One, it is."), names, names, streamed("Two, it is.")]
     lines = [QUESTION, "/model toy-9", "/model 2", "/task brief", "/task nosuch", QUESTION, "/help"]
     first, wrong, model, task, unknown, second, told = objects(
         piped(lines, "-p", "manual", "--json")
@@ -343,13 +320,10 @@ def test_what_no_question_could_be_asked_with_is_refused_at_once(indexed, run, w
     assert code == 2 and out == "" and "error: " in err and "next: " in err
 
 
-def test_a_run_in_dagster_is_left_by_each_question(indexed, server, monkeypatch, piped):
+def test_a_run_in_dagster_is_left_by_each_question(indexed, server, recording, piped):
     from ragstream_assets.instance import drop_instances, instance_of
-    from ragstream_core.wiring.workspace import open_workspace
 
-    server.answers = [said("Yes, it is so.")]
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
+    server.answers = [streamed("Yes, it is so.")]
     done = piped([QUESTION, "And how is it turned on?"], "-p", "manual", "--json")
     assert [bool(row["run_id"]) for row in objects(done)] == [True, True]
     runs = {run.run_id for run in instance_of(open_workspace().data_dir).get_runs()}
@@ -358,7 +332,7 @@ def test_a_run_in_dagster_is_left_by_each_question(indexed, server, monkeypatch,
 
 
 def test_a_line_is_answered_as_soon_as_it_is_there(indexed, server):
-    server.answers = [said("Yes, it is so.")]
+    server.answers = [streamed("Yes, it is so.")]
     words, env = command()
     with subprocess.Popen(
         [*words, "--json"], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -395,7 +369,6 @@ def test_memory_is_off_unless_it_is_asked_for(indexed, server, piped):
 
 
 def test_a_chat_without_a_profile_has_the_settings_as_they_are(indexed, server, piped):
-    from ragstream_core.wiring.workspace import open_workspace
 
     server.answers = [cites]
     (answer,) = objects(piped([QUESTION], "-p", "manual", "--json", "--task", "none"))
@@ -404,7 +377,6 @@ def test_a_chat_without_a_profile_has_the_settings_as_they_are(indexed, server, 
 
 
 def test_the_flags_of_memory_are_settings_of_the_prompt(indexed, server, piped):
-    from ragstream_core.wiring.workspace import open_workspace
 
     server.answers = [cites]
     flags = ("--enable-memory", "--memory-max-tokens", "77", "--memory-max-chars", "900",

@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
-import yaml
 
-from tests.unit.models.conftest import DONE, KEY, STOP, event, events, said, status
+from tests.app.model_answers import QUESTION
+from tests.model_server import DONE, KEY, STOP, event, events, said, status
+from tests.workspaces import write_gold
 
-QUESTION = "How does the exact file lock restrict a prompt?"
 RIGHT = "The Exact File Lock restricts a prompt to the files you inject"
 QUOTE = ("eval", "faithfulness", "--judge", "quote")
 
 
 @pytest.fixture
 def gold(indexed):
-    path = indexed / "projects" / "manual" / "gold.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [
+    return write_gold(
+        indexed,
         {"question": QUESTION, "file": "guide/locks.md", "answers": ["the files you inject"]},
         {"question": "What is a commit?", "file": "guide/storage.md"},
-    ]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
-@pytest.fixture
-def script(tmp_path, monkeypatch):
-    def write(*entries):
-        path = tmp_path / "script.yaml"
-        path.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(path))
-
-    return write
-
-
-@pytest.fixture
-def marker(indexed, run):
-    made = run("prompt", QUESTION, "-p", "manual")[1]
-    found = re.search(r'id="([0-9a-f]+)" source="guide/locks.md"', made)
-    return f"[source: locks.md, chunk: {found[1]}]"
+        project="manual",
+    )
 
 
 def report(run, *words):

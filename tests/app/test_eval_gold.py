@@ -4,17 +4,17 @@ import json
 
 import pytest
 
+from tests.workspaces import write_gold
+
 
 @pytest.fixture
 def gold(indexed):
-    path = indexed / "projects" / "manual" / "gold.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [
+    return write_gold(
+        indexed,
         {"question": "How does the exact file lock work?", "file": "guide/locks.md"},
         {"question": "Which port?", "files": ["guide/locks.md", "no/such.md"]},
-    ]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
+        project="manual",
+    )
 
 
 def test_a_line_an_expected_item_the_worst_first(gold, run):

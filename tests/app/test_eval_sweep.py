@@ -2,17 +2,6 @@
 
 import json
 
-import pytest
-
-
-@pytest.fixture
-def gold(indexed):
-    path = indexed / "projects" / "manual" / "gold.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    question = {"question": "How does the exact file lock work?", "file": "guide/locks.md"}
-    path.write_text(json.dumps(question))
-    return path
-
 
 def test_a_table_and_the_same_as_json(gold, run):
     given = ("--theta", "0.9", "--theta", "0", "--relative", "0", "--set", "gate.keep_top=0")

@@ -36,9 +36,7 @@ def space(indexed):
 
 
 @pytest.fixture
-def recording(indexed, monkeypatch):
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-    monkeypatch.setenv("DAGSTER_HOME", "")
+def recording(indexed, recording):
     return open_workspace()
 
 

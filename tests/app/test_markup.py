@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ragstream_app.output.markup import TAGS, answer_html, literal
-from tests.app.hostile_answers import HOST, PAYLOADS
+from tests.app.hostile_answers import HOST, PAYLOADS, read
 
-VOID = {"br", "hr"}
 AROUND = [
     "{}", "Before it.\n\n{}\n\nAfter it.", "- item {}", "> {}", "| a |\n|---|\n| {} |",
     "3. {}", "**bold {} bold**", "```\n{}", "    {}", "Title {}\n===",
 ]  # fmt: skip
-
-
-class Strict(HTMLParser):
-    """Reads HTML as a browser would and complains about all that is not plain structure."""
-
-    def __init__(self):
-        super().__init__(convert_charrefs=True)
-        self.open, self.text = [], []
-
-    def handle_starttag(self, tag, attrs):
-        assert tag in TAGS | {"div"}, tag
-        assert not attrs or (tag == "ol" and [n for n, _ in attrs] == ["start"]), (tag, attrs)
-        assert all(value.isascii() and value.isdigit() for _, value in attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-    def handle_comment(self, data):
-        raise AssertionError(f"a comment: {data}")
-
-    def handle_decl(self, decl):
-        raise AssertionError(f"a declaration: {decl}")
-
-    def handle_pi(self, data):
-        raise AssertionError(f"an instruction: {data}")
-
-    unknown_decl = handle_decl
-
-
-def read(html: str) -> str:
-    """Return the text of HTML that holds nothing but the allowed tags."""
-    parser = Strict()
-    parser.feed(html)
-    parser.close()
-    assert parser.open == [], parser.open
-    return "".join(parser.text)
 
 
 def test_there_are_enough_payloads():

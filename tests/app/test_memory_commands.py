@@ -6,7 +6,6 @@ import json
 import shlex
 
 import pytest
-import yaml
 
 SAID = "I'm a project finance analyst at Contoso. Every Friday we review the open incidents."
 QUESTION = "I work as a locksmith in Basel. How does the exact file lock restrict a prompt?"
@@ -77,11 +76,8 @@ def test_wrong_calls_end_as_they_are_documented(said, run, words, code):
     assert run("memory", *words)[0] == code
 
 
-def test_an_answer_is_followed_by_a_look_for_facts(indexed, run, monkeypatch, tmp_path):
-    script = tmp_path / "script.yaml"
-    script.write_text(yaml.safe_dump([{"say": "To the files you inject."}]), encoding="utf-8")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+def test_an_answer_is_followed_by_a_look_for_facts(indexed, run, monkeypatch, script):
+    script({"say": "To the files you inject."})
     assert run("ask", QUESTION, "-p", "manual", "--session", "a")[0] == 0
     assert facts(run, "candidates") == []
     monkeypatch.setenv("RAGSTREAM_FACTS__FORM", "rules")

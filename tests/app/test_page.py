@@ -10,18 +10,12 @@ from ragstream_app.output import markup
 from ragstream_app.page.panels import transparency
 from ragstream_app.page.prompt_session import PromptSession, press
 from ragstream_core.prompts.chain import BUTTONS, ops_of
-from tests.app.page_driver import QUESTION, ROOT, area, ask, click, desk, open_page
+from tests.app.page_driver import QUESTION, ROOT, area, ask, click, desk
 
 SEED_ORDER = [
     "PreProcessing", "A2 PromptShaper", "Retrieval", "ReRanker",
     "A3 NLI Gate", "A4 Condenser", "A5 Format Enforcer", "Prompt Builder",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def page(indexed):
-    """The page over a small index, just opened."""
-    return open_page()
 
 
 def test_title_and_two_areas(page):

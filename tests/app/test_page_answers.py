@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-import time
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from ragstream_app.answer_stream import STOPPED, StoppableChat
 from ragstream_app.page.jobs.answers import AnswerJob
@@ -21,51 +17,23 @@ from ragstream_core.records.chat import ChatDelta
 from ragstream_core.wiring import answering
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.hostile_answers import PAYLOADS
-from tests.app.test_markup import read
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
-
-PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page" / "main.py")
-QUESTION = "How does the exact file lock restrict a prompt?"
-SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-LIMIT_S = 30.0
-# longer than what the citation buffer holds back
-FIRST = "Only **injected** files count while the lock is on. " * 4
+from tests.app.model_answers import FIRST, QUESTION, SECRET, turns
+from tests.app.page_driver import AppTest, button, click, drawn, open_page, until
+from tests.model_server import KEY, LIMIT_S, event, events, held, model_names, status, streamed
 
 
 @pytest.fixture
 def opened(indexed):
     """Open the page, over a finished prompt or an empty desk."""
-    import streamlit as st
-    from streamlit import config, logger
 
-    def open_page(*, built: bool = True, **settings) -> AppTest:
-        logger.set_log_level("ERROR")
-        config.set_option("server.address", "127.0.0.1")
-        st.cache_resource.clear()
-        st.cache_data.clear()
-        page = AppTest.from_file(PAGE, default_timeout=60)
-        if built:
-            desk = PromptSession()
-            request = PromptRequest(QUESTION, ("manual",), settings=settings)
-            press_all(desk, request, open_workspace())
-            page.session_state["desk"] = desk
-            page.session_state["super_prompt"] = desk.last.prompt.extras.super_prompt
-        page.run()
-        assert not page.exception
-        return page
+    def open_it(*, built: bool = True, **settings) -> AppTest:
+        if not built:
+            return open_page()
+        desk = PromptSession()
+        press_all(desk, PromptRequest(QUESTION, ("manual",), settings=settings), open_workspace())
+        return open_page(desk=desk, super_prompt=desk.last.prompt.extras.super_prompt)
 
-    return open_page
-
-
-def button(page: AppTest, label: str):
-    return next(b for b in page.button if b.label == label)
-
-
-def click(page: AppTest, label: str) -> AppTest:
-    button(page, label).click()
-    page.run()
-    assert not page.exception
-    return page
+    return open_it
 
 
 def job(page: AppTest) -> AnswerJob:
@@ -76,54 +44,15 @@ def texts(page: AppTest) -> str:
     return "\n".join(element.value for element in page.text)
 
 
-def drawn(page: AppTest) -> str:
-    """Return the text of the answer as a reader sees it; its HTML is checked on the way."""
-    bodies = [element.proto.body for element in page.get("html")]
-    return "\n".join(read(body) for body in bodies if body.startswith("<div>"))
-
-
-def until(page: AppTest, met) -> AppTest:
-    """Draw the page again until something is so."""
-    end = time.monotonic() + LIMIT_S
-    while not met():
-        assert time.monotonic() < end, "it never came"
-        page.run()
-        assert not page.exception
-    return page
-
-
 def finished(page: AppTest) -> AppTest:
     until(page, lambda: not job(page).running)
     return page.run()
-
-
-def said(*texts: str):
-    return events(*map(event, texts), STOP, COUNTED, DONE)
-
-
-def held(first: str, gate: threading.Event, rest: str = ""):
-    """Answer the first words, then wait for the gate."""
-
-    def answer(handler):
-        handler.head(content_type="text/event-stream", connection="close")
-        if first:
-            handler.wfile.write(event(first))
-            handler.wfile.flush()
-        gate.wait(LIMIT_S)
-        for block in (event(rest), STOP, COUNTED, DONE):
-            handler.wfile.write(block)
-
-    return answer
 
 
 def short_id(page: AppTest, source: str = "guide/locks.md") -> str:
     prompt = page.session_state["desk"].last.prompt
     cited = prompt.extras.citations
     return next(i for i, row in cited.items() if row["source"] == source)
-
-
-def turns(run) -> list[dict]:
-    return json.loads(run("history", "show", "--all", "--json")[1])["turns"]
 
 
 # --- before anything is sent
@@ -147,12 +76,12 @@ def test_no_model_name_is_a_message_and_nobody_is_asked_for_one(opened, server, 
     monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "")
     page = opened()
     assert button(page, "Send").disabled and server.seen == []
-    server.answers = [raw({"data": [{"id": "embed-1"}, {"id": "chat-2"}, {"id": "chat-1"}]})]
+    server.answers = [model_names("embed-1", "chat-2", "chat-1")]
     click(page, "List models")
     assert [path for path, _, _ in server.seen] == ["/v1/models"]
     model = next(s for s in page.selectbox if s.label == "Model")
     assert model.value == "chat-1" and set(model.options) == {"chat-1", "chat-2", "embed-1"}
-    server.answers = [said("Only injected files.")]
+    server.answers = [streamed("Only injected files.")]
     finished(click(page, "Send"))
     assert server.seen[-1][2]["model"] == "chat-1"
 
@@ -177,7 +106,7 @@ def test_the_price_is_estimated_before_and_counted_after(opened, server, monkeyp
     page = opened()
     tokens = int(re.search(r"about ([\d,]+) tokens", texts(page))[1].replace(",", ""))
     assert f"about ${tokens / 1000:.4f}, and $2.0000 for each 1,000" in texts(page)
-    server.answers = [said("Only injected files.")]
+    server.answers = [streamed("Only injected files.")]
     finished(click(page, "Send"))
     assert "20 + 5 tokens · $0.0300" in texts(page)
 
@@ -223,7 +152,7 @@ def test_words_are_shown_before_the_answer_is_complete_and_a_rerun_asks_nobody_a
 def test_what_is_sent_is_the_super_prompt_that_is_shown(opened, server):
     page = opened()
     shown = page.session_state["desk"].last.prompt.extras.super_prompt
-    server.answers = [said("Only injected files.")]
+    server.answers = [streamed("Only injected files.")]
     finished(click(page, "Send"))
     system, user = (message["content"] for message in server.seen[0][2]["messages"])
     assert user in shown and shown.startswith(system.rpartition("\n\n")[0])
@@ -237,7 +166,7 @@ def test_an_edit_is_sent_and_never_the_text_before_it(opened, server):
     area.set_value(edited)
     click(page, "Send")  # the edit and the press reach the page together
     assert server.seen == [] and any("changed just now" in e.value for e in page.error)
-    server.answers = [said("Injected.")]
+    server.answers = [streamed("Injected.")]
     finished(click(page, "Send"))
     sent = "\n".join(message["content"] for message in server.seen[0][2]["messages"])
     assert "Answer in one word." in sent
@@ -266,7 +195,7 @@ def test_stop_before_the_first_word_keeps_the_question(opened, server, run):
     gate.set()
     assert any("Stopped before the first word" in i.value for i in page.info)
     assert [turn["status"] for turn in turns(run)] == ["unanswered"]
-    server.answers = [said("Here it is.")]
+    server.answers = [streamed("Here it is.")]
     assert "Here it is." in drawn(finished(click(page, "Send")))
 
 
@@ -290,14 +219,14 @@ def test_a_refusing_endpoint_is_one_message_without_the_key(opened, server, run)
 
 def test_where_nothing_is_kept_the_page_says_so(opened, server, run):
     page = opened(**{"history.persist": False})
-    server.answers = [said("Only injected files.")]
+    server.answers = [streamed("Only injected files.")]
     finished(click(page, "Send"))
     assert "not kept" in texts(page) and turns(run) == []
 
 
 def test_the_next_answer_stands_in_the_same_conversation(opened, server, run):
     page = opened()
-    server.answers = [said("Only injected files.")]
+    server.answers = [streamed("Only injected files.")]
     for _ in range(2):
         finished(click(page, "Send"))
     first, second = turns(run)
@@ -312,7 +241,7 @@ def answered(opened, server):
     """A page with an answer that cites one chunk rightly and one that does not exist."""
     page = opened()
     good = f"[source: guide/locks.md, chunk: {short_id(page)}]"
-    server.answers = [said(f"Only injected files {good[:9]}", f"{good[9:]} count",
+    server.answers = [streamed(f"Only injected files {good[:9]}", f"{good[9:]} count",
                            " [source: x.md, chunk: 00000000].")]  # fmt: skip
     return finished(click(page, "Send"))
 
@@ -355,7 +284,7 @@ def test_a_citation_opens_its_passage_by_line_and_says_what_became_of_the_file(a
 
 def test_a_citation_of_a_prompt_that_is_not_kept_shows_the_words_of_the_prompt(opened, server):
     page = opened(**{"history.persist": False})
-    server.answers = [said(f"Yes [source: guide/locks.md, chunk: {short_id(page)}].")]
+    server.answers = [streamed(f"Yes [source: guide/locks.md, chunk: {short_id(page)}].")]
     finished(click(page, "Send"))
     click(page, citation_buttons(page)[0].label)
     assert any("Exact File Lock restricts" in c.value for c in page.code)
@@ -380,7 +309,7 @@ def test_hostile_answers_are_text_at_every_look(opened, server):
 
 def test_a_huge_answer_is_drawn_in_part_and_kept_whole(opened, server, run):
     page = opened()
-    server.answers = [said(*["many words " * 1_000] * 10)]
+    server.answers = [streamed(*["many words " * 1_000] * 10)]
     finished(click(page, "Send"))
     assert len(drawn(page)) < 70_000 and "more characters: Save has them all" in texts(page)
     assert turns(run)[0]["assistant_text"] == "many words " * 10_000
@@ -446,16 +375,14 @@ def test_a_model_whose_answer_was_stopped_is_asked_for_one_more_word_at_most():
     assert closed.wait(LIMIT_S) and sum(drawn) <= 1
 
 
-def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, monkeypatch):
+def test_an_answer_on_the_page_is_observed_in_dagster(opened, server, recording):
     from dagster import AssetKey
 
     from ragstream_assets.answer_job import ANSWERS
     from ragstream_assets.instance import instance_of
     from ragstream_assets.recorder.writer import writer
 
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    server.answers = [said("Only the files.")]
+    server.answers = [streamed("Only the files.")]
     page = opened()
     finished(click(page, "Send"))
     assert writer.flush(60)

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 import threading
 
 from ragstream_app.answer_stream import STOPPED
 from tests.app.hostile_answers import PAYLOADS
-from tests.app.page_driver import QUESTION, area, click, control, open_page, run, said
-from tests.app.test_markup import read
-from tests.app.test_page_answers import FIRST, LIMIT_S, held, until
-from tests.unit.models.conftest import COUNTED, DONE, KEY, STOP, event, events, raw, status
-
-SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-ISSUED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="guide/locks.md"')
-
-
-def answers(*texts):
-    return events(*map(event, texts), STOP, COUNTED, DONE)
-
-
-def cites(handler):
-    """Answer with a marker that the prompt issued, and one that it did not."""
-    shown = handler.server.seen[-1][2]["messages"][-1]["content"]
-    marker = f"[source: locks.md, chunk: {ISSUED.search(shown)[1]}]"
-    answers(f"Only injected files count {marker}, no other [source: x.md, chunk: 00000000].")(
-        handler
-    )
+from tests.app.model_answers import FIRST, QUESTION, SECRET, cites, turns
+from tests.app.page_driver import area, click, control, drawn, open_page, run, said, until
+from tests.model_server import KEY, LIMIT_S, held, model_names, status, streamed
 
 
 def open_chat():
     """Open the page in a tab of its own, and there the chat."""
-    page = open_page()
-    page.session_state["view"] = "Chat"
-    return run(page)
+    return open_page(view="Chat")
 
 
 def asks(page, text=QUESTION):
@@ -52,18 +31,8 @@ def finished(page):
     return run(page)
 
 
-def drawn(page):
-    """Return the answers as a reader sees them; their HTML is checked on the way."""
-    bodies = [element.proto.body for element in page.get("html")]
-    return "\n".join(read(body) for body in bodies if body.startswith("<div>"))
-
-
 def cited(page):
     return [b for b in page.button if str(b.key).startswith("chat cites ")]
-
-
-def turns(run_command):
-    return json.loads(run_command("history", "show", "--all", "--json")[1])["turns"]
 
 
 def test_an_empty_chat_says_what_to_do(indexed, server):
@@ -125,14 +94,15 @@ def test_another_tab_shows_the_conversation_from_the_journal(indexed, server):
     assert "Only injected files" not in drawn(other)
     control(other, "selectbox", "Conversation").set_value(session)
     run(other)
-    assert "Only injected files count, no other" in drawn(other) and "[source" not in drawn(other)
+    assert "Only injected files count, nothing else" in drawn(other)
+    assert "[source" not in drawn(other)
     cited(other)[0].click()
     run(other)
     assert any("Exact File Lock restricts" in c.value for c in other.code)
 
 
 def test_the_next_question_stands_in_the_same_conversation(indexed, server, run):
-    server.answers = [answers("One, it is."), answers("Two, it is.")]
+    server.answers = [streamed("One, it is."), streamed("Two, it is.")]
     page = finished(asks(open_chat()))
     finished(asks(page, "And how is it turned on?"))
     assert drawn(page).index("One, it is.") < drawn(page).index("Two, it is.")
@@ -142,7 +112,7 @@ def test_the_next_question_stands_in_the_same_conversation(indexed, server, run)
 
 
 def test_the_sidebar_counts(indexed, server):
-    server.answers = [answers("Yes, it is so.")]
+    server.answers = [streamed("Yes, it is so.")]
     page = open_chat()
     control(page, "multiselect", "Inject").set_value(["manual/guide/locks.md"])
     control(page, "toggle", "Exact File Lock").set_value(True)
@@ -174,7 +144,7 @@ def test_without_a_model_the_answer_is_an_extract(indexed, monkeypatch):
 
 
 def test_a_failing_model_is_a_message_and_the_question_can_be_asked_again(indexed, server, run):
-    server.answers = [status(401), answers("Here it is.")]
+    server.answers = [status(401), streamed("Here it is.")]
     page = finished(asks(open_chat()))
     (error,) = [e.value for e in page.error]
     assert "RAGSTREAM_PROVIDER__API_KEY" in error and KEY not in error + said(page)
@@ -215,7 +185,7 @@ def test_persist_off_writes_nothing_and_the_tab_shows_it_all_the_same(indexed, s
 
 
 def test_a_cleared_turn_is_gone_from_the_view(indexed, server, run):
-    server.answers = [answers("Zebulon says so.")]
+    server.answers = [streamed("Zebulon says so.")]
     page = finished(asks(open_chat()))
     assert "Zebulon" in drawn(page)
     assert run("history", "clear", "--all", "--yes")[0] == 0
@@ -224,7 +194,7 @@ def test_a_cleared_turn_is_gone_from_the_view(indexed, server, run):
 
 
 def test_open_in_prompt_takes_the_question_along(indexed, server):
-    server.answers = [answers("Yes, it is so.")]
+    server.answers = [streamed("Yes, it is so.")]
     page = finished(asks(open_chat()))
     click(page, "Open in Prompt")
     assert area(page, "Prompt").value == QUESTION
@@ -233,12 +203,12 @@ def test_open_in_prompt_takes_the_question_along(indexed, server):
 
 def test_the_model_of_the_chat_is_that_of_the_answer_panel(indexed, server):
     page = open_chat()
-    server.answers = [raw({"data": [{"id": "toy-1"}, {"id": "toy-2"}]})]
+    server.answers = [model_names("toy-1", "toy-2")]
     next(b for b in page.button if b.key == "chat list models").click()
     run(page)
     next(s for s in page.selectbox if s.key == "chat_model").set_value("toy-2")
     run(page)
-    server.answers = [answers("Two, it is.")]
+    server.answers = [streamed("Two, it is.")]
     finished(asks(page))
     assert server.seen[-1][2]["model"] == "toy-2"
     assert page.session_state["answer_model"] == "toy-2"
@@ -255,7 +225,7 @@ def test_the_model_of_the_chat_bounds_what_is_sent(indexed, server):
     run(page)
     told = "for gpt-4o: at most 1,200 tokens of a window of 1,600"
     assert said(page).count(told) == both
-    server.answers = [answers("Two, it is.")]
+    server.answers = [streamed("Two, it is.")]
     finished(asks(page))
     made = job(page).turn.prompt
     assert made.model_target == "gpt-4o" and made.extras.enforced.budget_tokens == 1200
@@ -263,7 +233,7 @@ def test_the_model_of_the_chat_bounds_what_is_sent(indexed, server):
 
 
 def test_memory_is_switched_by_its_settings(indexed, server):
-    server.answers = [answers("Yes, it is so.")]
+    server.answers = [streamed("Yes, it is so.")]
     page = open_chat()
     control(page, "toggle", "Memory").set_value(True)
     run(page)
@@ -295,7 +265,7 @@ def test_a_question_on_its_way_outlives_the_page(indexed, server, run):
 
 
 def test_a_chat_that_is_not_open_draws_no_conversation(indexed, server):
-    server.answers = [answers("Yes, it is so.")]
+    server.answers = [streamed("Yes, it is so.")]
     page = finished(asks(open_chat()))
     page.session_state["view"] = "Prompt"
     run(page)

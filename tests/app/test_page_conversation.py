@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import tempfile
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from ragstream_app.output.history_ways import Way
 from ragstream_app.page.jobs.background import BackgroundJob
@@ -22,37 +19,14 @@ from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring import journal
 from ragstream_core.wiring.erasure import PHASES
 from ragstream_core.wiring.workspace import open_workspace
+from tests.app.model_answers import QUESTION
+from tests.app.page_driver import ask as typed
+from tests.app.page_driver import choose_row, click, desk, open_page
+from tests.app.page_driver import run as redrawn
+from tests.workspaces import files_below
 
-PAGE = str(Path(__file__).parents[2] / "ragstream_app" / "page" / "main.py")
-QUESTION = "How does the exact file lock restrict a prompt?"
 REPLY = "Only injected files are read.\n\nRetrieval is *skipped*."
-OUTSIDE = "streamlit.runtime.scriptrunner_utils.script_run_context"
 CANARY = "Zebulon Quatermain"
-
-
-@pytest.fixture
-def open_page(indexed):
-    """Open the page in another tab; each call is one."""
-    import streamlit as st
-    from streamlit import config, logger
-
-    logger.set_log_level("ERROR")
-    logging.getLogger(OUTSIDE).disabled = True  # AppTest sets state outside of a script
-    config.set_option("server.address", "127.0.0.1")
-    st.cache_resource.clear()
-    st.cache_data.clear()
-
-    def open_tab() -> AppTest:
-        page = AppTest.from_file(PAGE, default_timeout=60).run()
-        assert not page.exception
-        return page
-
-    return open_tab
-
-
-@pytest.fixture
-def page(open_page):
-    return open_page()
 
 
 @pytest.fixture
@@ -68,12 +42,6 @@ def widget(kind, label):
     return next(w for w in kind if w.label == label)
 
 
-def click(page, label):
-    widget(page.button, label).click().run()
-    assert not page.exception
-    return page
-
-
 def reply(page, text=REPLY, question="", tags=()):
     widget(page.text_area, "External Reply").set_value(text)
     widget(page.text_area, "Question").set_value(question)
@@ -82,14 +50,7 @@ def reply(page, text=REPLY, question="", tags=()):
 
 
 def ask(page, text=QUESTION):
-    widget(page.text_area, "Prompt").set_value(text).run()
-    click(page, "Run all")
-    for _ in range(200):
-        step = page.session_state.desk.last
-        if step is not None and len(page.session_state.desk.steps) == 8:
-            break
-        page.run()
-    return page.run()
+    return click(typed(page, text), "Run all")
 
 
 def records():
@@ -104,9 +65,8 @@ def talk(page, session):
     """Choose or type the conversation."""
     chooser = widget(page.selectbox, "Conversation")
     chooser.options.append(session)  # as the browser does with what is typed
-    chooser.set_value(session).run()
-    assert not page.exception
-    return page
+    chooser.set_value(session)
+    return redrawn(page)
 
 
 def messages(page):
@@ -117,24 +77,13 @@ def chosen_turn(page, number):
     """Choose the row of a turn in the list, as a click on it does."""
     frame = next(f for f in page.dataframe if "#" in f.value.columns)
     position = list(frame.value["#"]).index(number)
-    page.session_state[frame.key] = {"selection": {"rows": [position], "columns": []}}
-    page.run()
-    assert not page.exception
-    return page
-
-
-def files(root):
-    found = {}
-    for path in root.rglob("*"):
-        status = path.stat()
-        found[path] = (path.read_bytes(), status.st_mtime_ns) if path.is_file() else None
-    return found
+    return choose_row(page, frame.key, position)
 
 
 def test_a_reply_to_a_prompt_is_a_turn_with_all_fields(page, indexed):
     page.session_state["inject"] = ["manual/settings.yaml"]
     ask(page)
-    key = page.session_state.desk.last.prompt_key
+    key = desk(page).last.prompt_key
     assert key
     reply(page, REPLY + " [source: x.md, chunk: zzzzzz]", tags=["GOLD", "mine"])
     (turn,) = kept()
@@ -156,9 +105,9 @@ def test_replies_join_the_conversation_and_the_next_prompt_shows_them(page):
     first, second = kept()
     assert first.session_id == second.session_id and first.prompt_key == ""
     ask(page)
-    prompt = page.session_state.desk.last.prompt
+    prompt = desk(page).last.prompt
     assert "Which port has the page?" in prompt.recentConversation["body"]
-    assert page.session_state.desk.request.session == first.session_id
+    assert desk(page).request.session == first.session_id
 
 
 @pytest.mark.parametrize("text, question", [("", QUESTION), ("   ", QUESTION), (REPLY, "")])
@@ -181,7 +130,7 @@ def test_a_session_of_ones_own_is_taken_and_no_name_is_refused(page):
 
 @pytest.mark.parametrize("record", ["none", "dagster"])
 def test_with_persist_off_a_whole_chain_and_a_reply_change_no_file(
-    open_page, indexed, tmp_path, monkeypatch, record
+    indexed, tmp_path, monkeypatch, record
 ):
     (tmp_path / "temp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
@@ -194,14 +143,14 @@ def test_with_persist_off_a_whole_chain_and_a_reply_change_no_file(
     assert (indexed / "dagster_home").exists() == (record == "dagster")
     reply(page, "Before.", "What was before?")
     widget(page.checkbox, "Persist history").uncheck().run()
-    before = files(tmp_path)
+    before = files_below(tmp_path)
     ask(page, f"What does {CANARY} know about the lock?")
-    assert page.session_state.desk.last.prompt_key == ""
+    assert desk(page).last.prompt_key == ""
     reply(page, f"{CANARY} knows.", tags=["GOLD"])
     reply(page, "More.", f"What else does {CANARY} know?")
     widget(page.toggle, "RECENT HISTORY").set_value(True).run()
     widget(page.text_input, "Find turns").set_value("before").run()
-    assert files(tmp_path) == before
+    assert files_below(tmp_path) == before
     held = page.session_state["held_turns"]
     assert [t.source for t in held] == ["external"] * 2 and held[0].tags == ("GOLD",)
     assert CANARY in held[0].user_text and held[0].timestamp
@@ -222,7 +171,7 @@ def test_switched_on_later_held_turns_are_written_only_when_asked(page):
     assert page.session_state["held_turns"] == []
 
 
-def test_held_turns_are_forgotten_and_are_of_one_tab(open_page):
+def test_held_turns_are_forgotten_and_are_of_one_tab(indexed):
     page, other = open_page(), open_page()
     widget(page.checkbox, "Persist history").uncheck().run()
     reply(page, f"{CANARY} knows.", "Who knows?")
@@ -251,7 +200,7 @@ def test_a_page_that_once_failed_forgets_no_choice(page, monkeypatch):
     assert widget(page.text_area, "External Reply").value == REPLY
 
 
-def test_persist_off_in_the_settings_cannot_be_switched_on(open_page, monkeypatch):
+def test_persist_off_in_the_settings_cannot_be_switched_on(indexed, monkeypatch):
     monkeypatch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
     page = open_page()
     box = widget(page.checkbox, "Persist history")
@@ -355,17 +304,17 @@ def test_recent_history_is_shown_on_demand_as_the_prompt_has_it(page, said):
     widget(page.toggle, "RECENT HISTORY").set_value(True).run()
     block = next(c.value for c in page.code if "first question 2?" in c.value)
     ask(page)
-    assert page.session_state.desk.last.prompt.recentConversation["body"] == block
+    assert desk(page).last.prompt.recentConversation["body"] == block
 
 
 def test_nothing_of_the_decisions_enters_the_history(page):
     ask(page)
     reply(page)
-    reasons = {row.reason for row in page.session_state.desk.last.prompt.extras.decisions}
+    reasons = {row.reason for row in desk(page).last.prompt.extras.decisions}
     said = json.dumps([journal.show(open_workspace())], ensure_ascii=False)
     assert reasons and not any(reason in said for reason in reasons)
     ask(page, "And what else?")
-    recent = page.session_state.desk.last.prompt.recentConversation["body"]
+    recent = desk(page).last.prompt.recentConversation["body"]
     assert REPLY in recent and not any(reason in recent for reason in reasons)
 
 
@@ -456,7 +405,7 @@ def test_a_prompt_that_showed_cleared_turns_leaves_the_desk(page, said):
     ask(talk(page, "first"))
     assert "first answer" in widget(page.text_area, "Super-Prompt").value
     confirm(look(page))
-    assert page.session_state.desk.steps == {}
+    assert desk(page).steps == {}
     assert widget(page.text_area, "Super-Prompt").value == ""
 
 
@@ -465,7 +414,7 @@ def test_the_prompt_of_a_cleared_question_leaves_the_desk_as_well(page):
     reply(page)
     page.session_state["answer_job"] = None
     confirm(look(page))
-    assert kept() == [] and page.session_state.desk.steps == {}
+    assert kept() == [] and desk(page).steps == {}
     assert "answer_job" not in page.session_state
 
 
@@ -473,10 +422,10 @@ def test_a_clearing_of_others_leaves_the_desk_alone(page, said, indexed):
     page.session_state["lock"] = True  # a prompt under the lock sees no conversation
     page.session_state["inject"] = ["manual/settings.yaml"]
     ask(page)
-    assert page.session_state.desk.last.prompt_key
+    assert desk(page).last.prompt_key
     talk(page, "first")
     confirm(look(page))
-    assert len(kept()) == 2 and len(page.session_state.desk.steps) == 8
+    assert len(kept()) == 2 and len(desk(page).steps) == 8
 
 
 def test_turns_are_set_aside_and_brought_back(page, said):
@@ -528,7 +477,7 @@ def test_a_clearing_that_takes_long_is_followed_and_started_once(page, said, mon
     begun[0]._ended.set()
     page.run()
     assert any("3 turns of first cleared for good" in m for m in messages(page))
-    assert page.session_state.desk.steps == {} and not bars(page)
+    assert desk(page).steps == {} and not bars(page)
     assert widget(page.text_area, "Super-Prompt").value == ""
     click(page, "Close this report")
     assert not any("cleared for good" in m for m in messages(page))
@@ -570,20 +519,20 @@ def test_an_unanswered_question_has_no_tags(page):
     assert not [b for b in page.button if b.label == "Keep tags"]
 
 
-def test_drawing_the_page_writes_nothing(open_page, indexed, tmp_path):
-    before = files(tmp_path)
+def test_drawing_the_page_writes_nothing(indexed, tmp_path):
+    before = files_below(tmp_path)
     page = open_page()
     widget(page.toggle, "RECENT HISTORY").set_value(True).run()
     assert page.session_state[PERSIST_KEY] is True and not page.session_state[PROMPT_KEY]
-    assert files(tmp_path) == before and not (indexed / "history").exists()
+    assert files_below(tmp_path) == before and not (indexed / "history").exists()
 
 
 def test_a_clearing_takes_no_steps_from_under_a_press(page, said):
     ask(talk(page, "first"))
-    desk = page.session_state.desk
-    desk.job = PressJob("Run all", desk, None, None)
+    mine = desk(page)
+    mine.job = PressJob("Run all", mine, None, None)
     confirm(look(page))
-    assert len(desk.steps) == 8
-    desk.job._ended.set()
+    assert len(mine.steps) == 8
+    mine.job._ended.set()
     page.run()
-    assert desk.steps == {}
+    assert mine.steps == {}

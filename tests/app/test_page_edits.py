@@ -29,32 +29,32 @@ from ragstream_core.text.tokens import ScriptTokenCounter
 from ragstream_core.wiring import stages
 from ragstream_core.wiring.answering import prepare
 from ragstream_core.wiring.workspace import open_workspace
-from tests.app.test_page import QUESTION, area, ask, click, desk, page  # noqa: F401 - a fixture
+from tests.app.page_driver import QUESTION, area, ask, click, desk
 
 SHAPER, BUILDER = BUTTONS[1], BUTTONS[-1]
 
 
 @pytest.fixture
-def finished(page):  # noqa: F811
+def finished(page):
     return click(ask(page), "Run all")
 
 
-def text_of(page):  # noqa: F811
+def text_of(page):
     return desk(page).last.prompt.extras.super_prompt
 
 
-def rewrite(page, text):  # noqa: F811
+def rewrite(page, text):
     area(page, "Super-Prompt").set_value(text).run()
     assert not page.exception
     return page
 
 
-def field(page, target):  # noqa: F811
+def field(page, target):
     boxes = [*page.selectbox, *page.text_input]
     return next(b for b in boxes if str(b.key).startswith(f"shaper {target} "))
 
 
-def test_the_text_is_editable_once_it_is_built(page):  # noqa: F811
+def test_the_text_is_editable_once_it_is_built(page):
     assert area(page, "Super-Prompt").disabled
     click(ask(page), "PreProcessing")
     assert area(page, "Super-Prompt").disabled
@@ -170,12 +170,12 @@ def test_a_prompt_pressed_again_drops_the_edit(finished):
     assert text_of(finished) == "Something else.\n" and not gone(finished)
 
 
-def gone(page):  # noqa: F811
+def gone(page):
     """Return what is said of edits that a press dropped."""
     return next((t.value for t in page.text if t.value.startswith("Built again")), "")
 
 
-def test_run_all_says_which_edits_of_the_shaper_it_drops(page):  # noqa: F811
+def test_run_all_says_which_edits_of_the_shaper_it_drops(page):
     for button in BUTTONS[:2]:
         click(ask(page), button)
     field(page, "tone").set_value("dry")
@@ -223,7 +223,7 @@ def test_a_press_that_fails_drops_no_edit(finished, monkeypatch):
     assert text_of(finished) == "Something else.\n"
 
 
-def test_the_shaper_shows_what_a2_made_and_where_from(page):  # noqa: F811
+def test_the_shaper_shows_what_a2_made_and_where_from(page):
     assert any("proposes intent" in t.value for t in page.text)
     text = f"# Task\n{QUESTION}\n# Audience\noperators"
     click(click(ask(page, text), "PreProcessing"), SHAPER)

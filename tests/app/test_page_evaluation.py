@@ -1,21 +1,8 @@
 """The view Evaluation: nothing without a click, tables of what was measured, clear failures."""
 
-import json
-
-import pytest
-
 from ragstream_app.page.panels import evaluation
 from ragstream_app.page.panels.chat.ask import VIEW_KEY
 from tests.app.page_driver import click, open_page, run, said
-
-
-@pytest.fixture
-def gold(indexed):
-    path = indexed / "projects" / "manual" / "gold.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    question = {"question": "How does the exact file lock work?", "file": "guide/locks.md"}
-    path.write_text(json.dumps(question))
-    return path
 
 
 def opened():

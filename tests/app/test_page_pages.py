@@ -16,9 +16,9 @@ from ragstream_core.records.identity import sha256_hex
 from ragstream_core.services import trace
 from ragstream_core.services.pages import has_pages, page_picture
 from ragstream_core.wiring.workspace import open_workspace
-from tests.app.page_driver import ask, click, control, desk, open_page, run
+from tests.app.page_driver import ask, choose_row, click, control, desk, open_page, run
+from tests.model_server import streamed
 from tests.unit.ingestion.test_documents import pdf_of
-from tests.unit.models.conftest import COUNTED, DONE, STOP, event
 
 ONE = "The pressure vessel is tested at twelve bar."
 TWO = "The heat pump of the north wing is serviced every April."
@@ -122,7 +122,7 @@ def test_a_chosen_candidate_opens_its_page(plant):
     meta = {c.id: c.meta for c in desk(page).last.prompt.base_context_chunks}
     wanted = next(i for i in ids if meta[i]["page_number"] == 2)
     page.session_state["chosen decisions"] = wanted
-    choose(page, ids.index(wanted))
+    choose_row(page, "decisions ", ids.index(wanted))
     assert not page.get("image")
     click(page, "Open page 2")
     assert len(page.get("image")) == 1
@@ -132,13 +132,11 @@ def citing(handler):
     """Answer with a citation of every passage that the prompt shows."""
     shown = CITED.findall(handler.server.seen[-1][2]["messages"][-1]["content"])
     marks = " ".join(f"[source: {source}, chunk: {short}]" for short, source in shown)
-    handler.head(content_type="text/event-stream", connection="close")
-    for block in (event(f"Every April {marks}."), STOP, COUNTED, DONE):
-        handler.wfile.write(block)
+    streamed(f"Every April {marks}.")(handler)
 
 
 @pytest.mark.parametrize("persist", [True, False])
-def test_a_citation_of_an_answer_opens_its_page(plant, server, persist):  # noqa: F811
+def test_a_citation_of_an_answer_opens_its_page(plant, server, persist):
     server.answers = [citing]
     page = open_page()
     if not persist:
@@ -162,15 +160,8 @@ def test_a_citation_of_an_answer_opens_its_page(plant, server, persist):  # noqa
         assert not any(b.label.startswith("Open page") for b in page.button)
 
 
-def test_the_command_line_names_the_page_of_a_citation(plant, server, run):  # noqa: F811
+def test_the_command_line_names_the_page_of_a_citation(plant, server, run):
     server.answers = [citing]
     code, out, err = run("ask", QUESTION, "-p", "plant")
     assert code == 0, err
     assert re.search(r"^  plan\.pdf p\. 2 \[[0-9a-f]{8}\]: ", out, re.MULTILINE), out
-
-
-def choose(page, position):
-    """Choose a row of the table of candidates, as a person does."""
-    (key,) = [k for k in page.session_state if str(k).startswith("decisions ")]
-    page.session_state[key] = {"selection": {"rows": [position], "columns": [], "cells": []}}
-    return run(page)

@@ -15,12 +15,18 @@ from ragstream_assets.recorder.writer import Recording, writer
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.exchanges import usage_of
 from ragstream_core.wiring import stages
-from tests.app.page_driver import QUESTION, area, ask, click, control, desk, open_page, run, said
-
-
-@pytest.fixture
-def page(indexed):
-    return open_page()
+from tests.app.page_driver import (
+    QUESTION,
+    area,
+    ask,
+    choose_row,
+    click,
+    control,
+    desk,
+    open_page,
+    run,
+    said,
+)
 
 
 @pytest.fixture
@@ -113,13 +119,6 @@ def test_the_decisions_are_filtered(page):
         assert sorted(shown["chunk_id"]) == sorted(wanted)
 
 
-def choose(page, position):
-    """Choose a row of the table of candidates, as a person does."""
-    key = next(k for k in page.session_state if str(k).startswith("decisions "))
-    page.session_state[key] = {"selection": {"rows": [position], "columns": [], "cells": []}}
-    return run(page)
-
-
 def chosen_passage(page):
     return [code.value for code in page.code]
 
@@ -128,7 +127,7 @@ def test_a_chosen_candidate_stays_chosen_whatever_row_it_is_in(page):
     click(ask(page), "Run all")
     rows = transparency.last_decisions(desk(page).last.prompt)
     first = rows[0]["chunk_id"]
-    choose(page, 0)
+    choose_row(page, "decisions ", 0)
     (text,) = chosen_passage(page)
     assert text == transparency.passage(desk(page).last.prompt, first)
     page.session_state["prompt_text"] = "Where do deleted documents and the vector file go?"
@@ -140,7 +139,7 @@ def test_a_chosen_candidate_stays_chosen_whatever_row_it_is_in(page):
 def test_no_row_is_chosen_where_the_candidate_is_not_there_any_more(page):
     click(ask(page), "Run all")
     rows = transparency.last_decisions(desk(page).last.prompt)
-    choose(page, 0)
+    choose_row(page, "decisions ", 0)
     assert len(chosen_passage(page)) == 1
     name = f"manual/{rows[0]['chunk_id'].partition('::')[0]}"
     page.session_state["files_off"] = {name}
@@ -166,13 +165,10 @@ def test_every_op_has_its_time(page):
     assert sum(row["share"] for row in rows) == pytest.approx(1.0)
 
 
-def test_what_the_agents_took_stands_beside_their_time(page, tmp_path, monkeypatch):
+def test_what_the_agents_took_stands_beside_their_time(page, script, monkeypatch):
     click(ask(page), "Run all")
     assert not any("language model" in row for row in transparency.time_rows(desk(page).steps))
-    script = tmp_path / "script.yaml"
-    script.write_text('[{"say": "no JSON"}]')
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+    script({"say": "no JSON"})
     monkeypatch.setenv("RAGSTREAM_AGENTS__A2_FORM", "llm")
     monkeypatch.setenv("RAGSTREAM_AGENTS__AUDIT_FORM", "llm")
     page = open_page()
@@ -206,12 +202,10 @@ def test_without_recording_no_link_is_shown(page):
     assert "Nothing of this prompt is recorded" in said(page)
 
 
-def test_every_recorded_run_leads_to_its_place_in_dagster(indexed, monkeypatch):
+def test_every_recorded_run_leads_to_its_place_in_dagster(indexed, recording, monkeypatch):
     from ragstream_assets.instance import instance_of
 
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("RAGSTREAM_DAGSTER__PORT", "3999")
-    monkeypatch.setenv("DAGSTER_HOME", "")  # the recorder sets it; restored afterwards
     page = open_page()
     for button in BUTTONS[:3]:
         click(ask(page), button)

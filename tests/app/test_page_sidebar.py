@@ -16,11 +16,6 @@ from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, click, control, desk, open_page, run, said
 
 
-@pytest.fixture
-def page(indexed):
-    return open_page()
-
-
 def waited(page, project="manual"):
     """Draw the page again once the ingest of a project is through."""
     job = projects.ingests().of(project)

@@ -138,11 +138,9 @@ def test_what_is_through_when_the_stop_comes_is_kept(indexed, held):
     assert list(mine.steps) == list(BUTTONS[:3])
 
 
-def test_the_run_of_a_stopped_press_is_closed(indexed, held, monkeypatch):
+def test_the_run_of_a_stopped_press_is_closed(indexed, held, recording):
     from ragstream_assets.instance import instance_of
 
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-    monkeypatch.setenv("DAGSTER_HOME", "")
     mine = PromptSession()
     job = presses.start(mine, "Run all", REQUEST, open_workspace())
     assert held.reached.wait(WAIT_S)
@@ -157,12 +155,9 @@ def test_the_run_of_a_stopped_press_is_closed(indexed, held, monkeypatch):
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_a_stopped_ingest_commits_nothing_and_goes_on_next_time(
-    many, embedding, monkeypatch, recorded
-):
+def test_a_stopped_ingest_commits_nothing_and_goes_on_next_time(many, embedding, recorded, request):
     if recorded:
-        monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-        monkeypatch.setenv("DAGSTER_HOME", "")
+        request.getfixturevalue("recording")
     space, ingests = open_workspace(), IngestJobs()
     job = ingests.start(space, "manual")
     assert embedding.reached.wait(WAIT_S)

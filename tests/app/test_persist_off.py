@@ -15,6 +15,8 @@ from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.workspace import open_workspace
 from tests.copies import said
+from tests.recorded import record_prompt, record_stage
+from tests.workspaces import files_below
 
 CANARY = "Zebulon Quatermain"
 QUESTION = f"What does {CANARY} know about the exact file lock?"
@@ -22,28 +24,17 @@ OFF = {"history.persist": "false"}
 
 
 @pytest.fixture
-def root(data, run, monkeypatch, tmp_path):
+def root(data, run, recording, monkeypatch, tmp_path):
     """Ingested and asked once in the ordinary way, recorded, so that every file is there."""
     temp = tmp_path / "temp"
     temp.mkdir()
     monkeypatch.setenv("TMPDIR", str(temp))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
     monkeypatch.setenv("RAGSTREAM_RERANK__BACKEND", "maxsim")
-    monkeypatch.setenv("DAGSTER_HOME", "")
     assert run("ingest", "manual")[0] == 0
     assert run("prompt", "How is a file locked?", "-p", "manual")[0] == 0
     (data / "doc_raw" / "manual" / "secret.txt").write_text("bytes that nobody ingested\n" * 3)
     return tmp_path
-
-
-def files(root: Path):
-    """Every file with its bytes and the time of its last change."""
-    found = {}
-    for path in root.rglob("*"):
-        status = path.stat()
-        found[path] = (path.read_bytes(), status.st_mtime_ns) if path.is_file() else None
-    return found
 
 
 def holders(root: Path):
@@ -52,7 +43,7 @@ def holders(root: Path):
 
 
 def test_the_commands_change_no_file(root, run, monkeypatch):
-    before = files(root)
+    before = files_below(root)
     options = ("-p", "manual", "--file", "secret.txt", "--json")
     code, out, err = run("prompt", QUESTION, *options, "--no-persist")
     made = json.loads(out)
@@ -67,46 +58,46 @@ def test_the_commands_change_no_file(root, run, monkeypatch):
     assert run("prompt", QUESTION, "-p", "manual", "--through", "a3")[0] == 0
     assert run("search", QUESTION, "-p", "manual")[0] == 0
     assert run("prompt", f"{CANARY}: lock?", "-p", "manual", "--file", "no-such.txt")[0] != 0
-    assert files(root) == before
+    assert files_below(root) == before
 
 
 def test_conversations_are_not_written_either(root, run, monkeypatch):
     words = ("--session", "a", "--user", QUESTION, "--assistant", f"{CANARY} knows.")
     with monkeypatch.context() as patch:
         patch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
-        before = files(root)
+        before = files_below(root)
         for more in ((), ("--external",)):
             code, _, err = run("history", "append", *words, *more)
             assert code != 0 and "history.persist is off" in err
         patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"user": "Zebulon Quatermain"}')))
         assert run("history", "import", "-")[0] != 0
         assert run("prompt", QUESTION, "-p", "manual", "--session", "a")[0] == 0
-        assert files(root) == before
+        assert files_below(root) == before
     assert run("history", "append", "--session", "a", "--user", "And now?", "--assistant", "Yes.")
     assert run("history", "embed")[0] == 0
     assert run("prompt", "And now?", "-p", "manual", "--session", "a")[0] == 0
-    before = files(root)
+    before = files_below(root)
     code, out, err = run("prompt", QUESTION, "-p", "manual", "--session", "a", "--no-persist")
     assert code == 0 and "And now?" in out, err  # it is read, and nothing is written
-    assert files(root) == before and holders(root) == []
+    assert files_below(root) == before and holders(root) == []
 
 
 def test_the_first_prompt_after_an_ingest_changes_no_file(data, run, tmp_path):
     assert run("ingest", "manual", "--no-record")[0] == 0
-    before = files(tmp_path)
+    before = files_below(tmp_path)
     assert run("prompt", QUESTION, "-p", "manual", "--no-persist")[0] == 0
-    assert files(tmp_path) == before
+    assert files_below(tmp_path) == before
     assert run("prompt", QUESTION, "-p", "manual", "--no-record")[0] == 0
     assert list(tmp_path.rglob("rows-newest.bin"))
 
 
 def test_the_buttons_change_no_file(root):
-    before = files(root)
+    before = files_below(root)
     desk = PromptSession()
     press_all(desk, PromptRequest(QUESTION, ("manual",), settings=OFF), open_workspace())
     assert CANARY in desk.last.prompt.extras.super_prompt
     assert not any(step.run_id or step.prompt_key for step in desk.steps.values())
-    assert files(root) == before
+    assert files_below(root) == before
 
 
 def test_the_same_prompt_comes_out_of_it(root, run):
@@ -118,34 +109,30 @@ def test_the_same_prompt_comes_out_of_it(root, run):
 
 
 def test_switched_off_on_the_way_nothing_more_is_written(root):
-    from tests.recorded import record_prompt, record_stage
-
     workspace = open_workspace()
     step = record_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
     assert step.run_id
-    before = files(root)
+    before = files_below(root)
     for op in OPS[1:]:
         step = record_stage(workspace, step, (op,), settings=OFF if op == OPS[1] else None)
     assert step.run_id == "" and step.record.prompt_key == ""
-    assert files(root) == before
+    assert files_below(root) == before
 
 
 def test_switched_on_later_it_writes_nothing_of_before(root):
-    from tests.recorded import record_prompt, record_stage
-
     workspace = open_workspace(explicit=OFF)
     desk = PromptSession()
     press(desk, BUTTONS[0], PromptRequest(QUESTION, ("manual",)), workspace)
     step = record_prompt(workspace, PromptRequest(QUESTION, ("manual",)), through=OPS[0])
-    before = files(root)
+    before = files_below(root)
     on = open_workspace()
     for button in BUTTONS[1:]:
         press(desk, button, PromptRequest("something else", ("manual",)), on)
     for op in OPS[1:]:
         step = record_stage(on, step, (op,), settings={"history.persist": "true"})
-    assert files(root) == before
+    assert files_below(root) == before
     record_prompt(on, PromptRequest("How is a file locked?", ("manual",)))
-    assert holders(root) == [] and files(root) != before
+    assert holders(root) == [] and files_below(root) != before
 
 
 def test_a_run_started_in_dagster_is_refused(root):
@@ -177,8 +164,8 @@ def test_a_cache_that_may_only_be_read_leaves_no_trace(tmp_path):
     TokenVectorCache(tmp_path).put("a" * 16, rows)
     (tmp_path / "bb").mkdir()
     (tmp_path / "bb" / f"{'b' * 16}.f16").write_bytes(b"torn")
-    before = files(tmp_path)
+    before = files_below(tmp_path)
     cache = TokenVectorCache(tmp_path, read_only=True)
     assert np.array_equal(cache.get("a" * 16), rows) and cache.get("b" * 16) is None
     cache.put("c" * 16, rows)
-    assert files(tmp_path) == before
+    assert files_below(tmp_path) == before

@@ -19,13 +19,6 @@ from ragstream_core.prompts.inputs import PromptRequest
 QUESTION = "How does the exact file lock restrict a prompt?"
 
 
-@pytest.fixture
-def recording(data, monkeypatch):
-    monkeypatch.setenv("RAGSTREAM_DAGSTER__RECORD", "dagster")
-    monkeypatch.setenv("DAGSTER_HOME", "")  # the recorder sets it; restored afterwards
-    return data
-
-
 def runs(data):
     from ragstream_assets.instance import instance_of
 

@@ -41,13 +41,8 @@ def test_explain_shows_the_scores_and_ranks_of_every_candidate(key, run):
     assert "best_cosine" in out and "verified" in out
 
 
-def test_a_fallback_is_said_by_the_prompt_and_by_its_explanation(
-    indexed, run, tmp_path, monkeypatch
-):
-    path = tmp_path / "script.yaml"
-    path.write_text("- say: '{\"facts\": ['\n", encoding="utf-8")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(path))
+def test_a_fallback_is_said_by_the_prompt_and_by_its_explanation(indexed, run, script):
+    script({"say": '{"facts": ['})
     found = made(run, "--set", "agents.a4_form=llm")
     assert any("fallback=SAF-A1" in warning for warning in found["warnings"])
     (call,) = as_json(run, "explain", found["prompt_key"])["llm"]["calls"]
@@ -102,13 +97,10 @@ def test_explain_says_what_every_stage_reported(indexed, run):
     assert all(row["message"] in err and row["message"] not in out for row in rows)
 
 
-def test_what_the_agents_took_is_said_with_the_prompt(indexed, run, tmp_path, monkeypatch):
+def test_what_the_agents_took_is_said_with_the_prompt(indexed, run, script):
     words = "the word intent is enough for the script"
     shape = {"intent": "locate", "domain": "storage", "deliverable": "answer"}
-    script = tmp_path / "script.yaml"
-    script.write_text(json.dumps([{"when": words, "say": shape}, {"say": "no JSON"}]))
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+    script({"when": words, "say": shape}, {"say": "no JSON"})
     plain = made(run)["llm"]
     assert (plain["calls"], plain["input_tokens"], plain["cost_usd"]) == ([], 0, 0)
     asking = ["--set", "agents.a2_form=llm"]

@@ -7,7 +7,6 @@ import re
 import time
 
 import pytest
-import yaml
 
 from ragstream_app.output.weather import range_bar
 from ragstream_core.weather.analytics import daily
@@ -15,31 +14,27 @@ from ragstream_core.weather.open_meteo import OpenMeteo, hours_in, places_in
 from tests.app.hostile_answers import HOST, PAYLOADS
 from tests.app.page_driver import control, open_page, said
 from tests.app.page_driver import run as draw
-from tests.unit.models.conftest import raw, server, status  # noqa: F401
+from tests.model_server import raw, serving, status
 from tests.weather_api import BERLIN, NEW_HAMPSHIRE, body, forecast, places
 
 HOT = [4.0, 4.0, 5.0, 4.0, 14.0, 4.0, 5.0]
 
 
 @pytest.fixture
-def open_meteo(server, monkeypatch):  # noqa: F811
+def open_meteo(monkeypatch):
     """The faces ask this server; nothing but code can move them there."""
-    url = server.url
-    monkeypatch.setattr(
-        "ragstream_core.weather.tool.OpenMeteo",
-        lambda: OpenMeteo(geocoding_url=url, forecast_url=url),
-    )
-    server.answers = [raw(places(BERLIN, NEW_HAMPSHIRE)),
-                      raw(forecast(temperature=lambda day, hour: HOT[day]))]  # fmt: skip
-    return server
+    hot = forecast(temperature=lambda day, hour: HOT[day])
+    with serving(raw(places(BERLIN, NEW_HAMPSHIRE)), raw(hot)) as server:
+        monkeypatch.setattr(
+            "ragstream_core.weather.tool.OpenMeteo",
+            lambda: OpenMeteo(geocoding_url=server.url, forecast_url=server.url),
+        )
+        yield server
 
 
 @pytest.fixture
-def script(tmp_path, monkeypatch):
-    path = tmp_path / "script.yaml"
-    path.write_text(yaml.safe_dump([{"say": "A warm Tuesday.\n\nElse cool."}]), encoding="utf-8")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-    monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(path))
+def explained(script):
+    script({"say": "A warm Tuesday.\n\nElse cool."})
 
 
 def test_people_see_a_table_with_the_unusual_day_marked(run, open_meteo):
@@ -91,7 +86,7 @@ def test_a_country_is_passed_on(run, open_meteo):
     assert out.startswith("Berlin (New Hampshire, United States)")
 
 
-def test_the_model_explains_only_where_it_is_asked(run, open_meteo, script):
+def test_the_model_explains_only_where_it_is_asked(run, open_meteo, explained):
     answers = list(open_meteo.answers)
     assert "A warm Tuesday." not in run("weather", "Berlin")[1]
     open_meteo.answers = answers
@@ -184,7 +179,7 @@ def test_the_page_does_not_wait_and_says_why_there_is_nothing(indexed, open_mete
     assert not control(page, "button", "Show weather").disabled
 
 
-def test_a_model_is_asked_only_with_the_toggle(indexed, open_meteo, script):
+def test_a_model_is_asked_only_with_the_toggle(indexed, open_meteo, explained):
     answers = list(open_meteo.answers)
     page = open_page()
     look(page, "Berlin")

@@ -1,10 +1,7 @@
 """The job `answer_question`: the chain, the model, the conversation, in one run."""
 
-import threading
-
 import dagster as dg
 import pytest
-import yaml
 
 from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
@@ -13,21 +10,18 @@ from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import journal
+from tests.model_server import serving
 from tests.unit.models.chat.test_keys import CANARIES, PATHS
-from tests.unit.models.conftest import Server
 
 IMAGE = "![](http://127.0.0.1:3000/graphql?query=mutation)"
 
 
 @pytest.fixture
-def run(root, open_root, request_, tmp_path, monkeypatch):
+def run(root, open_root, request_, script):
     """Runs the job with a scripted model; returns the result and the answer's metadata."""
 
     def call(*entries, request=request_, subset=None, **config):
-        script = tmp_path / "script.yaml"
-        script.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+        script(*entries)
         space = open_root(root)
         ingest_project(space, "demo")
         reference = space.store.put_request(request)
@@ -112,8 +106,7 @@ def test_a_key_is_in_no_run_config_event_record_or_log(
     ingest_project(open_root(root), "demo")
     sent, said, home = [], [], tmp_path / "dagster"
     home.mkdir()
-    with Server() as server, dg.DagsterInstance.local_temp(str(home)) as instance:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with serving() as server, dg.DagsterInstance.local_temp(str(home)) as instance:
         monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
         for n, canary in enumerate(CANARIES):
             monkeypatch.setenv("RAGSTREAM_PROVIDER__API_KEY", canary)
@@ -132,7 +125,6 @@ def test_a_key_is_in_no_run_config_event_record_or_log(
             sent.append(server.seen[-1][1]["authorization"])
             said.append(str(instance.get_run_by_id(result.run_id)))
             said += [entry.to_json() for entry in instance.all_logs(result.run_id)]
-        server.shutdown()
     assert sent == [f"Bearer {canary}" for canary in CANARIES]
     files = [p for top in (root, tmp_path) for p in top.rglob("*") if p.is_file()]
     written = b"\0".join(path.read_bytes() for path in files)

@@ -4,14 +4,14 @@ import pytest
 
 from ragstream_assets.definitions import defs
 from ragstream_core.weather.open_meteo import OpenMeteo
-from tests.unit.models.conftest import raw, server, status  # noqa: F401
+from tests.model_server import raw, status
 from tests.weather_api import BERLIN, forecast, places
 
 IMAGE = "![](http://127.0.0.1:3000/graphql?query=mutation)"
 
 
 @pytest.fixture
-def report(root, server, monkeypatch):  # noqa: F811
+def report(root, server, monkeypatch):
     """Run the job against a server; return its metadata."""
     url = server.url
     monkeypatch.setattr(

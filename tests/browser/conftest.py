@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -16,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.sites import CITATIONS, LOCKS, Seen, Site, running, shot
-from tests.unit.models.conftest import Server
+from tests.model_server import Server, serving
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
@@ -33,10 +32,8 @@ WAIT_MS = 30_000
 @pytest.fixture(scope="session")
 def llm() -> Iterator[Server]:
     """A language model's server on loopback that says what a test tells it to."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+    with serving() as made:
         yield made
-        made.shutdown()
 
 
 @pytest.fixture(scope="session")

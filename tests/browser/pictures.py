@@ -10,7 +10,6 @@ import contextlib
 import re
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tests.browser.conftest import NAMES, QUIET, SIZE
 from tests.browser.dagster_api import new_run, runs
 from tests.browser.sites import ROOT, Site, running
 from tests.browser.walk import SLOW_MS, Walk
-from tests.unit.models.conftest import COUNTED, DONE, STOP, Server, event
+from tests.model_server import COUNTED, DONE, STOP, event, serving
 
 IMAGES = ROOT / "docs" / "images"
 QUESTION = (
@@ -54,9 +53,7 @@ def handbook(folder: Path) -> Iterator[Site]:
     for kept in ("models", "projects"):
         if (ROOT / "data" / kept).is_dir():
             shutil.copytree(ROOT / "data" / kept, data / kept, symlinks=True)
-    with Server() as server:
-        server.answers = [explain]
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with serving(explain) as server:
         environment = {
             "RAGSTREAM_PROVIDER__BASE_URL": server.url,
             "RAGSTREAM_PROVIDER__MODEL": MODEL,
@@ -66,7 +63,6 @@ def handbook(folder: Path) -> Iterator[Site]:
         }
         with running(data, environment=environment, ingest=["handbook"]) as site:
             yield site
-        server.shutdown()
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.app.hostile_answers import PAYLOADS
 from tests.browser.sites import shot
 from tests.browser.walk import SLOW_MS, Walk
-from tests.unit.models.conftest import COUNTED, DONE, STOP, event, events
+from tests.model_server import streamed
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 ISSUED = re.compile(r'<<DOC \d+ \w+ id="(\w+)" source="guide/locks.md"')
@@ -20,7 +20,7 @@ def cites(handler):
     shown = handler.server.seen[-1][2]["messages"][-1]["content"]
     marker = f"[source: locks.md, chunk: {ISSUED.search(shown)[1]}]"
     texts = ["Only **injected** files count ", marker[:9], marker[9:], ".\n\n", *PAYLOADS]
-    events(*map(event, texts), STOP, COUNTED, DONE)(handler)
+    streamed(*texts)(handler)
 
 
 @pytest.fixture

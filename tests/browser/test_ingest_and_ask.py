@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from tests.browser.sites import shot
 from tests.browser.walk import Walk
+from tests.model_server import COUNTED, DONE, STOP, event, streamed
 from tests.unit.ingestion.test_documents import pdf_of
-from tests.unit.models.conftest import COUNTED, DONE, STOP, event, events
 
 NOTE = "# Heat pump\n\nThe heat pump of the north wing is serviced every April by two persons.\n"
 COVER = "The papers of the heat pump."
@@ -101,7 +101,7 @@ def test_upload_ingest_ask_and_open_a_citation(walk, site, llm):
 
 
 def test_what_was_edited_is_what_is_sent(walk, llm):
-    llm.answers = [events(event("Noted."), STOP, COUNTED, DONE)]
+    llm.answers = [streamed("Noted.")]
     built = walk.ask("How does the exact file lock restrict a prompt?")
     walk.write("Super-Prompt", built + EDIT)
     walk.button("Edited").wait_for()

@@ -12,7 +12,7 @@ import pytest
 from ragstream_app.output.markup import TAGS, answer_html
 from tests.app.hostile_answers import EVIL, HOST, PAYLOADS
 from tests.browser.sites import LOCKS, Seen, Site, running, shot
-from tests.unit.models.conftest import COUNTED, DONE, STOP, Server, event
+from tests.model_server import COUNTED, DONE, STOP, event, serving
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 PIECE = 40
@@ -23,10 +23,8 @@ DRAWN = "div[data-testid='stHtml'] > div"
 @pytest.fixture(scope="module")
 def server():
     """A language model that says what a hostile document would like it to say."""
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+    with serving() as made:
         yield made
-        made.shutdown()
 
 
 @pytest.fixture(scope="module")

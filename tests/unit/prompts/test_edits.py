@@ -28,7 +28,7 @@ from ragstream_core.wiring.answering import answer, prepare
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt, stages_of
-from tests.unit.models.conftest import DONE, STOP, event, events, server  # noqa: F401 - a fixture
+from tests.model_server import DONE, STOP, event, events
 from tests.workspaces import hashed_workspace
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -204,7 +204,7 @@ CUTS = {
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_what_a_model_gets_is_the_edited_text_byte_for_byte(workspace, server, cut, monkeypatch):  # noqa: F811
+def test_what_a_model_gets_is_the_edited_text_byte_for_byte(workspace, server, cut, monkeypatch):
     server.answers = [events(event("Fine."), STOP, DONE)]
     monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
     space = hashed_workspace(workspace.data_dir)

@@ -80,7 +80,6 @@ def test_replay_in_a_new_process(workspace, tmp_path, extra):
     ],
 )
 def test_settings_of_today_do_not_reach_an_old_prompt(workspace, tmp_path, given):
-
     _, record = made(workspace)
     today = hashed_workspace(tmp_path, given)
     assert replay_prompt(today, record.prompt_key).verdict == "identical"

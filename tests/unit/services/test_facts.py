@@ -6,7 +6,6 @@ import json
 import threading
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -402,14 +401,11 @@ def test_off_and_without_persistence_nothing_is_looked_for(tmp_path):
 
 
 @pytest.fixture
-def scripted(tmp_path, monkeypatch):
+def scripted(tmp_path, script):
     """Return a data root whose language model follows a script."""
 
     def make(*entries, **explicit):
-        script = tmp_path / "script.yaml"
-        script.write_text(yaml.safe_dump(list(entries)), encoding="utf-8")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+        script(*entries)
         return rooted(tmp_path / "data", **explicit)
 
     return make

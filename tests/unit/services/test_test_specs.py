@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import stat
-import threading
 from dataclasses import replace
 
 import pytest
-import yaml
 
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import InputUnavailable, Refused, UnknownProject, UsageError
@@ -35,7 +33,7 @@ from ragstream_core.wiring import models, spec_drafts
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.spec_drafts import OP, redrafted
 from ragstream_core.wiring.spec_sources import read_project
-from tests.unit.models.conftest import Server, said, status
+from tests.model_server import said, status
 from tests.workspaces import hashed_workspace
 
 REQUIREMENTS = """# Locks
@@ -268,28 +266,22 @@ GOOD = {
 
 
 @pytest.fixture
-def scripted(space, tmp_path, monkeypatch):
+def scripted(space, script):
     """The same project with a language model that follows a script."""
 
     def opened_with(*entries):
-        script = tmp_path / "script.yaml"
-        script.write_text(yaml.safe_dump(list(entries)))
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BACKEND", "scripted")
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__SCRIPT", str(script))
+        script(*entries)
         return opened(space.data_dir)
 
     return opened_with
 
 
 @pytest.fixture
-def endpoint(space, monkeypatch):
+def endpoint(space, server, monkeypatch):
     """The same project with a language model on loopback; returns both."""
-    with Server() as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
-        monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy")
-        yield opened(space.data_dir), server
-        server.shutdown()
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__BASE_URL", server.url)
+    monkeypatch.setenv("RAGSTREAM_PROVIDER__MODEL", "toy")
+    return opened(space.data_dir), server
 
 
 def test_a_model_writes_the_case_and_what_it_invents_is_dropped(scripted):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.models.conftest import raw, server  # noqa: F401
+from tests.model_server import raw
 from tests.weather_api import BERLIN, forecast, places
 
 
 @pytest.fixture
-def open_meteo(server):  # noqa: F811
+def open_meteo(server):
     """A server that knows Berlin; its answers can be replaced."""
     server.answers = [raw(places(BERLIN)), raw(forecast())]
     return server

@@ -19,7 +19,7 @@ from ragstream_core.models.chat.scripted import ScriptedChat
 from ragstream_core.weather.open_meteo import HOSTS, OpenMeteo
 from ragstream_core.weather.records import WeatherAnalysis
 from ragstream_core.weather.tool import TIMEOUT_S, WeatherTool
-from tests.unit.models.conftest import Server, raw, status
+from tests.model_server import Server, raw, status
 from tests.weather_api import BERLIN, NEW_HAMPSHIRE, NORTHERN, body, forecast, places, tool
 
 OPENSSL = shutil.which("openssl")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import threading
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -49,7 +48,7 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt, selected_ids
 from ragstream_core.wiring.stages import make_stage, run_prompt
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.models.conftest import Server, raw, said
+from tests.model_server import raw, said
 from tests.workspaces import DOCS, write_docs
 
 QUESTION = "Who holds the project lock of the catalog? And how are long questions scored?"
@@ -526,12 +525,8 @@ def test_the_model_cannot_override_what_the_person_settled(tmp_path, meet):
 
 
 @pytest.fixture
-def server():
-    server = Server()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def server(server):
     yield server
-    server.shutdown()
-    server.server_close()
     models._endpoint_chat.cache_clear()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import struct
-import threading
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
-from tests.unit.models.conftest import Server
 from tests.unit.models.embedders import test_openai_compatible as endpoints
 from tests.workspaces import write_docs
 
@@ -28,13 +26,9 @@ QUESTION = "Who may write to the catalog? And how are long questions scored?"
 
 
 @pytest.fixture
-def server():
-    server = Server()
+def server(server):
     server.answers = [endpoints.vectors]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    return server
 
 
 def open_at(root, server):

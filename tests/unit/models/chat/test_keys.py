@@ -13,7 +13,7 @@ from ragstream_core.config import AppConfig
 from ragstream_core.errors import ChatFailed, Refused, UnknownSetting, UsageError
 from ragstream_core.platform.endpoint import provider_key
 from ragstream_core.wiring.models import chat_model, endpoint
-from tests.unit.models.conftest import ASKED, KEY, events, raw, said, status
+from tests.model_server import ASKED, KEY, events, raw, said, status
 
 CANARIES = [
     "sk-proj-canary0123456789abcdefghijklmnop",

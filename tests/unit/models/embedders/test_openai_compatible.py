@@ -16,7 +16,7 @@ from ragstream_core.models.embedders import registry
 from ragstream_core.models.embedders.openai_compatible import BATCH, EndpointEmbedder
 from ragstream_core.platform.endpoint import endpoint_at
 from ragstream_core.platform.http import EndpointClient
-from tests.unit.models.conftest import KEY, status
+from tests.model_server import KEY, status
 
 DIMENSION = 8
 
