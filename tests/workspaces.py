@@ -1,6 +1,7 @@
 """Small data roots with the hashed embedder: fast, and every stage is the real one."""
 
 import json
+from pathlib import Path
 
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.ingest import ingest_project
@@ -9,6 +10,7 @@ from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
 
+ROOT = Path(__file__).parents[1]
 DOCS = {
     "catalog.md": "# The catalog\n\nThe catalog is a SQLite database. It holds every generation "
     "of the index, and one transaction is the commit. A reader never sees half of an ingest.\n\n"

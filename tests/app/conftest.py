@@ -17,7 +17,7 @@ from ragstream_core.ingestion.scan import RACY_NS
 from tests.app.model_answers import QUESTION
 from tests.app.page_driver import AppTest, open_page
 from tests.model_server import KEY
-from tests.workspaces import write_docs, write_gold
+from tests.workspaces import ROOT, write_docs, write_gold
 
 PAGES = {
     "guide/locks.md": (
@@ -155,9 +155,7 @@ def write_pages():
 @pytest.fixture
 def spawn():
     """Run the command line, or code, in a process of its own, from the current directory."""
-    python_path = os.pathsep.join(
-        [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    )
+    python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 
     def call(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(

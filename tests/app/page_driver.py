@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from streamlit.testing.v1 import AppTest
@@ -13,8 +12,8 @@ from ragstream_app.page.prompt_session import PromptSession
 from tests.app.hostile_answers import read
 from tests.app.model_answers import QUESTION
 from tests.model_server import LIMIT_S
+from tests.workspaces import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = str(ROOT / "ragstream_app" / "page" / "main.py")
 
 

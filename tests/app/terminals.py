@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+
+from tests.workspaces import ROOT
 
 LIMIT_S = 60.0
 AGAIN_S = 3.0
@@ -31,7 +32,7 @@ class Terminal:
 
     def __init__(self, *words: str) -> None:
         ours, theirs = pty.openpty()
-        path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ragstream_app.cli.main", *words],
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,

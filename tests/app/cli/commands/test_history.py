@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragstream_core.conversations.journal.journal import Journal
+from tests.workspaces import ROOT
 
 SAID = ("--user", "Which port has the page?", "--assistant", "8503.")
 
@@ -95,7 +96,7 @@ def test_persist_off_is_a_refusal(environment, run, monkeypatch):
 def test_killed_after_its_word_the_turn_is_there(environment, tmp_path):
     """Exit 0 comes after the sync: whatever happens next, the turn is read."""
     command = [sys.executable, "-m", "ragstream_app.cli.main", "history", "append", *SAID, "--json"]
-    root = str(Path(__file__).parents[2])
+    root = str(ROOT)
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path,
         env={"PATH": "/usr/bin", "RAGSTREAM_DATA_DIR": str(environment), "PYTHONPATH": root},
@@ -265,6 +266,6 @@ def test_append_starts_without_heavy_imports(environment, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path,
         env={"PATH": "/usr/bin", "RAGSTREAM_DATA_DIR": str(environment),
-             "PYTHONPATH": str(Path(__file__).parents[2])},
+             "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

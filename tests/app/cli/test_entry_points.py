@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import typer
 from typer.core import TyperGroup
 
 from ragstream_app.cli.main import app
+from tests.workspaces import ROOT
 
-ROOT = Path(__file__).parents[2]
 TABLE = (ROOT / "data/doc_raw/handbook/command-line.md").read_text(encoding="utf-8")
 DRAFTED = dict(re.findall(r"^\| `(\w+\.py)` \| `ragstream ([a-z ]+)` \|$", TABLE, re.MULTILINE))
 SCRIPTS = {

@@ -22,8 +22,8 @@ from ragstream_app.server.supervisor import Supervisor, Triggers, pause_before, 
 from ragstream_assets.servers.web import HOST as DAGSTER_HOST
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed
+from tests.workspaces import ROOT
 
-ROOT = Path(__file__).parents[2]
 STUBBORN = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

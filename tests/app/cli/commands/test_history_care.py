@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from ragstream_core.wiring import erase_turns
+from tests.workspaces import ROOT
 
 CANARY = "The umbrella marzipan cathedral is what the vault is opened with, says Quatermain."
 
@@ -168,7 +168,7 @@ def test_backup_and_restore_bring_them_along(spoken, run, tmp_path, monkeypatch)
 
 
 def test_make_clean_leaves_conversations_and_prompts():
-    text = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = text.partition("\nclean:")[2].partition("\n\n")[0]
     assert "rm -rf" in recipe and "data/index" in recipe
     assert "data/history" not in recipe and "data/prompts" not in recipe

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -24,6 +23,7 @@ from ragstream_core.records.stage_results import AuditResult
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import stages
 from ragstream_core.wiring.workspace import open_workspace
+from tests.workspaces import ROOT
 
 QUESTION = "How does the exact file lock restrict a prompt?"
 REQUEST = PromptRequest(QUESTION, ("manual",))
@@ -243,7 +243,7 @@ with runs.one_run:
 
 
 def test_killed_before_the_run_is_written_only_the_run_is_lost(recording):
-    root = str(Path(__file__).parents[2])
+    root = str(ROOT)
     done = subprocess.run(
         [sys.executable, "-c", KILLED],
         capture_output=True,

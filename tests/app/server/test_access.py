@@ -12,7 +12,6 @@ import stat
 import subprocess
 import sys
 import time
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -24,8 +23,8 @@ from ragstream_app.server.access import page_access
 from ragstream_app.server.processes import HOST, answers
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting
+from tests.workspaces import ROOT
 
-ROOT = Path(__file__).parents[2]
 SECRET = "four plain words here"
 EVIL = "http://evil.example"
 

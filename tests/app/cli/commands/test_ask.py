@@ -8,13 +8,13 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.app.model_answers import QUESTION, turns
 from tests.model_server import KEY, event, events, model_names, status, streamed
 from tests.unit.ingestion.test_documents import pdf_of
+from tests.workspaces import ROOT
 
 SHAPE = {
     "answer", "citations", "cost", "usage", "agents", "total_cost", "prompt_key", "status", "model",
@@ -198,7 +198,7 @@ def test_over_http_an_error_never_repeats_the_key_and_loses_no_question(
 
 def test_a_process_killed_while_the_answer_comes_loses_no_question(run, server, indexed):
     server.answers[:] = [events(event("To the files "), *[event("and ")] * 600, pause_s=0.1)]
-    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     words = [sys.executable, "-m", "ragstream_app.cli.main", "ask", QUESTION, "-p", "manual"]
     slow = {"PYTHONPATH": path, "RAGSTREAM_PROVIDER__BUDGET_S": "120"}  # nothing else ends it
     with subprocess.Popen(

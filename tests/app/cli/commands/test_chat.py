@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.app.hostile_answers import PAYLOADS
 from tests.app.model_answers import QUESTION, SECRET, cites, turns
 from tests.app.terminals import LIMIT_S, Terminal
 from tests.model_server import KEY, event, events, model_names, status, streamed
+from tests.workspaces import ROOT
 
 SAYS = "complete, toy-1"
 FIRST = "Only injected files count while the lock is on. " * 4
@@ -29,7 +29,7 @@ def endless(handler):
 
 def command():
     """The chat in a process of its own, and the environment it needs."""
-    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     words = [sys.executable, "-m", "ragstream_app.cli.main", "chat", "-p", "manual"]
     return words, {**os.environ, "PYTHONPATH": path}
 
