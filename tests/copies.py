@@ -1,7 +1,5 @@
 """What a file says, for tests that search every file for a text: compressed ones are opened."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A journal with its catalog in a folder of its own: what the tests of the worker stand on."""
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import random

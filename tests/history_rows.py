@@ -1,7 +1,5 @@
 """Rows of a history, as the catalog gives them to the publisher of the snapshot."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ragstream_core.conversations.columns import Coded, HistoryColumns, SelectedRow

@@ -1,7 +1,5 @@
 """A hub on loopback that speaks Hugging Face's protocol, well or badly, as a test tells it to."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

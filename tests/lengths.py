@@ -4,8 +4,6 @@
 follows it has the mark `sweep`, so that `make test-all` takes it again at length.
 """
 
-from __future__ import annotations
-
 import os
 from typing import TypeVar
 

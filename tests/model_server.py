@@ -1,7 +1,5 @@
 """A language model's server on loopback that answers what a test tells it to, one by one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

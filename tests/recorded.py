@@ -1,7 +1,5 @@
 """The recorder as the tests use it: whoever asks for a prompt here gets its run as well."""
 
-from __future__ import annotations
-
 from ragstream_assets.recorder import recorder
 from ragstream_assets.recorder.writer import writer
 

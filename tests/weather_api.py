@@ -1,7 +1,5 @@
 """What Open-Meteo answers, in its documented shape, and a `WeatherTool` that asks a test server."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import math

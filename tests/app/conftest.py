@@ -1,7 +1,5 @@
 """A small data root, hashed embeddings, no recording: what the faces need to be tried quickly."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """Answers that try to be more than text, and a reader that complains if one succeeds."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 from ragstream_app.output.markup import TAGS

@@ -1,7 +1,5 @@
 """What a language model on loopback answers in the tests of the faces, and what is kept of it."""
 
-from __future__ import annotations
-
 import json
 import re
 

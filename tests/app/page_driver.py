@@ -1,7 +1,5 @@
 """Drives the page without a browser: open it, find a control by its label, press a button."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The passage behind a citation: the lines of the file, or the pieces that the index holds."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Persist off: a prompt changes no file, whichever way it is asked (R-195)."""
 
-from __future__ import annotations
-
 import io
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Whatever is written belongs to its owner alone, whoever writes it and whatever the umask was."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The same commands and buttons with recording on, as it is by default."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 After a wanted change: ``python -m tests.app.test_reference`` writes both files anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

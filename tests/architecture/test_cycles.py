@@ -1,7 +1,5 @@
 """No import cycle, imports inside functions counted."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

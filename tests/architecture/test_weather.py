@@ -1,7 +1,5 @@
 """The weather tool stands apart (R-002, R-265, R-266, C-28, C-29): who knows it, what it may do."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Recorded runs written by hand: rows, event files and stage JSON of any age, in a real storage."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import json

@@ -1,7 +1,5 @@
 """The job `remember_facts`: three ops, steps that are skipped, a sensor, and no word in Dagster."""
 
-from __future__ import annotations
-
 import json
 
 import dagster as dg

@@ -1,7 +1,5 @@
 """Processes that open a fresh data root at the same moment all get its storage whole."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

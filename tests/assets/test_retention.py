@@ -1,7 +1,5 @@
 """Retention of recorded runs: what is needed stays, all else goes with every byte of it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

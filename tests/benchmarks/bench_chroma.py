@@ -7,8 +7,6 @@ and adds, and a second process checks that vectors find themselves: CPU seconds 
 The bare side is the calls of `add`, or of `upsert` for live ids, alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -6,8 +6,6 @@ CPU seconds of whole processes. The embedder is a fixed vector a text, the chunk
 of the default model where its tokenizer is here: what is measured is everything but the model.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -6,8 +6,6 @@ Prompts over the handbook with the real model: without a conversation, with one 
 while a worker holds the history's lock, first running, then stopped by SIGSTOP, then killed.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import statistics

@@ -3,8 +3,6 @@
 python -m tests.benchmarks.bench_encoder
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

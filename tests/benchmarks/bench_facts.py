@@ -3,8 +3,6 @@
 python -m tests.benchmarks.bench_facts
 """
 
-from __future__ import annotations
-
 import sys
 
 from ragstream_core.conversations.facts.candidate import Candidate, Limits, TurnText, objection

@@ -6,8 +6,6 @@ DIR holds the folder squad2, and perhaps cranfield and haystack-docs. Pairs of a
 number chose the threshold; the others measure it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Sequence

@@ -7,8 +7,6 @@ derives the terms. The floor: the same vectors written and synced, and one SQLit
     python -m tests.benchmarks.bench_history_commit [--turns 1000 20000 100000] [--repeat 15]
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

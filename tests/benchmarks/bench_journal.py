@@ -7,8 +7,6 @@ turn. Medians of wall time; the processor's share of an append is measured besid
 fast disk it is what differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

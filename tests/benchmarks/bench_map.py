@@ -6,8 +6,6 @@ Vectors of 384 dimensions in 60 groups, as a real index has topics, given to the
 `ragstream index tsne` gives those of an index. t-SNE runs in one child process with one thread.
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

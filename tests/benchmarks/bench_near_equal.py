@@ -7,8 +7,6 @@ again at every ingest; so the no-op is compared with one that keeps no collectio
 CPU seconds of whole processes, children included.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -11,8 +11,6 @@ The peer of the no-op is a bare Python process that calls scandir and stat on th
 embedder is a fixed vector a text, so that what is measured is everything but the model.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

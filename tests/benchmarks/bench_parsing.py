@@ -6,8 +6,6 @@ CPU seconds of processes of their own, children and imports included. Children a
 a twentieth of the files, because each imports the engines again.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -8,8 +8,6 @@ constant. CPU seconds of whole processes, the sides in turn. A peer without a st
 its vectors at the end; ours are committed and synced.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -3,8 +3,6 @@
 python -m tests.benchmarks.bench_recording
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import tempfile

@@ -5,8 +5,6 @@ Questions of several sentences are made from the sets (`long_questions`).
 python -m tests.benchmarks.bench_retrieval DIR
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

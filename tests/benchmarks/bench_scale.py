@@ -6,8 +6,6 @@ Random unit vectors of 384 dimensions and texts of 100 words drawn from a Zipf v
 query pieces. BLAS runs on one thread, as in the program.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

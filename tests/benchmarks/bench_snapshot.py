@@ -7,8 +7,6 @@ vectors and multiplies once; both sides run in turn. An answer is exact: the row
 are scored by the deciding kernel. The imports of NumPy and of the modules are not counted.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

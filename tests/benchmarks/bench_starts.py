@@ -3,8 +3,6 @@
 python -m tests.benchmarks.bench_starts
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import tempfile

@@ -7,8 +7,6 @@ chunks are cut with the real tokenizer; which of them are embedded does not depe
 so that the hashed embedder stands in for the model.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -6,8 +6,6 @@ The index holds the handbook and pages mixed anew from its sentences; a mixed pa
 of its sentences' own vectors, so that making it takes a minute and not ten.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import statistics

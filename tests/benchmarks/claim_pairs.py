@@ -7,8 +7,6 @@ same paragraph, with a number changed, two names changed places, another name, a
 pairs are made; nobody read each of them.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

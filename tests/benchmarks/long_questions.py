@@ -16,8 +16,6 @@ The same input gives the same bytes. Nothing made ships: the sources keep their 
     python -m tests.benchmarks.long_questions DIR OUT
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -3,8 +3,6 @@
 Processes find their modules compiled, as an installed program does, in a folder of this session.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import statistics

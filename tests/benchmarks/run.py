@@ -7,8 +7,6 @@ DIR holds folders with corpus.jsonl, queries.jsonl and qrels.tsv, and perhaps re
 without ENVIRONMENT (`bench_peers`) so does the part on other programs.
 """
 
-from __future__ import annotations
-
 import argparse
 import platform
 import subprocess

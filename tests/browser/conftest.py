@@ -4,8 +4,6 @@ Screenshots go to ``build/screenshots/``; a failed test leaves one of what it sa
 missing the tests are skipped, and say so; with ``BROWSER=required`` they fail instead.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

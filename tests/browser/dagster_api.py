@@ -1,7 +1,5 @@
 """What Dagster's web server says of the runs, asked as its own pages ask."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.request

@@ -4,8 +4,6 @@ A real `ragstream up` over the handbook, with the embeddings that `make demo` ha
 Chromium; a small model server of ours stands where a person's language model would.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

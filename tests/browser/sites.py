@@ -1,11 +1,8 @@
 """A running `ragstream up` for the browser tests, and screenshots of what a tab shows."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +14,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Page
 
 from ragstream_app.server.processes import answers
+from tests.processes import free_port
 
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build" / "screenshots"
@@ -68,13 +66,6 @@ class Seen:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc not in self.own:
             self.foreign.append(url)
-
-
-def free_port() -> int:
-    """Return a port of the loopback address that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -1,7 +1,5 @@
 """The chat in a real browser: asked, streamed, cited, opened in the Prompt view."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The conversation in a real browser: a reply from outside, what the next prompt sees, clearing."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

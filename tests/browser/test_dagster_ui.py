@@ -1,7 +1,5 @@
 """Dagster's pages work behind the guard: none of their own requests is refused."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

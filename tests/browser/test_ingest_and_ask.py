@@ -1,7 +1,5 @@
 """Documents come in by the page, are asked, and an answer's citation leads back to them."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """The view Map in a browser: dots to point at and to click; foreign text stays text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import time

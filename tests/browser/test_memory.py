@@ -1,7 +1,5 @@
 """The view Memory in a browser: a fact waits with its quote, one click makes it a line."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Page, expect
 

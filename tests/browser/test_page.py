@@ -1,7 +1,5 @@
 """The page in a real browser: the walkthrough of its buttons, by mouse and by keyboard."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg

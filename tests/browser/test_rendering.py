@@ -1,7 +1,5 @@
 """Hostile answers and documents in a real browser: nothing is fetched, drawn or launched."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

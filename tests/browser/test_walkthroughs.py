@@ -3,8 +3,6 @@
 The fifth, the page, is in `test_page.py`; *Materialize* in `test_dagster_ui.py`.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """The verbs of the seeds' base class (R-075), the same for documents and for the history."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One contract for every embedder: the laws of `ports.Embedder`."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

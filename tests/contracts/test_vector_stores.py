@@ -4,8 +4,6 @@ A new backend joins by a line in ``STORES``. Exact stores return the oracle's id
 in ``APPROXIMATE`` the oracle's scores for what they return, and nearly always the same ids.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings

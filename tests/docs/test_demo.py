@@ -3,8 +3,6 @@
 After a wanted change: ``python -m tests.docs.test_demo`` writes the README's block anew.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The demo's gold questions: each can be answered by a page, and no page gives them away."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

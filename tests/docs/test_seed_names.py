@@ -1,7 +1,5 @@
 """Every name on the page of names leads to something that can be imported."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labelled turns, what is written of them, and how that compares: precision, recall, and harm."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path

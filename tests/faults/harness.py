@@ -4,8 +4,6 @@ The parent has imported everything, so a child costs milliseconds. ``strace`` at
 before it starts, so that its n-th system call is the n-th of the ingest.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

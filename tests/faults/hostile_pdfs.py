@@ -1,7 +1,5 @@
 """Twenty-five PDF files that try to break a parser, made by script; nothing binary is kept."""
 
-from __future__ import annotations
-
 import io
 import zlib
 

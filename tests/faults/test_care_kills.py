@@ -1,7 +1,5 @@
 """gc, forget, backup and restore killed at random moments: run again, they complete."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -4,8 +4,6 @@ Afterwards the old state or the new one can be read, and the next run completes.
 every call, the short form a sample of them.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

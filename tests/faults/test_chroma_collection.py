@@ -1,7 +1,5 @@
 """The sealed Chroma collection: made, updated, opened by others, rebuilt, swept, healed."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

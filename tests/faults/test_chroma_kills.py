@@ -1,7 +1,5 @@
 """A sync of the Chroma collection that is killed: the old collection or the new one, never less."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -5,8 +5,6 @@ CURRENT names a whole collection, the old one or the new one, and the next sync 
 form takes every call of the publisher and many of Chroma's, the short form a few.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 

@@ -3,8 +3,6 @@
 The full form (``make faults``) flips 1000 bits in each kind of file, the short form 30.
 """
 
-from __future__ import annotations
-
 import json
 import random
 

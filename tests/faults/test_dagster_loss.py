@@ -1,7 +1,5 @@
 """Dagster lost, locked or garbled costs run history and nothing else; forget reaches it too."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Damage to what is on disk: found before it changes an answer, repaired by its command."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """The Debug Logger in a process that is killed: every line whose call came back is on the disk."""
 
-from __future__ import annotations
-
 import datetime as dt
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Disks of every size: a refusal that names path and bytes, the old state intact, then it works."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """`prompts gc` killed at random moments: the next call leaves what an undisturbed one leaves."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

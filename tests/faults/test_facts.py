@@ -1,7 +1,5 @@
 """Facts between journal and file: killed or out of space at any call; the next look heals."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """A clearing killed at random moments or at any call, and one in a race with writers (R28)."""
 
-from __future__ import annotations
-
 import shutil
 import time
 

@@ -1,7 +1,5 @@
 """The sealed collection `history_main`: derived from the history catalog, never in its way."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 ``make faults`` kills 200 times and sweeps every system call of a run; the short form a sample.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import shutil

@@ -1,7 +1,5 @@
 """R13, R15, R18: hostile folders are read inside their root, in bounded memory, all in one go."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

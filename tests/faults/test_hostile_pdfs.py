@@ -1,7 +1,5 @@
 """R17: no PDF harms the ingest or its neighbours; each gives text or one reason."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

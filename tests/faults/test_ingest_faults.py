@@ -1,7 +1,5 @@
 """Kills, full disks, torn tails and rivals: the index is the old one or the new one, never less."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

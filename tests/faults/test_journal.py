@@ -4,8 +4,6 @@ The full form (``LENGTH=full``) kills 200 times, cuts at every byte, flips 1,000
 every system call; the short form takes samples.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import mmap

@@ -3,8 +3,6 @@
 The full form (``make faults``) kills 200 times and more; the short form 15 times.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -4,8 +4,6 @@ A text that was recorded is kept for the run that resumes; when that run does no
 nothing of it stays behind.
 """
 
-from __future__ import annotations
-
 import random
 import sqlite3
 

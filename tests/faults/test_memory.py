@@ -1,7 +1,5 @@
 """The memory under faults: it fails no answer, shows no half of a file, and never comes back."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

@@ -3,15 +3,12 @@
 ``LENGTH=full`` watches the servers for ten minutes, else for half a minute.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +20,7 @@ import pytest
 from ragstream_app.server.processes import HOST
 from ragstream_core.models.embedders.onnx_export import ensure_onnx
 from tests.lengths import FULL
+from tests.processes import free_port
 from tests.workspaces import write_docs
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +90,7 @@ def test_the_servers_ask_nobody_and_listen_to_this_machine_alone(tmp_path):
     """Page, web server, daemon and the runs they start, used as a person would, and knocked at."""
     write_docs(tmp_path)
     trace, log = tmp_path / "trace", tmp_path / "up.log"
-    ports = _free_port(), _free_port()
+    ports = free_port(), free_port()
     command = [*WATCH, "-o", str(trace), sys.executable, "-m", "ragstream_app.cli.main"]
     command += ["--data", str(tmp_path), "up"]
     command += ["--port", str(ports[0]), "--page-port", str(ports[1])]
@@ -190,9 +188,3 @@ def _listeners(pid: int) -> set[str]:
         if {int(number) for number in re.findall(r"pid=(\d+)", line)} & tree:
             found.add(line.split()[3])
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]

@@ -1,7 +1,5 @@
 """One process keeps the engines for an ingest: nothing that happens to it costs more than time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

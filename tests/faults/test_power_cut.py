@@ -5,8 +5,6 @@ names and bytes only as far as they were synced, and all names but only synced b
 overtook its data). From both, a reader must see the old or the new state and the next run heal it.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

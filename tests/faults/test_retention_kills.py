@@ -1,7 +1,5 @@
 """`runs gc` killed at random moments: the next call leaves what an undisturbed one leaves."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_assets import run_retention

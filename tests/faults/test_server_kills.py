@@ -5,13 +5,10 @@ Recovered means: the servers answer, and the document is in the index, within tw
 folder sensor. ``LENGTH=full`` kills each of them 20 times, else twice.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +25,7 @@ from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.workspace import open_workspace
 from tests.lengths import FULL
+from tests.processes import children, free_port, until
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 20 if FULL else 1
@@ -93,33 +91,10 @@ class Up:
             return json.load(answer)["data"]
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [int(p) for p in task.read_text().split()]
-    return found
-
-
 def words(pid: int) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""
-
-
-def until(condition, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,6 @@ The command records its ingest in Dagster and keeps a Chroma collection, so that
 and a lock of its own are at work when the signal comes. 20 of each in the full form.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

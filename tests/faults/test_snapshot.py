@@ -4,8 +4,6 @@ Readers see the old selection or the new one; every flipped bit that changes wha
 is found by `verify`, and publishing again heals it. The full form takes 1000 flips and cuts.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import warnings

@@ -4,8 +4,6 @@
 and a sample of the others.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

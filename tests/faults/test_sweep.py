@@ -3,8 +3,6 @@
 The full form (``make faults``) takes every call; the short form a sample of them.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import shutil

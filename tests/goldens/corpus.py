@@ -1,7 +1,5 @@
 """A small fixed corpus and the questions that lead through every stage and form of the chain."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 from pathlib import Path

@@ -5,8 +5,6 @@ the recorded one and its number in `STAGE_VERSIONS` is still the same. A conflic
 is resolved by running it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An answer's stream: no marker leaks and no word is lost, wherever the tokens are cut."""
 
-from __future__ import annotations
-
 import random
 import re
 import sys

@@ -1,7 +1,5 @@
 """A chat over 10,000 random splits: no marker is shown, no text is lost, no citation invented."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

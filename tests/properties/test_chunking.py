@@ -1,7 +1,5 @@
 """Laws of `split`, for any text, profile, file type and counter."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

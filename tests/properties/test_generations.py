@@ -1,7 +1,5 @@
 """Whatever the history of a folder, its index is that of the folder as it stands."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

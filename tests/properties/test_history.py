@@ -1,7 +1,5 @@
 """Laws of the history worker: whatever the runs, the catalog is what the journal says."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Laws of clearing: what is chosen is gone, the rest keeps its bytes, numbers and order."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

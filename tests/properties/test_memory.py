@@ -1,7 +1,5 @@
 """Memory's laws: its budget comes first and the sum never exceeds the prompt's; no index drifts."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

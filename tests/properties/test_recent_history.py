@@ -3,8 +3,6 @@
 Ten conversations of 60 turns, a fact planted in each: whatever the budget, it is shown or searched.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 

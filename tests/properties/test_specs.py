@@ -1,7 +1,5 @@
 """Laws of test specifications: ids, verbatim quotes, Markdown that gives back what it holds."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

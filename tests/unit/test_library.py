@@ -1,7 +1,5 @@
 """The library: lazy, typed, and the same prompts under the same keys as the command line."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """Every wrong call names the thing and the next step, has its exit code, and changes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

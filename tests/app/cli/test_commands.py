@@ -1,7 +1,5 @@
 """The documented shapes of --json, and which stream says what."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands that were drafted as scripts: they run, and share settings and console (R-099)."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

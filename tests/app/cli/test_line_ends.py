@@ -1,7 +1,5 @@
 """Every command ends what it prints with the end of a line, on both streams."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

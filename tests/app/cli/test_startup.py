@@ -1,7 +1,5 @@
 """What the light commands import, and what they cost (performance.md G1, G13)."""
 
-from __future__ import annotations
-
 import json
 import sys
 

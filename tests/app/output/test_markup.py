@@ -1,7 +1,5 @@
 """The rendering of answers: whatever a model writes, however the stream is cut, it stays text."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What is said on the page can be done on the page; a command is said to be one."""
 
-from __future__ import annotations
-
 import re
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """The page, driven without a browser: eight buttons in order, nothing without a click."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

@@ -1,7 +1,5 @@
 """What a person changes on the page, in the text and in the shaper: held, and taken back."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

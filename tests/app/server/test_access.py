@@ -1,7 +1,5 @@
 """The page's door: on this machine alone, or behind a password, and never for a foreign page."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.client
@@ -23,6 +21,7 @@ from ragstream_app.server.access import page_access
 from ragstream_app.server.processes import HOST, answers
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import Refused, UnknownSetting
+from tests.processes import free_port
 from tests.workspaces import ROOT
 
 SECRET = "four plain words here"
@@ -31,12 +30,6 @@ EVIL = "http://evil.example"
 
 def load(**page) -> AppConfig:
     return AppConfig.load(explicit={f"page.{key}": value for key, value in page.items()})
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
 
 
 # --- which doors there are ---

@@ -1,7 +1,5 @@
 """Servers start together, stop together, listen on loopback only, and leave nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -22,6 +20,7 @@ from ragstream_app.server.supervisor import Supervisor, Triggers, pause_before, 
 from ragstream_assets.servers.web import HOST as DAGSTER_HOST
 from ragstream_core.config import AppConfig
 from ragstream_core.errors import OperationFailed
+from tests.processes import alive, children, free_port, until
 from tests.workspaces import ROOT
 
 STUBBORN = """
@@ -39,29 +38,6 @@ def busy_port():
         listener.bind((HOST, 0))
         listener.listen()
         yield listener.getsockname()[1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def until(condition, seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("option", ["--port", "--page-port"])
@@ -209,12 +185,12 @@ def supervised(tmp_path):
     pids = [int(word) for word in process.stdout.readline().split()]
     logs = [tmp_path / f"{name}.log" for name in ("one", "two")]
     assert until(lambda: all(log.exists() and log.read_bytes().strip() for log in logs))
-    children = [int(log.read_text()) for log in logs]
-    reaper = (set(_children(process.pid)) - set(pids)).pop()
-    yield process, [*pids, *children], reaper
+    inner = [int(log.read_text()) for log in logs]
+    reaper = (set(children(process.pid)) - set(pids)).pop()
+    yield process, [*pids, *inner], reaper
     process.kill()
     process.wait()
-    assert until(lambda: not any(map(alive, [*pids, *children, reaper])), 40)
+    assert until(lambda: not any(map(alive, [*pids, *inner, reaper])), 40)
 
 
 def test_a_killed_up_leaves_no_server_behind(supervised):
@@ -228,7 +204,7 @@ def test_a_killed_up_leaves_no_server_behind(supervised):
 def test_a_killed_reaper_is_replaced_and_knows_them_all(supervised):
     process, everything, reaper = supervised
     os.kill(reaper, signal.SIGKILL)
-    assert until(lambda: set(_children(process.pid)) - {everything[0], everything[1], reaper})
+    assert until(lambda: set(children(process.pid)) - {everything[0], everything[1], reaper})
     assert all(map(alive, everything))  # and the fixture kills its process: they all end
 
 
@@ -354,15 +330,11 @@ def test_up_starts_all_three_and_a_signal_stops_all_three(data, tmp_path):
         assert "nightly_history" in printed.partition("schedules on")[2].partition("\n")[0]
         assert answers(f"http://{HOST}:{ports[0]}/server_info")
         assert answers(f"http://{HOST}:{ports[1]}/_stcore/health")
-        children = _children(process.pid)
-        assert len(children) == 4  # three servers and the reaper
+        started = children(process.pid)
+        assert len(started) == 4  # three servers and the reaper
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(30)
     assert code == 128 + signal.SIGTERM
     assert all(is_free(port) for port in ports)
-    assert until(lambda: not any(alive(pid) for pid in children))
-
-
-def _children(pid: int) -> list[int]:
-    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    assert until(lambda: not any(alive(pid) for pid in started))

@@ -1,7 +1,5 @@
 """`retrieval.token_overhead` is set aside: so much less is there for the attachments."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

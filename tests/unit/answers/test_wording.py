@@ -1,7 +1,5 @@
 """The wording of the messages is the user's where they want it, and keeps the laws of answers."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a clearing takes: sessions, times, and fragments of lines."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import hypothesis.strategies as st

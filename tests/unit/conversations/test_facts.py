@@ -1,7 +1,5 @@
 """What is worth remembering: the labelled turns, the limits, the answers of models, the bullets."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What each strictness of the answer cache lets through, measured with the real model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The unit of a turn: dated speaker lines; long turns in pieces, each with its date and speaker."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """An export holds what the generation holds, byte for byte the same each time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The sealed rows of the newest generation: they answer as the catalog does, or not at all."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import numpy as np

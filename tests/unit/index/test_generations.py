@@ -1,7 +1,5 @@
 """Generations listed, compared and kept: what the folder was like then."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.errors import GenerationGone

@@ -1,7 +1,5 @@
 """The history catalog: one transaction, idempotent commits, damage found and repaired."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Embeddings that survive in a damaged catalog are used again; nothing damaged is."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 

@@ -1,7 +1,5 @@
 """Each kind of damage is found, part by part, and derived files are repaired."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Hostile folders made by script: names, encodings, links, sizes, and text that is a bomb."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import os

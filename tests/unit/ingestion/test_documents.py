@@ -1,7 +1,5 @@
 """PDF and Office files: pages, tables, slides, and what happens without their engines."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

@@ -1,7 +1,5 @@
 """The worker: what a run reads, embeds and commits, and what it leaves alone."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """``.gitignore`` and ``.ragignore`` decide as git does; git itself is the oracle where it is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

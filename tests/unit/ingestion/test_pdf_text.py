@@ -1,7 +1,5 @@
 """Words broken at line ends and running lines of a PDF: laws, and what must stay as it is."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Secrets in documents: found, named by place, left out; and prose that only talks about them."""
 
-from __future__ import annotations
-
 import json
 import random
 import string

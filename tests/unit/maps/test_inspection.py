@@ -1,7 +1,5 @@
 """Looking at an index: samples keep shares, projections repeat, no text is lost."""
 
-from __future__ import annotations
-
 import csv
 import io
 import subprocess

@@ -1,7 +1,5 @@
 """Neighbours: exactly those of the exact store, and anchors by chance that repeat."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A language model on loopback whose waiting takes no time."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """`models pull` against a hub that speaks the real protocol, honest, broken and hostile."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import signal

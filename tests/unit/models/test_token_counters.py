@@ -1,7 +1,5 @@
 """Which counter counts: the model's own where its file is here and whole, else an estimate."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The files of the Debug Logger: names, lines, levels, rotation; it never disturbs its caller."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import re

@@ -1,7 +1,5 @@
 """Values as text: bounded, one line, the same each time, without secrets, whatever they are."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which addresses may be contacted, and which key goes where."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

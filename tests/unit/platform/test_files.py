@@ -1,7 +1,5 @@
 """Files that are the old one or the new one, and nobody else's, whatever the umask."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

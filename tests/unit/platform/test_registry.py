@@ -1,7 +1,5 @@
 """Extensions of one kind: by name or path, given what they ask for, checked against their port."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """A child sees nothing of its parent, can be ended at any moment, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import select
 import tempfile

@@ -1,7 +1,5 @@
 """Exchanges with a language model: recorded, part of the key, answered again without anybody."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

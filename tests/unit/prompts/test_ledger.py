@@ -1,7 +1,5 @@
 """The kept ledger: what is read back is what was decided."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

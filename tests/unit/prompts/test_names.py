@@ -1,7 +1,5 @@
 """What people call a candidate leads back to it, in every form that is shown somewhere."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Passages as one text: each under its head, never above a budget, the last one cut."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given

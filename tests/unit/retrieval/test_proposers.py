@@ -1,7 +1,5 @@
 """A store only proposes: the scores are the catalog's, and a doubtful proposal is not used."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A backup brings back the same digests and the same prompts; a damaged one brings nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """Clearing conversations: no byte of them is left, and nothing else is gone."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

@@ -1,7 +1,5 @@
 """Facts from a turn to a file and a prompt: steps, files, clearing, export, models, replay."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """Summaries of old spans that answers cite rank higher, until somebody says no (R-240)."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.conversations.clearing import Choice

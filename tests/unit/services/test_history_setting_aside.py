@@ -1,7 +1,5 @@
 """Clearing short of erasing: inactive turns, turns without vectors, anonymous copies (R-196)."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.conversations.clearing import choice_of

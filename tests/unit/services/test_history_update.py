@@ -1,7 +1,5 @@
 """Bringing the history up to date unattended: what there is to do, and who is waited for."""
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 

@@ -1,7 +1,5 @@
 """Prompts expire; what is kept never does, nor what it was made from."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Test specifications from the index to the file: through the chain, traced, kept, continued."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Uploads: whatever a file is called, it lands inside, under a name of ours, and replaces none."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Kept prompts pin generations, gc frees what nobody needs, check names what to run."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.errors import GenerationGone, IntegrityError, ProjectLocked, UnknownPrompt

@@ -1,7 +1,5 @@
 """The strict schema of a test case."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Formats of identifiers: which are taken, and what a wrong one says."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.errors import UnknownSetting, UsageError

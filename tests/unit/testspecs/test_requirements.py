@@ -1,7 +1,5 @@
 """Where requirements are found: defined, mentioned, or neither."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.testspecs.identifiers import id_pattern

@@ -1,7 +1,5 @@
 """What a sentence states that somebody could check."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.testspecs.deterministic import MAX_CHARS, listed, statement

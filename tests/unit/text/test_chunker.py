@@ -1,7 +1,5 @@
 """Chunks of real-looking text, with the model's tokenizer where it matters."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

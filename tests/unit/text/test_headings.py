@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragstream_core.text.headings import HeadingIndex, find_headings, heading_path
 
 

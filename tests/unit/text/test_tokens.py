@@ -5,8 +5,6 @@
 078).
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The child that opens Chroma: whatever happens to it, this process goes on with one error."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

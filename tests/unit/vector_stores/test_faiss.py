@@ -1,7 +1,5 @@
 """The two files of a FAISS store: written whole, read back, refused when they do not fit."""
 
-from __future__ import annotations
-
 import builtins
 import json
 

@@ -1,7 +1,5 @@
 """Open-Meteo on loopback."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.model_server import raw

@@ -1,7 +1,5 @@
 """The arithmetic of a forecast: fixtures by hand, an oracle, and laws."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import statistics

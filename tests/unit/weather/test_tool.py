@@ -1,7 +1,5 @@
 """`WeatherTool` against a server of Open-Meteo's shape: figures where there are, else a reason."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

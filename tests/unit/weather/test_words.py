@@ -1,7 +1,5 @@
 """The explanation without a model: its paragraphs, its figures, and every way a week can be."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 

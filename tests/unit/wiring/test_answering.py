@@ -1,7 +1,5 @@
 """A prompt answered: grounded, from memory or refused; kept before and after; nothing leaks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

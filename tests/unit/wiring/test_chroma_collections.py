@@ -1,7 +1,5 @@
 """`retrieval.store` selects what proposes; scores, pools and replay stay what they are."""
 
-from __future__ import annotations
-
 import random
 import shutil
 

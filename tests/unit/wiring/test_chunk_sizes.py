@@ -1,7 +1,5 @@
 """Size, overlap and unit of chunks as settings: what changes, what is kept, what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

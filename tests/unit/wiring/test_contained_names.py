@@ -1,7 +1,5 @@
 """Eighty names × every entry where a person or a page gives one: nothing outside the data root."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """The conversation in a prompt: G verbatim, E by one scale, replayable, never a fact."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

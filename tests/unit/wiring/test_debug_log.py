@@ -1,7 +1,5 @@
 """The Debug Logger at work: it changes no prompt, keeps no secret, and goes with what it shows."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

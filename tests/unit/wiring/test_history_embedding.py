@@ -1,7 +1,5 @@
 """Embedding, publishing, status and check of a data root's history, with the real parts."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.conversations.journal.records import Asked

@@ -1,7 +1,5 @@
 """The agents' forms with a language model: the same contract, whatever the model says."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`paths.logs`: one setting says where the journal and the debug logs lie (R-030, R-282)."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """Which folders are projects, and what is said of those that are none."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

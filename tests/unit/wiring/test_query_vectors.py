@@ -1,7 +1,5 @@
 """Vectors of a question that came from an endpoint: inputs of its prompt, read in a replay."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 

@@ -1,7 +1,5 @@
 """Questions to a prompt whose vectors came from an endpoint are answered without asking it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.index.view import open_view

@@ -1,7 +1,5 @@
 """The budget of a prompt stays within what its model can read."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

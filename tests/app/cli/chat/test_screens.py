@@ -1,7 +1,5 @@
 """What a terminal is given of an answer: its text and colours, never a command to the terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """`ragstream ask`: the documented JSON, the streams, the exit codes, what is kept."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The commands of care: what they print, their exit codes, and that they name the next step."""
 
-from __future__ import annotations
-
 import json
 import os
 

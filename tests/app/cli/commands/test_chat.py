@@ -1,7 +1,5 @@
 """`ragstream chat`: in a terminal and through pipes, against a model's server on loopback."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

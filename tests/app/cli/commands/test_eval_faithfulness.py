@@ -1,7 +1,5 @@
 """`ragstream eval faithfulness`: where answers come from, what is printed, kept and refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Conversations in doctor, du, index check, backup, forget and `history clear`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`ragstream index import-pkl`: documents from an old snapshot, and nothing from a hostile one."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The quality gate at the command line: exit code 3, the reason, and what got worse."""
 
-from __future__ import annotations
-
 import json
 
 

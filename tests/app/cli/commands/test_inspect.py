@@ -1,7 +1,5 @@
 """`index inspect`, `neighbors`, `tsne` and `search --context`: output, exit codes, faults."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`ragstream memory`: the documented JSON, what people see, an answer's facts, and persist off."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

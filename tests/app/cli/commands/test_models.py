@@ -1,7 +1,5 @@
 """`ragstream models` against an endpoint on loopback and the files on this machine."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """`ragstream runs gc`, and the Debug Logger switched on for a command."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """`ragstream spec`: what it prints and writes, its exit codes, what a second call does."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The commands that follow a prompt back: what people see, what `--json` says, and exit codes."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """`ragstream weather` and the page's expander, against Open-Meteo's shape on loopback."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

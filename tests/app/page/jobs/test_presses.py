@@ -1,7 +1,5 @@
 """A press in a thread: one at a time a desk, attached to again, and many desks at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A press and an ingest are ended from the page: between two steps, and nothing is half done."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

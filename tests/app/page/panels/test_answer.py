@@ -1,7 +1,5 @@
 """The answer panel: nothing is sent without a click or twice, and all that comes is checked."""
 
-from __future__ import annotations
-
 import re
 import threading
 

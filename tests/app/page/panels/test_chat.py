@@ -1,7 +1,5 @@
 """The chat view: it asks once, shows what is kept, and all that comes is checked and stays text."""
 
-from __future__ import annotations
-
 import threading
 
 from ragstream_app.answer_stream import STOPPED

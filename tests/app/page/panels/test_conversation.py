@@ -1,7 +1,5 @@
 """The conversation on the page: replies from outside, nothing kept, tags, clearing, exports."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 

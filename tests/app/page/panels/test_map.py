@@ -1,7 +1,5 @@
 """The view Map: nothing without a click, drawn in the background, gone when its chunks changed."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_app.page.panels import map

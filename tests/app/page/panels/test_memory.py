@@ -1,7 +1,5 @@
 """The view Memory: facts wait with their quotes, and every click is one step."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.conversations.journal.records import Turn

@@ -1,7 +1,5 @@
 """The page of a PDF behind a citation: shown as a picture of the bytes that were indexed."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The sidebar: projects, their ingest, uploads, and every control that changes the request."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A press runs in the background; what the panels below say of it; where its runs are."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

@@ -1,10 +1,7 @@
 """The language model behind an endpoint, against a real server on loopback and its 40 bad moods."""
 
-from __future__ import annotations
-
 import gzip
 import json
-import socket
 import threading
 import time
 import tracemalloc
@@ -38,6 +35,7 @@ from tests.model_server import (
     said,
     status,
 )
+from tests.processes import free_port
 
 
 class City(BaseModel):
@@ -46,12 +44,6 @@ class City(BaseModel):
 
 
 PARIS = {"name": "Paris", "people": 2_100_000}
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def silent(handler):

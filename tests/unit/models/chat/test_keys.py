@@ -1,7 +1,5 @@
 """A key goes to its host and nowhere else: 12 canaries through 6 failures; where keys come from."""
 
-from __future__ import annotations
-
 import json
 import logging
 import traceback

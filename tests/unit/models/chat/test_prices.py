@@ -1,7 +1,5 @@
 """Costs: free here, from the settings, from the table, or unknown; never guessed, never fetched."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

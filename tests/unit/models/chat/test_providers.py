@@ -1,7 +1,5 @@
 """Providers by name, and the scripted one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """FastEmbed's models by one setting; the model is tiny and random: plumbing only."""
 
-from __future__ import annotations
-
 import builtins
 import shutil
 

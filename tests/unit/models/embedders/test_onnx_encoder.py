@@ -1,7 +1,5 @@
 """Any sentence-transformers model through onnxruntime; the models are tiny and random: plumbing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

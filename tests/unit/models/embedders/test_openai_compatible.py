@@ -1,7 +1,5 @@
 """The endpoint backend against a real server on loopback: its protocol, its faults, its key."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

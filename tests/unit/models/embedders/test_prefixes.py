@@ -1,7 +1,5 @@
 """E5 and BGE by name: their prefixes reach the model, which is tiny and random: plumbing only."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

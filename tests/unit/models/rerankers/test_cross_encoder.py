@@ -1,7 +1,5 @@
 """Plumbing only: the model is tiny and random."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

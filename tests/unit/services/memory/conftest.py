@@ -1,7 +1,5 @@
 """A data root with documents, a spying language model, and chats in it."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

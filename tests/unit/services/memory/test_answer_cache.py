@@ -1,7 +1,5 @@
 """The answer cache: what is asked again is answered again, and never across a border."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote
 
 import pytest

@@ -1,7 +1,5 @@
 """A chat: one path for every answer, the extract where nobody is there, the session it is in."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

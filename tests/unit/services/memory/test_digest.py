@@ -1,7 +1,5 @@
 """The rolling digest: bounded, across conversations and restarts, pinned, fenced, clearable."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Each `MEMORY_*` variable of the environment has its effect (R-250), and so has each setting."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragstream_core.conversations.digest import turns_of

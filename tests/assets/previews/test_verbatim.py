@@ -1,7 +1,5 @@
 """Foreign text in Dagster's Markdown stays text, and its small charts add up."""
 
-from __future__ import annotations
-
 import hypothesis.strategies as st
 from hypothesis import given
 from markdown_it import MarkdownIt

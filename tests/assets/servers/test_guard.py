@@ -4,8 +4,6 @@ The probe is sent to Dagster's web server with the guard and without it; without
 requests launch runs and report assets, so that a guard that lets them through is seen here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib
