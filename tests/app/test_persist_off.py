@@ -3,7 +3,6 @@
 import io
 import json
 import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from ragstream_core.models.embedders.token_cache import TokenVectorCache
 from ragstream_core.prompts.chain import BUTTONS, OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.workspace import open_workspace
-from tests.copies import said
+from tests.copies import holders
 from tests.recorded import record_prompt, record_stage
 from tests.workspaces import files_below
 
@@ -33,11 +32,6 @@ def root(data, run, recording, monkeypatch, tmp_path):
     assert run("prompt", "How is a file locked?", "-p", "manual")[0] == 0
     (data / "doc_raw" / "manual" / "secret.txt").write_text("bytes that nobody ingested\n" * 3)
     return tmp_path
-
-
-def holders(root: Path):
-    needle = CANARY.lower().encode()
-    return [path for path in root.rglob("*") if path.is_file() and needle in said(path).lower()]
 
 
 def test_the_commands_change_no_file(root, run, monkeypatch):
@@ -77,7 +71,7 @@ def test_conversations_are_not_written_either(root, run, monkeypatch):
     before = files_below(root)
     code, out, err = run("prompt", QUESTION, "-p", "manual", "--session", "a", "--no-persist")
     assert code == 0 and "And now?" in out, err  # it is read, and nothing is written
-    assert files_below(root) == before and holders(root) == []
+    assert files_below(root) == before and holders(root, CANARY) == []
 
 
 def test_the_first_prompt_after_an_ingest_changes_no_file(data, run, tmp_path):
@@ -130,7 +124,7 @@ def test_switched_on_later_it_writes_nothing_of_before(root):
         step = record_stage(on, step, (op,), settings={"history.persist": "true"})
     assert files_below(root) == before
     record_prompt(on, PromptRequest("How is a file locked?", ("manual",)))
-    assert holders(root) == [] and files_below(root) != before
+    assert holders(root, CANARY) == [] and files_below(root) != before
 
 
 def test_a_run_started_in_dagster_is_refused(root):

@@ -14,22 +14,12 @@ from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import chroma_collections
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.verify_history import history_findings
-from tests.copies import said
+from tests.copies import holders
 from tests.recorded import record_prompt, record_stage
 
-CANARIES = (b"quatermain", b"marzipan")
+CANARIES = ("quatermain", "marzipan")
 ASKED = "What is the canary of Zebulon Quatermain worth to the treasury of the town?"
 ANSWER = "The vault opens with umbrella marzipan cathedral, and nobody else may know it."
-
-
-def holders(root):
-    found = []
-    for path in root.rglob("*"):
-        if path.is_file():
-            raw = said(path).lower()
-            if any(canary in raw for canary in CANARIES):
-                found.append(path.relative_to(root).parts)
-    return found
 
 
 def say(space, session, asked, answer, key=""):
@@ -50,17 +40,17 @@ def test_no_byte_is_left_in_any_database(root, home, embed, open_root):
     )
     assert done.run_id and shows.run_id and other.run_id
     assert embed(space, home).success
-    areas = {parts[0] for parts in holders(root)} | {parts[1] for parts in holders(root)}
+    areas = {part for name in holders(root, *CANARIES) for part in name.split("/")[:2]}
     assert {"prompts", "dagster_home", "logs", "index", "vectors"} <= areas
-    assert any("history_main" in parts for parts in holders(root))
+    assert any("history_main" in name for name in holders(root, *CANARIES))
     report = clear(space, Choice("secret"))
-    assert holders(root) == [] and report.left == [] and report.warnings == []
+    assert holders(root, *CANARIES) == [] and report.left == [] and report.warnings == []
     assert {"prompts/" + r.record.prompt_key for r in (done, shows)} <= set(report.removed)
     assert set(space.store.keys()) == {other.record.prompt_key}
     assert chroma_collections.compare(space, HISTORY) == []
     assert history_findings(space, Part(1, 1)) == []
     assert embed(space, home).success
-    assert holders(root) == []
+    assert holders(root, *CANARIES) == []
     verdict = replay_prompt(space, other.record.prompt_key)  # it was pinned at a turn that is gone
     assert verdict.verdict == "input unavailable" and "cleared" in verdict.reason
 
@@ -71,10 +61,10 @@ def test_a_prompt_that_goes_on_after_a_clearing_leaves_nothing(root, home, open_
     say(space, "secret", ASKED, ANSWER)
     request = PromptRequest("And now?", ("demo",), session="secret")
     step = record_prompt(space, request, through=OPS[0])
-    assert step.run_id and any("runs" in parts for parts in holders(root))
+    assert step.run_id and any("/runs/" in name for name in holders(root, *CANARIES))
     clear(space, Choice("secret"))
-    assert holders(root) == []
+    assert holders(root, *CANARIES) == []
     with pytest.raises(InputUnavailable):
         for op in OPS[1:]:
             step = record_stage(space, step, (op,))
-    assert holders(root) == [] and not list(space.store.keys())
+    assert holders(root, *CANARIES) == [] and not list(space.store.keys())

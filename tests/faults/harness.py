@@ -141,6 +141,17 @@ class Child:
         return self.said.read_text() if self.said is not None and self.said.exists() else ""
 
 
+def hindered(
+    task, call: str, effect: str, n: int, folder: Path, *, clean=(RagstreamError, OSError)
+) -> bool:
+    """Let the n-th call of one kind of a task die or fail; return whether there was an n-th."""
+    child, out = Child(task, folder / "said", clean=clean), folder / "trace"
+    child.trace(f"trace={call}", f"inject={call}:{effect}:when={n}", out=out)
+    child.go()
+    assert child.wait() != CRASH, child.words()
+    return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
+
+
 class Killer:
     """Kills tasks at random moments of the time that they take, which it learns.
 

@@ -1,10 +1,10 @@
 """gc, forget, backup and restore killed at random moments: run again, they complete."""
 
 import shutil
+from functools import partial
 
 import pytest
 
-from ragstream_core.errors import RagstreamError
 from ragstream_core.index.verify import Part
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.prompts.recorded import packed
@@ -13,8 +13,8 @@ from ragstream_core.services.backup import backup
 from ragstream_core.services.forget import forget
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.restore import restore
-from tests.copies import said
-from tests.faults.harness import CRASH, Child, Killer, need_strace
+from tests.copies import holders
+from tests.faults.harness import Child, Killer, hindered, need_strace
 from tests.lengths import by_length
 from tests.workspaces import hashed_workspace
 
@@ -75,9 +75,9 @@ def require_sound(space):
 def finish_forget(space):
     forget_views()
     still = verify.verify_project(space, "demo")["findings"]
-    if still or grep(space.data_dir):
+    if still or holders(space.data_dir, CANARY):
         forget(space, "demo", "secret.md")
-    assert grep(space.data_dir) == []
+    assert holders(space.data_dir, CANARY) == []
     require_sound(space)
     assert "secret.md" not in open_view(space.index_dir("demo"), generation=1).paths
 
@@ -118,27 +118,12 @@ def test_every_call_may_be_the_last(template, tmp_path, name, effect):
         n, hit = 1, True
         while hit:
             space = make(points)
-            hit = hindered(space, task, f"inject={call}:{effect}:when={n}", tmp_path)
+            hit = hindered(partial(task, space), call, effect, n, tmp_path)
             finish(space)
             shutil.rmtree(space.data_dir)
             points, hits, n = points + 1, hits + hit, n + by_length(67, 23, 1)
     print(f"\n{name} {effect}: {points} runs, {hits} hit, all completed by the next run")
     assert hits > 4
-
-
-def hindered(space, task, injection, tmp_path):
-    """Run a task with one call that dies or fails; say whether there was such a call."""
-    out = tmp_path / "trace"
-    child = Child(lambda: task(space), tmp_path / "said", clean=(RagstreamError, OSError))
-    child.trace(f"trace={injection.split('=')[1].split(':')[0]}", injection, out=out)
-    child.go()
-    assert child.wait() != CRASH, child.words()
-    return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
-
-
-def grep(root):
-    needle = CANARY.encode()
-    return [p for p in root.rglob("*") if p.is_file() and needle in said(p)]
 
 
 @pytest.mark.sweep

@@ -1,6 +1,7 @@
 """Facts between journal and file: killed or out of space at any call; the next look heals."""
 
 import shutil
+from functools import partial
 
 import pytest
 
@@ -13,8 +14,8 @@ from ragstream_core.wiring import fact_finder, remembered_facts_files
 from ragstream_core.wiring.journal import append_turn, journal
 from ragstream_core.wiring.remembered_facts import FactMemory
 from ragstream_core.wiring.workspace import open_workspace
-from tests.copies import said
-from tests.faults.harness import CRASH, Child, need_strace
+from tests.copies import holders
+from tests.faults.harness import hindered, need_strace
 from tests.lengths import by_length
 
 LINE = "- The company reviews the open incidents every Friday.\n"
@@ -57,7 +58,8 @@ def test_every_call_may_be_the_last(template, tmp_path, effect, step):
             (fact,) = memory.candidates()
             if step == "undo":
                 memory.accept(fact.id)
-            hit = hindered(space, fact.id, step, f"inject={call}:{effect}:when={n}", tmp_path)
+            task = partial(getattr(FactMemory(space), step), fact.id)
+            hit = hindered(task, call, effect, n, tmp_path)
             now = open_root(root)
             rows = [row["text"] for row in FactMemory(now).remembered()]
             status = FactMemory(now).facts()[0].status
@@ -72,18 +74,6 @@ def test_every_call_may_be_the_last(template, tmp_path, effect, step):
             points, hits, n = points + 1, hits + hit, n + by_length(3, 2, 1)
     print(f"\n{step} {effect}: {points} runs, {hits} hit")
     assert hits > 4
-
-
-def hindered(space, fact, step, injection, tmp_path):
-    out = tmp_path / "trace"
-    memory = FactMemory(space)
-    task = Child(
-        lambda: getattr(memory, step)(fact), tmp_path / "said", clean=(RagstreamError, OSError)
-    )
-    task.trace(f"trace={injection.split('=')[1].split(':')[0]}", injection, out=out)
-    task.go()
-    assert task.wait() != CRASH, task.words()
-    return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
 
 
 @pytest.mark.sweep
@@ -102,15 +92,10 @@ def test_a_clearing_killed_anywhere_takes_the_facts_along_in_the_end(template, t
             root = tmp_path / f"clear-{points}"
             shutil.copytree(template, root)
             space = open_root(root)
-            out = tmp_path / "trace"
-            task = Child(lambda space=space: clear(space, Choice("s")), tmp_path / "said")
-            task.trace(f"trace={call}", f"inject={call}:signal=KILL:when={n}", out=out)
-            task.go()
-            assert task.wait() != CRASH, task.words()
-            hit = "killed by SIGKILL" in out.read_text()
+            task = partial(clear, space, Choice("s"))
+            hit = hindered(task, call, "signal=KILL", n, tmp_path, clean=(RagstreamError,))
             clear(open_root(root), Choice("s"))
-            left = [p for p in root.rglob("*") if p.is_file() and b"incidents" in said(p).lower()]
-            assert left == [] and company(open_root(root)) == OTHER
+            assert holders(root, "incidents") == [] and company(open_root(root)) == OTHER
             shutil.rmtree(root)
             points, hits, n = points + 1, hits + hit, n + by_length(3, 2, 1)
     print(f"\nclear: {points} runs, {hits} killed")

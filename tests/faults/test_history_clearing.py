@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from functools import partial
 
 import pytest
 
@@ -22,8 +23,8 @@ from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.verify_history import history_findings
 from ragstream_core.wiring.workspace import open_workspace
-from tests.copies import said
-from tests.faults.harness import CRASH, DONE, Child, Killer, need_strace
+from tests.copies import holders
+from tests.faults.harness import DONE, Child, Killer, hindered, need_strace
 from tests.lengths import by_length
 
 KILLS = by_length(3, 8, 100)
@@ -62,16 +63,8 @@ def template(tmp_path_factory):
     text = f"The phrase of the vault, says he, is {CANARY} number 4."
     (run / "a.json.gz").write_bytes(packed({"chunks": [text]}))
     forget_views()
-    assert len(grep(root)) > 6
+    assert len(holders(root, CANARY)) > 6
     return root
-
-
-def grep(root):
-    return [
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*")
-        if path.is_file() and CANARY.encode() in said(path)
-    ]
 
 
 def plain(space):
@@ -105,7 +98,7 @@ def require_finished(space, before, by):
         clear(space, Choice("secret"))
     assert not is_due(space)
     clear(space, Choice("secret"))
-    assert grep(space.data_dir) == []
+    assert holders(space.data_dir, CANARY) == []
     assert plain(space) == before
     assert journal(space).check().sound
     embed(space)
@@ -134,23 +127,13 @@ def test_every_call_may_be_the_last(template, tmp_path, effect):
         n, hit = 1, True
         while hit:
             space = copied(template, tmp_path, points)
-            hit = hindered(space, f"inject={call}:{effect}:when={n}", tmp_path)
+            task = partial(clear, space, Choice("secret"))
+            hit = hindered(task, call, effect, n, tmp_path)
             require_finished(space, before, ("embed", "clear", "finish")[points % 3])
             shutil.rmtree(space.data_dir)
             points, hits, n = points + 1, hits + hit, n + by_length(47, 17, 1)
     print(f"\nclear {effect}: {points} runs, {hits} hit, all finished by whoever came next")
     assert hits > 4
-
-
-def hindered(space, injection, tmp_path):
-    out = tmp_path / "trace"
-    task = Child(
-        lambda: clear(space, Choice("secret")), tmp_path / "said", clean=(RagstreamError, OSError)
-    )
-    task.trace(f"trace={injection.split('=')[1].split(':')[0]}", injection, out=out)
-    task.go()
-    assert task.wait() != CRASH, task.words()
-    return "(INJECTED)" in out.read_text() or "killed by SIGKILL" in out.read_text()
 
 
 @pytest.mark.sweep
@@ -207,7 +190,7 @@ def test_in_a_race_with_appends_and_embeddings(template, tmp_path):
     assert lost == [] and len(acked) == 2 * turns
     forget_views()
     clear(space, Choice("secret"))
-    assert grep(space.data_dir) == []
+    assert holders(space.data_dir, CANARY) == []
     assert log.check().sound
     embed(space)
     assert history_findings(space, Part(1, 1)) == []

@@ -43,7 +43,7 @@ from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.text_copies import CopyEraser
 from ragstream_core.wiring.verify_history import history_findings
-from tests.copies import said
+from tests.copies import holders
 from tests.workspaces import hashed_workspace, ingested_workspace
 
 SECRET = (
@@ -73,13 +73,7 @@ def ask(space, text, session="", **history):
 
 def grep(root, canaries=CANARIES):
     """Every file below a root, but the archive, that holds one of the canaries."""
-    found = []
-    for path in root.rglob("*"):
-        if path.is_file() and "archive" not in path.parts:
-            raw = said(path).lower()
-            if any(c.lower().encode() in raw for c in canaries):
-                found.append(path.relative_to(root).as_posix())
-    return found
+    return [name for name in holders(root, *canaries) if "archive" not in name.split("/")]
 
 
 def kept(space):

@@ -27,7 +27,7 @@ from ragstream_core.wiring.remembered_facts import FactMemory
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
 from ragstream_core.wiring.workspace import open_workspace
-from tests.copies import said
+from tests.copies import holders
 
 ROLE = "I'm a project finance analyst at Contoso."
 HABIT = "Every Friday we review the open incidents."
@@ -52,14 +52,6 @@ def found(space, **given):
 
 def files(space):
     return {target: remembered_facts_files.read(space, target) for target in NAMES}
-
-
-def grep(space, text):
-    return [
-        path
-        for path in space.data_dir.rglob("*")
-        if path.is_file() and text.lower().encode() in said(path).lower()
-    ]
 
 
 def demo(space):
@@ -230,7 +222,7 @@ def test_clearing_takes_the_facts_of_the_turns_and_no_other(space):
     save_prompt(space, run_prompt(space, pin_inputs(space, PromptRequest("Who?", ("demo",))))) if (
         demo(space)
     ) else None
-    assert grep(space, "contoso")
+    assert holders(space.data_dir, "contoso")
     assert clear(space, Choice("gone"), dry_run=True).facts == 2
     done = clear(space, Choice("gone"))
     assert done.facts == 2 and done.left == []
@@ -238,12 +230,15 @@ def test_clearing_takes_the_facts_of_the_turns_and_no_other(space):
         "user": "- Mine alone.\n",
         "company": "- The company reviews the open incidents every Friday.\n",
     }
-    assert grep(space, "contoso") == [] and grep(space, "british spelling") == []
+    assert (
+        holders(space.data_dir, "contoso") == []
+        and holders(space.data_dir, "british spelling") == []
+    )
     assert [fact.target for fact in memory.facts()] == ["company"]
     assert journal(space).check().sound
     clear(space, Choice(everything=True))
     assert files(space) == {"user": "- Mine alone.\n", "company": ""}
-    assert grep(space, "open incidents") == []
+    assert holders(space.data_dir, "open incidents") == []
 
 
 def test_a_line_that_another_fact_says_too_outlives_a_clearing(space):
@@ -282,7 +277,7 @@ def test_a_fact_that_comes_while_its_turn_is_cleared_goes_with_it(space, monkeyp
     original = log.append_made
     monkeypatch.setattr(log, "append_made", append_made)
     clear(space, Choice("gone"))
-    assert FactMemory(space).facts() == [] and grep(space, "contoso") == []
+    assert FactMemory(space).facts() == [] and holders(space.data_dir, "contoso") == []
     assert not any(isinstance(e.record, Fact) for e in log.entries()) and log.check().sound
 
 
@@ -291,7 +286,7 @@ def test_a_cleared_turn_gives_no_fact_any_more(space):
     analysis = fact_finder.analyze(space)
     clear(space, Choice("gone"))
     assert [row.why for row in fact_finder.remember(space, analysis)] == ["the turn was cleared"]
-    assert grep(space, "contoso") == []
+    assert holders(space.data_dir, "contoso") == []
 
 
 def test_export_and_import_carry_facts(space, tmp_path):

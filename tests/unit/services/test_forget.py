@@ -22,8 +22,15 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.fingerprints import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.text_copies import CopyEraser
-from tests.copies import said
+from ragstream_core.wiring.text_copies import (
+    LEAST,
+    RUN,
+    CopyEraser,
+    TextFingerprints,
+    common,
+    reduce,
+)
+from tests.copies import holders
 from tests.workspaces import ask_and_keep, hashed_workspace, write_docs
 
 SECRET = (
@@ -49,13 +56,7 @@ def kept(space):
 
 def grep(root, *, but=()):
     """Every file below a root that holds one of the canaries, in any simple encoding."""
-    found = []
-    for path in root.rglob("*"):
-        if path.is_file() and path not in but:
-            raw = said(path).lower()
-            if any(c.lower().encode() in raw for c in CANARIES):
-                found.append(path.relative_to(root).as_posix())
-    return found
+    return holders(root, *CANARIES, but=but)
 
 
 def vectors_of(space, path):
@@ -66,7 +67,7 @@ def vectors_of(space, path):
     return rows
 
 
-def holders(root, needle):
+def raw_holders(root, needle):
     return [p for p in root.rglob("*") if p.is_file() and needle in p.read_bytes()]
 
 
@@ -107,10 +108,10 @@ def test_nothing_of_it_is_left_anywhere(space):
     ingest_project(space, "demo")
     forget_views()
     vectors = vectors_of(space, "secret.md")
-    assert all(holders(space.data_dir, vector) for vector in vectors)
+    assert all(raw_holders(space.data_dir, vector) for vector in vectors)
     report = forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
-    assert not any(holders(space.data_dir, vector) for vector in vectors)
+    assert not any(raw_holders(space.data_dir, vector) for vector in vectors)
     assert report.generations == 1 and report.texts > 0 and report.left == []
     assert not rows.exists()
     assert key not in kept(space)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ragstream_core.wiring import erase_turns
+from tests.copies import holders
 from tests.workspaces import ROOT
 
 CANARY = "The umbrella marzipan cathedral is what the vault is opened with, says Quatermain."
@@ -17,14 +18,6 @@ def spoken(indexed, run):
         answer = CANARY if n == 1 else f"Answer {n} of the plain ones."
         assert run(*words, "--assistant", answer)[0] == 0
     return indexed
-
-
-def holders(root):
-    return [
-        p.relative_to(root).as_posix()
-        for p in root.rglob("*")
-        if p.is_file() and b"marzipan" in p.read_bytes()
-    ]
 
 
 def row(run, name):
@@ -82,9 +75,9 @@ def test_a_clearing_that_was_killed_is_finished_by_the_next(spoken, run, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(erase_turns.ClearedTurns, "hide", killed)
         assert run("history", "clear", "--session", "s1", "--yes")[0] != 0
-    assert len(holders(spoken)) >= 4
+    assert len(holders(spoken, "marzipan")) >= 4
     assert run(*by)[0] == 0
-    assert holders(spoken) == []
+    assert holders(spoken, "marzipan") == []
     assert run("index", "check", "--read-data", "1/1")[0] == 0
 
 
@@ -93,10 +86,10 @@ def test_clear_asks_first_and_says_what_it_did(spoken, run):
     code, _, err = run("history", "clear", "--session", "s1")
     assert code != 0 and "1 turns" in err and "--yes" in err
     code, out, _ = run("history", "clear", "--session", "s1", "--dry-run")
-    assert code == 0 and "would go" in out and len(holders(spoken)) >= 4
+    assert code == 0 and "would go" in out and len(holders(spoken, "marzipan")) >= 4
     code, out, err = run("history", "clear", "--session", "s1", "--yes", "--archive")
     assert code == 0 and "cleared for good" in out and "out of reach: backups" in err
-    (archive,) = holders(spoken)
+    (archive,) = holders(spoken, "marzipan")
     assert archive.startswith("history/archive/cleared-2-2-")
     done = json.loads(run("history", "clear", "--all", "--yes", "--json")[1])
     assert (done["turns"], done["sessions"]) == (2, ["s0"])
@@ -145,7 +138,7 @@ def test_forget_reports_conversations_and_does_not_touch_them(spoken, run):
     assert code == 0 and done["removed"] is not None, err
     assert "history/logs/conversation.log" in done["left"]
     assert all(name.startswith("history/") for name in done["left"])
-    assert sorted(holders(spoken)) == sorted(done["left"])
+    assert sorted(holders(spoken, "marzipan")) == sorted(done["left"])
     assert len(json.loads(run("history", "show", "--session", "s1", "--json")[1])["turns"]) == 1
     page.write_text(f"# Vault\n\n{CANARY}\n")
     assert run("ingest", "manual")[0] == 0
