@@ -14,6 +14,7 @@ from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import append_records
 from ragstream_core.wiring.workspace import Workspace, open_workspace
+from tests.assets.executing import execute
 
 DOCS = {
     "lock.md": "# Locks\n\nAn ingest holds the lock of its project. A second ingest stops at once "
@@ -99,17 +100,8 @@ def _say(space, n, *, when="2026-10-05T14:07:00+02:00", session="talks", **given
 
 
 def _embed(space, home, *, job="embed_history", config=None, ops=None, **given):
-    from ragstream_assets.definitions import defs
-    from ragstream_assets.resources import adopt
-
-    return defs.resolve_job_def(job).execute_in_process(
-        instance=home,
-        run_config={
-            "resources": {"workspace": {"config": adopt(space)}},
-            "ops": {"publish_snapshot": {"config": config or {}}, **(ops or {})},
-        },
-        raise_on_error=False,
-        **given,
+    return execute(
+        space, home, job=job, ops={"publish_snapshot": config or {}, **(ops or {})}, **given
     )
 
 

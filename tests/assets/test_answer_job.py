@@ -3,13 +3,12 @@
 import dagster as dg
 import pytest
 
-from ragstream_assets.definitions import defs
-from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import Asked, Turn
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring.journal import journal
+from tests.assets.executing import execute
 from tests.model_server import serving
 from tests.unit.models.chat.test_keys import CANARIES, PATHS
 
@@ -25,18 +24,8 @@ def run(root, open_root, request_, script):
         space = open_root(root)
         ingest_project(space, "demo")
         reference = space.store.put_request(request)
-        result = defs.resolve_job_def("answer_question").execute_in_process(
-            run_config={
-                "resources": {"workspace": {"config": adopt(space)}},
-                "ops": {
-                    **({} if subset else {OPS[0]: {"config": {"prompt_ref": reference}}}),
-                    "answer": {"config": config},
-                },
-            },
-            op_selection=subset,
-            raise_on_error=False,
-        )
-        return space, result
+        ops = {"answer": config, **({} if subset else {OPS[0]: {"prompt_ref": reference}})}
+        return space, execute(space, job="answer_question", ops=ops, op_selection=subset)
 
     return call
 
@@ -113,14 +102,8 @@ def test_a_key_is_in_no_run_config_event_record_or_log(
             server.answers[:] = [list(PATHS.values())[n % len(PATHS)]]
             space = open_root(root)
             reference = space.store.put_request(request_)
-            result = defs.resolve_job_def("answer_question").execute_in_process(
-                run_config={
-                    "resources": {"workspace": {"config": adopt(space)}},
-                    "ops": {OPS[0]: {"config": {"prompt_ref": reference}}},
-                },
-                instance=instance,
-                raise_on_error=False,
-            )
+            ops = {OPS[0]: {"prompt_ref": reference}}
+            result = execute(space, instance, job="answer_question", ops=ops)
             assert metadata(result)["status"] == "failed"
             sent.append(server.seen[-1][1]["authorization"])
             said.append(str(instance.get_run_by_id(result.run_id)))

@@ -2,13 +2,12 @@
 
 import pytest
 
-from ragstream_assets.definitions import defs
 from ragstream_assets.document_assets import EQUAL, KEY
 from ragstream_assets.recorder import recorder
-from ragstream_assets.resources import adopt
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.vector_stores.chroma import publisher, seal
 from ragstream_core.wiring import ingestion
+from tests.assets.executing import checked, execute, values_of
 
 
 @pytest.fixture
@@ -24,23 +23,13 @@ def home(kept):
 
 
 def materialise(space, home, *selected):
-    home.add_dynamic_partitions("project", ["demo"])
-    return defs.resolve_job_def("ingest_documents").execute_in_process(
-        instance=home,
-        partition_key="demo",
-        run_config={"resources": {"workspace": {"config": adopt(space)}}},
-        raise_on_error=False,
-        asset_selection=list(selected) or None,
-    )
+    given = {"asset_selection": list(selected) or None}
+    return execute(space, home, job="ingest_documents", project="demo", **given)
 
 
 def collection_event(result):
     (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key == KEY]
-    return {k: v.value for k, v in event.materialization.metadata.items()}, event
-
-
-def checked(result):
-    return {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
+    return values_of(event), event
 
 
 def test_the_job_makes_the_collection_and_the_check_compares_it(kept, home):

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from ragstream_assets.definitions import defs
 from ragstream_assets.evaluation_assets import HEAT_MAP, SWEEP, pair_of, thresholds
-from ragstream_assets.resources import adopt
 from ragstream_core.evaluation.sweep import RELATIVES, THETAS, read_points
 from ragstream_core.services.eval_sweep import points_dir, sweep_fingerprint
-from ragstream_core.wiring.quality_gate import gold_path
+from tests.assets.executing import execute, shown
+from tests.workspaces import write_gold
 
 GOLD = {"question": "What does a killed ingest leave behind?", "file": "crash.md"}
 KEYS = thresholds.get_partition_keys()
@@ -17,29 +16,14 @@ KEYS = thresholds.get_partition_keys()
 
 @pytest.fixture
 def gold(ingested):
-    path = gold_path(ingested, "demo")
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(GOLD))
+    write_gold(ingested.data_dir, GOLD)
     return ingested
 
 
 def materialise(space, home, spec, *, key=None, config=None):
     op = {SWEEP.key: "sweep_thresholds", HEAT_MAP.key: "draw_heat_map"}[spec.key]
-    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
-        asset_selection=[spec.key],
-        instance=home,
-        partition_key=key,
-        run_config={
-            "resources": {"workspace": {"config": adopt(space)}},
-            "ops": {op: {"config": config or {}}},
-        },
-        raise_on_error=False,
-    )
-
-
-def shown(result):
-    (event,) = result.get_asset_materialization_events()
-    return {k: v.value for k, v in event.materialization.metadata.items()}
+    given = {"asset_selection": [spec.key], "partition_key": key}
+    return execute(space, home, ops={op: config or {}}, **given)
 
 
 def test_every_pair_is_a_partition():

@@ -4,11 +4,10 @@ import os
 import time
 from dataclasses import replace
 
-from ragstream_assets.definitions import defs
-from ragstream_assets.resources import adopt
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.services import prompt_retention
+from tests.assets.executing import execute
 from tests.recorded import record_prompt, record_stage
 
 YEAR = 365 * prompt_retention.DAY_S
@@ -49,9 +48,7 @@ def test_retention_drops_expired_prompts(ingested, home, request_):
     new = record_prompt(ingested, another).record.prompt_key
     past = time.time() - 31 * prompt_retention.DAY_S
     os.utime(ingested.store.root / old / "record.json", (past, past))
-    result = defs.resolve_job_def("retention").execute_in_process(
-        instance=home, run_config={"resources": {"workspace": {"config": adopt(ingested)}}}
-    )
+    result = execute(ingested, home, job="retention")
     (output,) = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
     metadata = output.step_output_data.metadata
     assert metadata["prompts"].value == 1 and metadata["bytes"].value > 10_000

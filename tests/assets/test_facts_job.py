@@ -6,11 +6,10 @@ import dagster as dg
 import pytest
 
 from ragstream_assets import facts_job
-from ragstream_assets.definitions import defs
-from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.wiring.journal import append_turn
 from ragstream_core.wiring.remembered_facts import FactMemory
+from tests.assets.executing import execute
 
 ROLE = "I'm a project finance analyst at Contoso."
 
@@ -26,13 +25,7 @@ def say(space, text):
 
 
 def run(space, **config):
-    return defs.resolve_job_def(facts_job.JOB).execute_in_process(
-        run_config={
-            "resources": {"workspace": {"config": adopt(space)}},
-            "ops": {"analyze": {"config": config}} if config else {},
-        },
-        raise_on_error=False,
-    )
+    return execute(space, job=facts_job.JOB, ops={"analyze": config} if config else {})
 
 
 def skipped(result):

@@ -1,20 +1,17 @@
 """Asset `evaluation/faithfulness`: a project a partition, figures over generations, the check."""
 
-import json
-
 import pytest
 
-from ragstream_assets.definitions import defs
 from ragstream_assets.evaluation_assets import CHECK, FAITHFULNESS, faithfulness_metadata, verdict
 from ragstream_assets.previews.charts import line
-from ragstream_assets.resources import adopt
 from ragstream_core.answers.answer import REFUSAL
 from ragstream_core.evaluation.faithfulness import Answered, Report, judged, kept
 from ragstream_core.evaluation.judges import QuoteJudge
 from ragstream_core.models.embedders.hashed import HashedEmbedder
 from ragstream_core.services.eval_faithfulness import figures_dir
 from ragstream_core.services.ingest import ingest_project
-from ragstream_core.wiring.quality_gate import gold_path
+from tests.assets.executing import execute, shown
+from tests.workspaces import write_gold
 
 QUESTION = "What does a killed ingest leave behind?"
 GOLD = {"question": QUESTION, "file": "crash.md", "answer": "the last committed generation"}
@@ -22,29 +19,13 @@ GOLD = {"question": QUESTION, "file": "crash.md", "answer": "the last committed 
 
 @pytest.fixture
 def gold(ingested):
-    path = gold_path(ingested, "demo")
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(GOLD))
+    write_gold(ingested.data_dir, GOLD)
     return ingested
 
 
 def materialise(space, home, **config):
-    home.add_dynamic_partitions("project", ["demo"])
-    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
-        asset_selection=[FAITHFULNESS.key],
-        instance=home,
-        partition_key="demo",
-        run_config={
-            "resources": {"workspace": {"config": adopt(space)}},
-            "ops": {"judge_answers": {"config": {"judge": "quote", **config}}},
-        },
-        raise_on_error=False,
-    )
-
-
-def shown(result):
-    (event,) = result.get_asset_materialization_events()
-    return {k: v.value for k, v in event.materialization.metadata.items()}
+    ops = {"judge_answers": {"judge": "quote", **config}}
+    return execute(space, home, ops=ops, project="demo", asset_selection=[FAITHFULNESS.key])
 
 
 def test_figures_a_row_a_question_and_a_point_a_generation(gold, home):

@@ -5,8 +5,6 @@ import shutil
 import pytest
 
 from ragstream_assets import history_assets, instance
-from ragstream_assets.definitions import defs
-from ragstream_assets.resources import adopt
 from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import TagEdit, Turn
 from ragstream_core.models.embedders.registry import EMBEDDERS
@@ -14,6 +12,7 @@ from ragstream_core.services import history_update
 from ragstream_core.services.clear_history import clear
 from ragstream_core.wiring.history_embedding import history_status
 from ragstream_core.wiring.journal import append_records, history_dir, snapshot_path
+from tests.assets.executing import execute
 
 TIMES = ("2026-08-30T23:50:00+02:00", "2026-10-05T14:07:00+02:00", "2026-10-06T09:00:00+02:00")
 
@@ -194,16 +193,12 @@ def test_another_model_is_refused_and_followed_where_asked(told, home, other_mod
 
 def backfill(space, home, first, last=""):
     """Materialise some months as the UI does: one run over a range."""
-    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
-        instance=home,
-        asset_selection=[history_assets.HISTORY_EMBEDDINGS.key],
-        tags={
-            "dagster/asset_partition_range_start": first,
-            "dagster/asset_partition_range_end": last or first,
-        },
-        run_config={"resources": {"workspace": {"config": adopt(space)}}},
-        raise_on_error=False,
-    )
+    span = {
+        "dagster/asset_partition_range_start": first,
+        "dagster/asset_partition_range_end": last or first,
+    }
+    chosen = [history_assets.HISTORY_EMBEDDINGS.key]
+    return execute(space, home, asset_selection=chosen, tags=span)
 
 
 def test_a_month_again_embeds_nothing_that_is_there_and_leaves_the_mark(told, home, embed):

@@ -6,20 +6,16 @@ import pytest
 from ragstream_assets import reconcile
 from ragstream_assets.definitions import defs
 from ragstream_assets.recorder import recorder
-from ragstream_assets.resources import adopt
 from ragstream_core.errors import UnknownProject
 from ragstream_core.services.ingest import ingest_project
+from tests.assets.executing import execute, values_of
 
 KEYS = [dg.AssetKey(["documents", n]) for n in ("file_manifest", "chunks", "embeddings", "index")]
 
 
 def _materialise(space, home, project="demo"):
-    home.add_dynamic_partitions("project", [project])
-    return defs.resolve_job_def("ingest_documents").execute_in_process(
-        instance=home,
-        partition_key=project,
-        run_config={"resources": {"workspace": {"config": adopt(space)}}},
-    )
+    given = {"project": project, "raise_on_error": True}
+    return execute(space, home, job="ingest_documents", **given)
 
 
 def _metadata(result, name):
@@ -28,7 +24,7 @@ def _metadata(result, name):
         for e in result.get_asset_materialization_events()
         if e.asset_key == dg.AssetKey(["documents", name])
     ]
-    return {k: v.value for k, v in event.materialization.metadata.items()}, event
+    return values_of(event), event
 
 
 def test_materialise_then_no_op(space, home):

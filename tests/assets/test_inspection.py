@@ -2,30 +2,19 @@
 
 import base64
 
-from ragstream_assets.definitions import defs
-from ragstream_assets.resources import adopt
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.index.view import open_view
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn
+from tests.assets.executing import execute, shown
 from tests.copies import said
 
 CANARY = "The umbrella of the cathedral is made of marzipan."
 
 
 def drawn(space, home, project="demo", config=None):
-    ops = {"inspection__map": {"config": config}} if config else {}
-    return defs.resolve_job_def("draw_map").execute_in_process(
-        instance=home,
-        partition_key=project,
-        run_config={"resources": {"workspace": {"config": adopt(space)}}, "ops": ops},
-        raise_on_error=False,
-    )
-
-
-def shown(result):
-    (event,) = result.get_asset_materialization_events()
-    return {k: v.value for k, v in event.materialization.metadata.items()}
+    ops = {"inspection__map": config} if config else {}
+    return execute(space, home, job="draw_map", ops=ops, partition_key=project)
 
 
 def picture(found):

@@ -12,7 +12,6 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.job_steps import steps_of
 from ragstream_assets.recorder import runs
 from ragstream_assets.recorder.writer import Recording
-from ragstream_assets.resources import adopt
 from ragstream_assets.run_outcomes import RunOutcome
 from ragstream_core.errors import RagstreamError, UnknownProject
 from ragstream_core.prompts import chain
@@ -26,6 +25,7 @@ from ragstream_core.services.replay import replay_prompt
 from ragstream_core.wiring import stages
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.stages import run_prompt
+from tests.assets.executing import execute
 from tests.recorded import record_prompt, record_stage
 
 NOW = dt.datetime(2026, 3, 1, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=2), "CEST"))
@@ -99,9 +99,7 @@ def test_the_settled_way_skips_the_re_run(ingested, home, request_):
 def test_the_launchpads_default_runs_as_it_stands(space, make_project):
     make_project("handbook")
     ingest_project(space, "handbook")
-    result = defs.resolve_job_def("build_prompt").execute_in_process(
-        run_config={"resources": {"workspace": {"config": adopt(space)}}}
-    )
+    result = execute(space, job="build_prompt")
     assert result.success
     assert "killed half way" in result.output_for_node("prompt_builder").extras.super_prompt
 
@@ -255,12 +253,8 @@ def test_steps_of_the_audit_bring_its_re_run_along():
 
 
 def _launched(space, home, config=None, **given):
-    ops = {"ops": {OPS[0]: {"config": config}}} if config else {}
-    return defs.resolve_job_def("build_prompt").execute_in_process(
-        instance=home,
-        run_config={"resources": {"workspace": {"config": adopt(space)}}, **ops},
-        **given,
-    )
+    ops = {OPS[0]: config} if config else {}
+    return execute(space, home, job="build_prompt", ops=ops, **{"raise_on_error": True, **given})
 
 
 def _shown(result, op):

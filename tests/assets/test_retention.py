@@ -10,17 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstream_assets import run_retention
-from ragstream_assets.definitions import defs
 from ragstream_assets.instance import drop_instances, instance_of
 from ragstream_assets.recorder import recorder
 from ragstream_assets.recorder.writer import writer
-from ragstream_assets.resources import adopt
 from ragstream_core.platform.disk import size_of
 from ragstream_core.prompts import chain
 from ragstream_core.prompts.chain import OPS, ops_of
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.services import prompt_retention
 from ragstream_core.services.prompt_retention import DAY_S
+from tests.assets.executing import execute
 from tests.assets.retained import NOW, Archive, name, wanted
 from tests.workspaces import hashed_workspace
 
@@ -190,13 +189,7 @@ def test_the_job_says_what_went_and_a_dry_run_only_what_would(ingested, home, re
     space = open_root(ingested.data_dir, **{"retention.run_count": "1"})
     figures = []
     for dry_run in (True, False):
-        result = defs.resolve_job_def("retention").execute_in_process(
-            instance=home,
-            run_config={
-                "resources": {"workspace": {"config": adopt(space)}},
-                "ops": {"drop_unneeded": {"config": {"dry_run": dry_run}}},
-            },
-        )
+        result = execute(space, home, job="retention", ops={"drop_unneeded": {"dry_run": dry_run}})
         (output,) = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
         figures.append(output.step_output_data.metadata)
         rows = {r.data["what"]: r.data for r in figures[-1]["freed"].value.records}
@@ -208,10 +201,7 @@ def test_the_job_says_what_went_and_a_dry_run_only_what_would(ingested, home, re
 
 
 def test_it_runs_from_the_launchpad_as_it_stands(ingested, home):
-    result = defs.resolve_job_def("retention").execute_in_process(
-        instance=home, run_config={"resources": {"workspace": {"config": adopt(ingested)}}}
-    )
-    assert result.success
+    assert execute(ingested, home, job="retention").success
 
 
 COUNT = 8

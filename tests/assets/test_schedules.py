@@ -11,6 +11,7 @@ from ragstream_core.index.lock import project_lock
 from ragstream_core.index.view import open_view
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.wiring import quality_gate
+from tests.assets.executing import execute
 
 SUNDAY = dt.datetime(2026, 3, 1, 3, 30, tzinfo=dt.UTC)
 
@@ -59,9 +60,7 @@ def test_retention_drops_what_the_settings_no_longer_keep(ingested, home, open_r
     for n in range(4):
         _change(ingested, n)
     space = open_root(ingested.data_dir, **{"ingestion.retain_generations": "2"})
-    result = defs.resolve_job_def("retention").execute_in_process(
-        instance=home, run_config={"resources": {"workspace": {"config": adopt(space)}}}
-    )
+    result = execute(space, home, job="retention")
     (output,) = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
     metadata = output.step_output_data.metadata
     rows = {r.data["project"]: r.data for r in metadata["dropped"].value.records}

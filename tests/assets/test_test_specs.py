@@ -2,10 +2,9 @@
 
 import pytest
 
-from ragstream_assets.definitions import defs
-from ragstream_assets.resources import adopt
 from ragstream_assets.test_spec_assets import EXIST, JOB, KEY
 from ragstream_core.services.ingest import ingest_project
+from tests.assets.executing import execute, values_of
 
 REQUIREMENTS = (
     "# Doors\n\n- DO-1: The door must open. ![x](http://127.0.0.1/x.png)\n- DO-2: Nice things.\n"
@@ -20,21 +19,13 @@ def doors(root, space):
 
 
 def materialise(space, home, **config):
-    home.add_dynamic_partitions("project", ["demo"])
-    return defs.resolve_job_def(JOB).execute_in_process(
-        instance=home,
-        partition_key="demo",
-        run_config={
-            "resources": {"workspace": {"config": adopt(space)}},
-            "ops": {"documentation__test_spec": {"config": config}},
-        },
-        raise_on_error=False,
-    )
+    ops = {"documentation__test_spec": config}
+    return execute(space, home, job=JOB, ops=ops, project="demo")
 
 
 def event_of(result):
     (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key == KEY]
-    return {k: v.value for k, v in event.materialization.metadata.items()}, event.partition
+    return values_of(event), event.partition
 
 
 def checked(result):

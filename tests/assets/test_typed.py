@@ -15,6 +15,7 @@ from ragstream_assets.resources import adopt
 from ragstream_core.errors import EmptyPrompt, UsageError
 from ragstream_core.prompts.chain import OPS
 from ragstream_core.prompts.inputs import PromptRequest
+from tests.assets.executing import execute
 
 WORDS = "What does a killed ingest of the zebrafinch leave behind?"
 TRACE = b"zebrafinch"
@@ -41,14 +42,7 @@ query($selector: PipelineSelector!, $mode: String!) {
 
 
 def _launch(space, home, config, job="build_prompt"):
-    return defs.resolve_job_def(job).execute_in_process(
-        instance=home,
-        run_config={
-            "resources": {"workspace": {"config": adopt(space)}},
-            "ops": {OPS[0]: {"config": config}},
-        },
-        raise_on_error=False,
-    )
+    return execute(space, home, job=job, ops={OPS[0]: config})
 
 
 def _holding(root):

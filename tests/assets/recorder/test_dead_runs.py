@@ -6,7 +6,7 @@ from dagster import DagsterRunStatus as Status
 
 from ragstream_assets import reconcile, sensors
 from ragstream_assets.definitions import defs
-from ragstream_assets.resources import adopt
+from tests.assets.executing import execute
 
 DEAD = {**reconcile.process_tags(), reconcile.START_TAG: "1"}
 NAMES = {
@@ -24,13 +24,7 @@ def _open_run(home, tags, status):
 
 @pytest.mark.parametrize("inherited", [{}, DEAD])
 def test_a_run_names_the_process_that_runs_it(space, home, inherited):
-    home.add_dynamic_partitions("project", ["demo"])
-    result = defs.resolve_job_def("ingest_documents").execute_in_process(
-        instance=home,
-        partition_key="demo",
-        tags=inherited,
-        run_config={"resources": {"workspace": {"config": adopt(space)}}},
-    )
+    result = execute(space, home, job="ingest_documents", project="demo", tags=inherited)
     assert reconcile.process_tags().items() <= home.get_run_by_id(result.run_id).tags.items()
 
 

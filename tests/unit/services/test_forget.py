@@ -22,14 +22,7 @@ from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.text.fingerprints import LEAST, RUN, TextFingerprints, common, reduce
 from ragstream_core.wiring import ingestion
-from ragstream_core.wiring.text_copies import (
-    LEAST,
-    RUN,
-    CopyEraser,
-    TextFingerprints,
-    common,
-    reduce,
-)
+from ragstream_core.wiring.text_copies import CopyEraser
 from tests.copies import holders
 from tests.workspaces import ask_and_keep, hashed_workspace, write_docs
 
