@@ -100,9 +100,8 @@ def _say(space, n, *, when="2026-10-05T14:07:00+02:00", session="talks", **given
 
 
 def _embed(space, home, *, job="embed_history", config=None, ops=None, **given):
-    return execute(
-        space, home, job=job, ops={"publish_snapshot": config or {}, **(ops or {})}, **given
-    )
+    ops = {"publish_snapshot": config or {}, **(ops or {})}
+    return execute(space, home, job=job, ops=ops, **given)
 
 
 @pytest.fixture

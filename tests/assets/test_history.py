@@ -82,7 +82,7 @@ def test_the_collection_is_sealed_and_then_left_for_a_while(told, home, embed, o
     space = open_root(told.data_dir, **{"vector_store.collection": "true"})
     made = shown(embed(space, home), history_assets.COLLECTION)
     assert (made["made"], made["rows"], made["collection"]) == ("rebuilt", 3, "history_main")
-    rest = {"seal_history_main": {"config": {"rest_s": 600}}}
+    rest = {"seal_history_main": {"rest_s": 600}}
     again = embed(space, home, ops=rest)
     assert "left for later" in shown(again, history_assets.COLLECTION)["made"]
 

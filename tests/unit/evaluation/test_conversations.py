@@ -1,7 +1,5 @@
 """Conversation sets: asked through the history's own path, each against its own conversation."""
 
-import json
-
 import pytest
 
 from ragstream_core.errors import UsageError
@@ -13,8 +11,6 @@ from ragstream_core.evaluation.conversations import (
     timestamp_of,
     turns_of,
 )
-from ragstream_core.services.eval_retrieval import evaluate_retrieval
-from ragstream_core.wiring.workspace import open_workspace
 
 
 def turn(conv, number, text, speaker="Ann"):
@@ -39,23 +35,8 @@ QUERIES = [
 QRELS = "query-id\tcorpus-id\tscore\nq1\ta:2\t1\nq2\tb:1\t1\nq3\tb:0\t1\n"
 
 
-@pytest.fixture
-def files(tmp_path):
-    corpus, queries, qrels = (tmp_path / n for n in ("corpus.jsonl", "queries.jsonl", "qrels.tsv"))
-    corpus.write_text("\n".join(map(json.dumps, CORPUS)))
-    queries.write_text("\n".join(map(json.dumps, QUERIES)))
-    qrels.write_text(QRELS)
-    return corpus, queries, qrels
-
-
-def evaluated(tmp_path, files, **explicit):
-    space = open_workspace(tmp_path / "data", explicit={"embeddings.backend": "hashed", **explicit})
-    corpus, queries, qrels = files
-    return evaluate_retrieval(space, corpus, queries=queries, qrels=qrels)
-
-
-def test_each_question_finds_its_evidence_in_its_own_conversation(tmp_path, files):
-    result = evaluated(tmp_path, files)
+def test_each_question_finds_its_evidence_in_its_own_conversation(tmp_path, evaluated):
+    result = evaluated()
     assert result.queries == 2 and set(result.by_kind) == {"category 1", "category 4"}
     assert set(result.run) == {"q1", "q2"}
     assert set(result.run["q1"]) == {"a:0", "a:1", "a:2"}
@@ -67,29 +48,29 @@ def test_each_question_finds_its_evidence_in_its_own_conversation(tmp_path, file
     assert models.is_symlink() and models.is_dir()  # a first call can put models there
 
 
-def test_a_second_call_embeds_nothing_and_gives_the_same(tmp_path, files):
-    first = evaluated(tmp_path, files)
+def test_a_second_call_embeds_nothing_and_gives_the_same(tmp_path, evaluated):
+    first = evaluated()
     (root,) = (tmp_path / "data" / "evaluation").glob("conversations-*")
     kept = {p: p.stat().st_mtime_ns for p in root.rglob("*.f32")}
     kept |= {p: p.stat().st_mtime_ns for p in root.rglob("conversation.log")}
     assert len(kept) == 2
-    second = evaluated(tmp_path, files)
+    second = evaluated()
     assert (first.run, first.metrics, first.fingerprint) == (
         second.run, second.metrics, second.fingerprint,
     )  # fmt: skip
     assert all(path.stat().st_mtime_ns == at for path, at in kept.items())
 
 
-def test_settings_count_and_are_named(tmp_path, files):
-    plain = evaluated(tmp_path, files)
-    lexical = evaluated(tmp_path, files, **{"retrieval.dense_weight": "0"})
+def test_settings_count_and_are_named(evaluated):
+    plain = evaluated()
+    lexical = evaluated(**{"retrieval.dense_weight": "0"})
     assert lexical.fingerprint != plain.fingerprint
-    off = evaluated(tmp_path, files, **{"history.persist": "false", "history.enabled": "false"})
+    off = evaluated(**{"history.persist": "false", "history.enabled": "false"})
     assert off.run == plain.run
 
 
-def test_a_call_that_was_killed_goes_on_where_it_was(tmp_path, files):
-    whole = evaluated(tmp_path, files)
+def test_a_call_that_was_killed_goes_on_where_it_was(tmp_path, evaluated):
+    whole = evaluated()
     (root,) = (tmp_path / "data" / "evaluation").glob("conversations-*")
     log = root / "history" / "logs" / "conversation.log"
     lines = log.read_bytes().splitlines(keepends=True)
@@ -97,7 +78,7 @@ def test_a_call_that_was_killed_goes_on_where_it_was(tmp_path, files):
         if path.is_file():
             path.unlink()
     log.write_bytes(b"".join(lines[:2]))
-    again = evaluated(tmp_path, files)
+    again = evaluated()
     assert again.run == whole.run
     assert len(log.read_bytes().splitlines()) == len(lines) == 5
 
@@ -131,7 +112,7 @@ def test_only_rows_with_conversation_and_turn_are_conversations():
     assert not is_conversations([{"id": "d", "text": "x", "meta": {"conv": "a"}}])
 
 
-def test_what_does_not_fit_is_refused(tmp_path, files):
+def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="names no conversation"):
         questions_of([{"id": "q", "text": "x", "meta": {"conv": "z"}}], CORPUS)
     with pytest.raises(UsageError, match=r"meta\.turn"):

@@ -1,13 +1,9 @@
 """`ragstream eval retrieval`: metrics, run file, files that do not fit."""
 
-import json
-
 import pytest
 
 from ragstream_core.errors import UsageError
 from ragstream_core.evaluation.retrieval import measure, read_jsonl, read_qrels, write_run
-from ragstream_core.services.eval_retrieval import evaluate_retrieval
-from ragstream_core.wiring.workspace import open_workspace
 
 CORPUS = [
     {"id": "d1", "title": "Locks", "text": "One writer holds the project lock at a time."},
@@ -22,23 +18,8 @@ QUERIES = [
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td3\t1\n"
 
 
-@pytest.fixture
-def files(tmp_path):
-    corpus, queries, qrels = (tmp_path / n for n in ("corpus.jsonl", "queries.jsonl", "qrels.tsv"))
-    corpus.write_text("\n".join(map(json.dumps, CORPUS)))
-    queries.write_text("\n".join(map(json.dumps, QUERIES)))
-    qrels.write_text(QRELS)
-    return corpus, queries, qrels
-
-
-def evaluated(tmp_path, files, **explicit):
-    space = open_workspace(tmp_path, explicit={"embeddings.backend": "hashed", **explicit})
-    corpus, queries, qrels = files
-    return evaluate_retrieval(space, corpus, queries=queries, qrels=qrels)
-
-
-def test_the_right_documents_are_found_and_measured(tmp_path, files):
-    result = evaluated(tmp_path, files)
+def test_the_right_documents_are_found_and_measured(evaluated):
+    result = evaluated()
     assert result.run["q1"][0] == "d1"
     assert result.run["q2"][0] == "d3"
     assert result.metrics == {"nDCG@10": 1.0, "R@10": 1.0, "MRR@10": 1.0}
@@ -47,15 +28,15 @@ def test_the_right_documents_are_found_and_measured(tmp_path, files):
     assert set(result.to_json()) == {"metrics", "by_kind", "queries", "fingerprint", "seconds"}
 
 
-def test_a_second_call_reads_the_vectors_and_gives_the_same(tmp_path, files):
-    first, second = evaluated(tmp_path, files), evaluated(tmp_path, files)
+def test_a_second_call_reads_the_vectors_and_gives_the_same(tmp_path, evaluated):
+    first, second = evaluated(), evaluated()
     assert (first.run, first.metrics) == (second.run, second.metrics)
-    assert list((tmp_path / "evaluation").glob("*.f32"))
+    assert list((tmp_path / "data" / "evaluation").glob("*.f32"))
 
 
-def test_the_fingerprint_names_the_settings(tmp_path, files):
-    one = evaluated(tmp_path, files).fingerprint
-    assert evaluated(tmp_path, files, **{"retrieval.tau": "5"}).fingerprint != one
+def test_the_fingerprint_names_the_settings(evaluated):
+    one = evaluated().fingerprint
+    assert evaluated(**{"retrieval.tau": "5"}).fingerprint != one
 
 
 def test_metrics_follow_our_order_where_scores_tie():
@@ -74,7 +55,7 @@ def test_a_run_file_has_six_columns(tmp_path):
     ]
 
 
-def test_what_does_not_fit_is_named_with_its_line(tmp_path, files):
+def test_what_does_not_fit_is_named_with_its_line(tmp_path, files, evaluated):
     corpus, queries, qrels = files
     queries.write_text('{"id": "q1", "text": "x"}\n{"id": 3\n')
     with pytest.raises(UsageError, match=r"queries\.jsonl:2"):
@@ -87,4 +68,4 @@ def test_what_does_not_fit_is_named_with_its_line(tmp_path, files):
     queries.write_text('{"id": "other", "text": "x"}')
     qrels.write_text(QRELS)
     with pytest.raises(UsageError, match="belong together"):
-        evaluated(tmp_path, files)
+        evaluated()
