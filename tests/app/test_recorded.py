@@ -17,6 +17,11 @@ from ragstream_core.prompts.inputs import PromptRequest
 QUESTION = "How does the exact file lock restrict a prompt?"
 
 
+@pytest.fixture
+def recording(data, recording):
+    return data
+
+
 def runs(data):
     from ragstream_assets.instance import instance_of
 

@@ -1,7 +1,5 @@
 """What a person can do is an action in the code, so that each face can say it in its own words."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Every wrong call names the thing and the next step, has its exit code, and changes nothing."""
 
 import json
-import os
 import sqlite3
 from pathlib import Path
 
@@ -63,16 +62,12 @@ def test_message_names_thing_and_next_step(indexed, run, words, code, named, hin
     assert (found, out) == (code, "")
     assert named in err and hint in err
     assert err.startswith("error: ") and "Traceback" not in err
-    assert snapshot(indexed) == before
-
-
-@pytest.mark.parametrize(("words", "code", "named", "hint"), CASES)
-def test_json_errors_are_json_on_stdout(indexed, run, words, code, named, hint):
     found, out, err = run(*words, "--json")
     error = json.loads(out)["error"]
     assert (found, err) == (code, "")
     assert set(error) == {"type", "message", "hint"}
     assert named in error["message"] and hint in error["hint"]
+    assert snapshot(indexed) == before
 
 
 def test_a_wrong_setting_in_the_environment_is_named(data, run, monkeypatch):
@@ -185,13 +180,3 @@ def test_interrupt_ends_with_130(data, run, monkeypatch):
     monkeypatch.setattr(ingestion, "status", interrupt)
     code, out, err = run("status")
     assert (code, out) == (130, "") and "interrupted" in err and "Traceback" not in err
-
-
-def test_files_are_private(data, spawn):
-    old = os.umask(0o022)
-    try:
-        assert spawn("ingest", "manual").returncode == 0
-    finally:
-        os.umask(old)
-    modes = {oct(p.stat().st_mode & 0o077) for p in (data / "index").rglob("*")}
-    assert modes == {"0o0"}

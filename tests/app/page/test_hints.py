@@ -26,22 +26,24 @@ from ragstream_core.errors import (
 from ragstream_core.prompts.inputs import PromptRequest
 from ragstream_core.wiring.prompt_inputs import pin
 from ragstream_core.wiring.workspace import open_workspace
-from tests.app.page_driver import ask, click, control, open_page, run
+from tests.app.page_driver import ask, click, control, desk, open_page, run
 
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*\b|ragstream (prompt|ask|ingest)\b")
 
 
-def test_an_empty_prompt_says_where_to_write(indexed):
-    page = click(open_page(), "PreProcessing")
-    assert "the prompt is empty" in page.error[0].value
-    assert "write into Prompt" in page.error[0].value and not OPTION.search(page.error[0].value)
+def test_an_empty_prompt_says_where_to_write(page):
+    (error,) = [e.value for e in click(page, "PreProcessing").error]
+    assert "the prompt is empty" in error and "write into Prompt" in error
+    assert not OPTION.search(error)
+    click(ask(page), "PreProcessing")
+    assert not page.error and desk(page).steps
 
 
-def test_no_project_says_where_to_choose(indexed):
-    page = open_page()
+def test_no_project_says_where_to_choose(page):
     control(page, "multiselect", "Projects").set_value([])
-    page = click(ask(run(page)), "PreProcessing")
-    assert "under Projects" in page.error[0].value and not OPTION.search(page.error[0].value)
+    (error,) = [e.value for e in click(ask(run(page)), "PreProcessing").error]
+    assert "no project given" in error and "under Projects" in error
+    assert not OPTION.search(error)
 
 
 def test_a_project_without_an_index_says_which_button(data):

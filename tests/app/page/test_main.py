@@ -82,19 +82,6 @@ def test_pressing_again_replaces_the_step_and_drops_later_ones(page):
     assert desk(page).last.prompt.extras.trail == before
 
 
-def test_an_empty_prompt_is_a_message(page):
-    click(page, "PreProcessing")
-    assert "the prompt is empty" in page.error[0].value
-    click(ask(page), "PreProcessing")
-    assert not page.error and desk(page).steps
-
-
-def test_no_project_is_a_message(page):
-    next(m for m in page.multiselect if m.label == "Projects").set_value([])
-    click(ask(page), "PreProcessing")
-    assert "no project given" in page.error[0].value
-
-
 def test_an_unexpected_error_is_a_message_without_traceback(page, monkeypatch):
     from ragstream_assets.recorder import recorder
 
