@@ -24,7 +24,7 @@ from ragstream_core.errors import (
     worded,
 )
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.wiring.prompt_inputs import pin
+from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.page_driver import ask, click, control, desk, open_page, run
 
@@ -71,7 +71,7 @@ WRONG = (
 def test_what_is_wrong_with_a_request_is_said_without_options(indexed, given_):
     asked = {"text": "How?", "projects": ("manual",), **given_}
     with pytest.raises(RagstreamError) as refused:
-        pin(open_workspace(), PromptRequest(**asked), None)
+        pin_inputs(open_workspace(), PromptRequest(**asked), None)
     for said in (refused.value.message, worded(refused.value.advice, on_the_page)):
         assert not OPTION.search(said), said
 

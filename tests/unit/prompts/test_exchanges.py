@@ -68,7 +68,7 @@ def test_a_stage_may_ask_twice_and_each_answer_finds_its_question():
     again = Exchanges(None, first.made)
     assert [again.ask("a2", asked("x"), City, fallback="-").value.name for _ in said] == said
     assert said == ["one", "two"]
-    with pytest.raises(InputUnavailable, match="asks nobody"):
+    with pytest.raises(InputUnavailable, match="asks no model"):
         again.ask("a2", asked("x"), City, fallback="-")
 
 

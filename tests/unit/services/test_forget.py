@@ -1,7 +1,5 @@
 """Forgetting: no byte of the text is left in any file, whatever was made from it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3
