@@ -184,14 +184,14 @@ def test_the_tokens_are_told_by_block_and_by_file(page):
     click(ask(page), "Run all")
     prompt = desk(page).last.prompt
     tree = prompt.extras.token_tree
-    assert any(f"{tree['total']:,} of 6,000 tokens" in p.text for p in page.get("progress"))
+    assert any(f"{tree.total:,} of 6,000 tokens" in p.text for p in page.get("progress"))
     files = dict(preview.by_file(prompt))
     chunks = [c for c in prompt.base_context_chunks if c.id in prompt.final_selection_ids]
     assert set(files) == {f"manual/{c.source}" for c in chunks}
     assert list(files.values()) == sorted(files.values(), reverse=True)
-    (attached,) = [block for block in tree["blocks"] if block["name"] == "ATTACHMENTS"]
-    assert sum(files.values()) == sum(part["tokens"] for part in attached["parts"])
-    assert sum(block["tokens"] for block in tree["blocks"]) == tree["total"]
+    (attached,) = [block for block in tree.blocks if block.name == "ATTACHMENTS"]
+    assert sum(files.values()) == sum(part.tokens for part in attached.parts)
+    assert sum(block.tokens for block in tree.blocks) == tree.total
 
 
 def test_without_recording_no_link_is_shown(page):
