@@ -65,7 +65,7 @@ def lost_at(prompt: SuperPrompt, paragraph: str, answer: str) -> str:
     cuts = prompt.extras.cuts
     shown = [chunks[i].snippet[: cuts.get(i)] for i in holders & set(prompt.final_selection_ids)]
     s_ctx = prompt.extras.s_ctx
-    shown += [row["text"] for part in ("facts", "constraints") for row in s_ctx[part]]
+    shown += [fact.text for fact in (*s_ctx.facts, *s_ctx.constraints)]
     return "" if any(wanted in _plain(text) for text in shown) else "cut"
 
 

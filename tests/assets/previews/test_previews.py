@@ -42,12 +42,12 @@ def test_each_candidate_has_one_last_word(ingested, request_):
     rows = last_words(prompt)
     decisions = prompt.extras.decisions
     assert [row["id"] for row in rows] and len({row["id"] for row in rows}) == len(rows)
-    assert {row["id"] for row in rows} == {row["chunk_id"] for row in decisions}
+    assert {row["id"] for row in rows} == {row.chunk_id for row in decisions}
     for row in rows:
-        own = [each for each in decisions if each["chunk_id"] == row["id"]]
-        assert (row["stage"], row["reason"]) == (own[-1]["stage"], own[-1]["reason"])
-        assert row["kept"] == ("yes" if own[-1]["kept"] else "no")
-    order = list(dict.fromkeys(each["stage"] for each in decisions))
+        own = [each for each in decisions if each.chunk_id == row["id"]]
+        assert (row["stage"], row["reason"]) == (own[-1].stage, own[-1].reason)
+        assert row["kept"] == ("yes" if own[-1].kept else "no")
+    order = list(dict.fromkeys(each.stage for each in decisions))
     places = [(-order.index(row["stage"]), row["rank"]) for row in rows]
     assert places == sorted(places)
 

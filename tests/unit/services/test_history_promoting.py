@@ -57,7 +57,7 @@ def test_two_answers_promote_it_and_a_person_has_the_last_word(space):
     (told,) = [w for w in embed(space).warnings if "SILVER" in w]
     assert SUMMARY in told and f"ragstream history tag {SUMMARY} --remove SILVER" in told
     prompt, scores = found(space)
-    assert scores["tag"] == 0.1
+    assert scores.parts["tag"] == 0.1
     (row,) = summaries(space)
     assert (row["id"], row["answers"], row["tags"]) == (SUMMARY, 2, ["SILVER"])
     assert row["title"].startswith("Summary of turns 1 to 12: ")
@@ -67,12 +67,12 @@ def test_two_answers_promote_it_and_a_person_has_the_last_word(space):
     forget_snapshots()
     view = open_snapshot(snapshot_path(space))
     assert view.columns.tags[view.chunk_ids.index(SUMMARY)] == ("SILVER",)
-    assert found(space)[1]["tag"] == 0.1
+    assert found(space)[1].parts["tag"] == 0.1
     assert tag(space, SUMMARY, remove=["SILVER"])[1] == ()
-    assert "tag" not in found(space)[1]
+    assert "tag" not in found(space)[1].parts
     cite(space, 3)
     embed(space)
-    assert "tag" not in found(space)[1] and len(edits(space)) == 2
+    assert "tag" not in found(space)[1].parts and len(edits(space)) == 2
     assert replay_prompt(space, key).verdict == "identical"
 
 

@@ -50,7 +50,7 @@ def finished(page: AppTest) -> AppTest:
 def short_id(page: AppTest, source: str = "guide/locks.md") -> str:
     prompt = page.session_state["desk"].last.prompt
     cited = prompt.extras.citations
-    return next(i for i, row in cited.items() if row["source"] == source)
+    return next(i for i, row in cited.items() if row.source == source)
 
 
 # --- before anything is sent

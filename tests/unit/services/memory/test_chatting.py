@@ -56,7 +56,7 @@ def test_without_a_language_model_the_answer_is_the_cited_extract(space):
     assert turn.answer.text.startswith("No language model answered (")
     assert "cannot be reached" in turn.answer.text and "ragstream models list" in turn.answer.text
     facts = turn.prompt.extras.s_ctx.facts
-    assert facts and all(fact["text"] in turn.answer.text for fact in facts)
+    assert facts and all(fact.text in turn.answer.text for fact in facts)
     assert turn.answer.citations and all(c.verified for c in turn.answer.citations)
     assert "".join(shown) == turn.answer.text and "[source" not in turn.answer.text
     assert (turn.answer.model, turn.answer.cost_usd) == ("", 0.0)
@@ -80,7 +80,7 @@ def test_of_a_locked_file_the_paragraphs_with_the_words_of_the_question_are_the_
     ingest_project(space, "demo")
     talk = chat(space, unreachable(), settings=PLAIN, files=("oven.md",), lock=True)
     turn = talk.ask("When is bread baked, at dawn or at the lock?")
-    assert (turn.origin, turn.prompt.extras.s_ctx.facts) == ("extract", [])
+    assert (turn.origin, turn.prompt.extras.s_ctx.facts) == ("extract", ())
     kept = turn.answer.text.split("\n\n")[1]
     assert [line[2:] for line in kept.split("\n")] == [
         told,
@@ -126,7 +126,7 @@ def test_an_injected_file_comes_before_the_facts_of_others(space):
     facts = turn.prompt.extras.s_ctx.facts
     lines = turn.answer.text.split("\n\n", 1)[1].split("\n")
     assert turn.answer.citations[0].source == "retrieval.md"
-    assert facts and facts[0]["text"] in turn.answer.text and len(lines) <= MOST_LINES
+    assert facts and facts[0].text in turn.answer.text and len(lines) <= MOST_LINES
 
 
 def test_an_endpoint_that_is_not_there_is_met_in_a_second_and_over_http(tmp_path, monkeypatch):
