@@ -1,4 +1,4 @@
-"""Embedding backends by name: `create_embeddings` is how everything above gets an embedder.
+"""Embedding backends by name: `EMBEDDERS` makes one of them, `create_embeddings` from plain values.
 
 Importing this module loads no engine.
 """
