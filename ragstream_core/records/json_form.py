@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -11,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 Json = Any
 """What `json` reads and writes; its shape is known where it is read into a record."""
 _Read = Callable[[Json], Json]
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def json_of(value: Json) -> Json:
@@ -21,19 +23,38 @@ def json_of(value: Json) -> Json:
     Raises:
         TypeError: It has none.
     """
-    if isinstance(value, (str, int, float)) or value is None:
+    kind = value.__class__
+    if kind in _PLAIN:
         return value
-    if isinstance(value, Mapping):
-        return {key: json_of(held) for key, held in value.items()}
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    names = _fields(value.__class__)
-    if names:
-        held = ((name, getattr(value, name)) for name in names)
-        return {name: json_of(one) for name, one in held if one is not None}
-    if isinstance(value, (list, tuple)):
-        return [json_of(one) for one in value]
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    if kind is dict:
+        return {k: v if v.__class__ in _PLAIN else json_of(v) for k, v in value.items()}
+    if kind is tuple or kind is list:
+        return [v if v.__class__ in _PLAIN else json_of(v) for v in value]
+    return _writer(kind)(value)
+
+
+@functools.cache
+def _writer(kind: type) -> _Read:
+    """Return what writes the values of a class that JSON does not know."""
+    if hasattr(kind, "to_json"):
+        write: _Read = kind.to_json
+        return write
+    if names := _fields(kind):
+        deep = [name for name, hint in get_type_hints(kind).items() if hint not in _PLAIN]
+        return functools.partial(_row, names, operator.attrgetter(*names), deep)
+    if issubclass(kind, Mapping):
+        return lambda value: json_of(dict(value))
+    raise TypeError(f"{kind.__name__} has no JSON form")
+
+
+def _row(names: tuple[str, ...], values: _Read, deep: list[str], record: Json) -> Json:
+    row = dict(zip(names, values(record), strict=True))
+    for name in deep:
+        if row[name] is None:
+            del row[name]
+        else:
+            row[name] = json_of(row[name])
+    return row
 
 
 @functools.cache
@@ -91,6 +112,8 @@ def _values(read: _Read, data: Json) -> Json:
 def _record(kind: Any) -> _Read:
     readers = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
     changed = {name: read for name, read in readers.items() if read is not None}
+    if not changed:
+        return lambda data: kind(**data)
 
     def read(data: Json) -> Json:
         return kind(**{k: changed[k](v) if k in changed else v for k, v in data.items()})

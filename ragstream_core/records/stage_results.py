@@ -215,8 +215,14 @@ class Scores:
 
     def to_json(self) -> dict[str, Json]:
         """Return the scores and their parts, side by side."""
-        whole = {name: getattr(self, name) for name in _WHOLE}
-        return {**whole, **self.parts, "piece_cosines": list(self.piece_cosines)}
+        return {
+            "score": self.score,
+            "cosine": self.cosine,
+            "best_cosine": self.best_cosine,
+            "bm25": self.bm25,
+            **self.parts,
+            "piece_cosines": list(self.piece_cosines),
+        }
 
     @classmethod
     def from_json(cls, row: Mapping[str, Json]) -> Scores:
