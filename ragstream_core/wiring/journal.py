@@ -261,13 +261,20 @@ def _require_types(record: Written) -> None:
     for field in fields(record):
         value = getattr(record, field.name)
         values = value if isinstance(value, tuple) else (value,)
-        kind = Mapping if "Mapping" in field.type else float if field.type == "float" else str
+        kind = _type_of_values(str(field.type))
         if isinstance(value, tuple) != field.type.startswith("tuple") or not all(
             isinstance(v, kind) or (kind is float and type(v) is int) for v in values
         ):
             raise UsageError(f"{field.name} of a turn has another type than {field.type}")
         if any(isinstance(v, str) and _SURROGATES.search(v) for v in values):
             raise UsageError(f"{field.name} of a turn is not valid Unicode")
+
+
+def _type_of_values(declared: str) -> type:
+    """Return the type of a field's value; of a tuple's members."""
+    if declared.startswith("tuple[tuple"):
+        return tuple
+    return Mapping if "Mapping" in declared else float if declared == "float" else str
 
 
 def _checked_fact(fact: Fact) -> Fact:

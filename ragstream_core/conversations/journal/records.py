@@ -116,6 +116,8 @@ class Turn:
         origin: Empty for a model's or a person's words; ``cached`` if an earlier answer was
             given again, ``extract`` if no model could be reached.
         origin_turn: Id of the turn whose answer was given again.
+        imported: What another program's export says of it, as (name, value): ``format``,
+            ``conversation``, ``title``, ``message``, ``model``, ``project``, ``branch``.
     """
 
     id: str
@@ -137,6 +139,7 @@ class Turn:
     scope: str = ""
     origin: str = ""
     origin_turn: str = ""
+    imported: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,218 @@
+"""Finds and reads exports: a file, a folder, or a ZIP as it was downloaded.
+
+JSON is read as a stream, one conversation at a time, so that an export may be larger than memory.
+A ZIP is read in place; nothing of it is written to disk.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from ragstream_core.conversations.importers import agent_logs, chatgpt, claude_ai, gemini
+from ragstream_core.conversations.importers.exchange import Conversation
+from ragstream_core.errors import UsageError
+
+FORMATS = (chatgpt.NAME, claude_ai.NAME, gemini.NAME, agent_logs.CLAUDE_CODE, agent_logs.CODEX)
+MAX_RATIO, MAX_BYTES = 200, 32 << 30
+"""A member of a ZIP that unpacks to more than so many times its size, or so many bytes, is none."""
+MAX_LINE = 256 << 20
+"""Bytes of one line of a log."""
+Opener = Callable[[], AbstractContextManager[IO[bytes]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFile:
+    """A file that may hold conversations.
+
+    Attributes:
+        name: Path as it was given, with the member of a ZIP behind a colon.
+        stem: Its name without folder and extension.
+        open: Opens it for reading bytes.
+        size: Bytes.
+    """
+
+    name: str
+    stem: str
+    open: Opener
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that could not be read.
+
+    Attributes:
+        where: File, and what in it.
+        what: What is wrong with it.
+    """
+
+    where: str
+    what: str
+
+
+def export_files(path: Path) -> list[ExportFile]:
+    """Return the files of an export that may hold conversations, by name.
+
+    Args:
+        path: A file, a folder (with its subfolders; links are not followed) or a ZIP.
+
+    Raises:
+        UsageError: It is not there, cannot be read, or holds no such file.
+    """
+    try:
+        if path.is_dir():
+            found = [
+                ExportFile(str(file), file.stem, _opener(file), file.stat().st_size)
+                for file in sorted(path.rglob("*"))
+                if _is_export(file.name) and file.is_file() and not file.is_symlink()
+            ]
+        elif zipfile.is_zipfile(path):
+            found = _members(path)
+        else:
+            found = [ExportFile(str(path), path.stem, _opener(path), path.stat().st_size)]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    if not found:
+        raise UsageError(
+            f"{path} holds no conversations: no conversations.json, My Activity.json or *.jsonl",
+            hint="name the folder or ZIP of an export, or a coding agent's folder of sessions",
+        )
+    return found
+
+
+def conversations(file: ExportFile, form: str = "") -> Iterator[Conversation | Problem]:
+    """Yield what a file holds, one conversation at a time.
+
+    Args:
+        file: One of `export_files`.
+        form: One of `FORMATS`; "": as its content tells.
+    """
+    try:
+        with file.open() as stream:
+            if file.name.endswith(".jsonl"):
+                yield _of_log(file, stream, form)
+            else:
+                yield from _of_array(file, stream, form)
+    except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError) as error:
+        yield Problem(file.name, f"cannot be read further: {error}")
+
+
+def _of_log(file: ExportFile, stream: IO[bytes], form: str) -> Conversation | Problem:
+    found = agent_logs.conversation(_lines(stream), name=file.stem)
+    if found is None:
+        return Problem(file.name, "no line is of a coding agent that is known")
+    if form and found.format != form:
+        return Problem(file.name, f"is a log of {found.format}, not of {form}")
+    return found
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    while line := stream.readline(MAX_LINE):
+        yield line.decode("utf-8", "replace")
+
+
+def _of_array(file: ExportFile, stream: IO[bytes], form: str) -> Iterator[Conversation | Problem]:
+    import ijson
+
+    activity: list[dict[str, Any]] = []
+    rows = 0
+    try:
+        for row in ijson.items(stream, "item", use_float=True):
+            rows += 1
+            if gemini.is_entry(row) and form in ("", gemini.NAME):
+                activity.append(row)
+                continue
+            yield _conversation(file, row, rows, form)
+    except (ijson.JSONError, UnicodeDecodeError) as error:
+        yield Problem(file.name, f"breaks off after {rows} records: {_one_line(error)}")
+    if not rows:
+        yield Problem(file.name, "holds no list of conversations")
+    yield from gemini.conversations(activity)
+
+
+def _conversation(file: ExportFile, row: Any, number: int, form: str) -> Conversation | Problem:
+    where = f"{file.name}, record {number}"
+    for name, is_one, read in (
+        (chatgpt.NAME, chatgpt.is_conversation, chatgpt.conversation),
+        (claude_ai.NAME, claude_ai.is_conversation, claude_ai.conversation),
+    ):
+        if is_one(row):
+            if form and form != name:
+                return Problem(where, f"is a conversation of {name}, not of {form}")
+            return read(row)
+    return Problem(where, "is no conversation of a format that is known")
+
+
+def _opener(path: Path) -> Opener:
+    return lambda: path.open("rb")
+
+
+def _members(path: Path) -> list[ExportFile]:
+    """Return the members of a ZIP that may hold conversations.
+
+    Raises:
+        UsageError: One of them unpacks to more than is plausible, or is encrypted.
+    """
+    with zipfile.ZipFile(path) as archive:
+        infos = [i for i in archive.infolist() if _is_export(PurePosixPath(i.filename).name)]
+    for info in infos:
+        if info.file_size > max(MAX_RATIO * info.compress_size, 1 << 20) or (
+            info.file_size > MAX_BYTES
+        ):
+            raise UsageError(
+                f"{path}: {info.filename} would unpack to {info.file_size:,} bytes of "
+                f"{info.compress_size:,}",
+                hint="unpack it yourself if you trust it, and import the folder",
+            )
+        if info.flag_bits & 1:
+            raise UsageError(f"{path} is encrypted", hint="unpack it, and import the folder")
+    return [
+        ExportFile(
+            f"{path}:{info.filename}",
+            PurePosixPath(info.filename).stem,
+            _member_opener(path, info.filename),
+            info.file_size,
+        )
+        for info in sorted(infos, key=lambda info: info.filename)
+    ]
+
+
+def _member_opener(path: Path, member: str) -> Opener:
+    def opened() -> AbstractContextManager[IO[bytes]]:
+        return _Member(path, member)
+
+    return opened
+
+
+class _Member(AbstractContextManager[IO[bytes]]):
+    """A member of a ZIP, open; closes the archive with it."""
+
+    def __init__(self, path: Path, member: str) -> None:
+        self._archive = zipfile.ZipFile(path)
+        self._stream = io.BufferedReader(self._archive.open(member))  # type: ignore[type-var]
+
+    def __enter__(self) -> IO[bytes]:
+        return self._stream
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+        self._archive.close()
+
+
+def _is_export(name: str) -> bool:
+    plain = name.lower().replace(" ", "").replace("-", "")
+    if plain.endswith(".jsonl"):
+        return not plain.startswith("history.")  # prompts alone, without their answers
+    return plain.endswith(".json") and plain.startswith(("conversations", "myactivity"))
+
+
+def _one_line(error: Exception) -> str:
+    text = error.args[0] if error.args else error
+    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return " ".join(shown.split())[:120]

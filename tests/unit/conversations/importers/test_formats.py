@@ -1,0 +1,239 @@
+"""What each format's records become; fixtures by hand (`exports`)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import zipfile
+
+import pytest
+
+from ragstream_core.conversations.importers import agent_logs, chatgpt, claude_ai, gemini, reader
+from ragstream_core.conversations.importers.exchange import exchanges, turn_of
+from ragstream_core.errors import UsageError
+from tests.unit.conversations.importers import exports
+
+NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+
+
+def turns(conversation):
+    return [turn_of(conversation, exchange, now=NOW) for exchange in exchanges(conversation)]
+
+
+def texts(conversation):
+    return [(turn.user_text, turn.assistant_text) for turn in turns(conversation)]
+
+
+def log(rows, name="log"):
+    return agent_logs.conversation([json.dumps(row) + "\n" for row in rows], name=name)
+
+
+def test_chatgpt_keeps_title_model_time_and_ids():
+    first, second = turns(chatgpt.conversation(exports.two_turns()))
+    assert (first.user_text, first.assistant_text) == ("How is the file locked?", "By flock.")
+    assert first.timestamp == "2024-06-01T12:00:00+00:00"
+    assert first.speakers == ("user", "gpt-4o")
+    assert dict(second.imported) == {
+        "format": "chatgpt", "conversation": "c-1", "title": "Locks", "message": "c-1q2",
+        "model": "gpt-4o",
+    }  # fmt: skip
+
+
+def test_chatgpt_names_tools_images_and_attachments_and_passes_over_what_is_hidden():
+    row = exports.chatgpt(
+        exports.node("s", None, "system", metadata={"is_visually_hidden_from_conversation": True}),
+        exports.node("i", "s", "user", content={"content_type": "user_editable_context"}),
+        exports.node("q", "i", "user", content={"content_type": "multimodal_text", "parts": [
+            {"content_type": "image_asset_pointer", "asset_pointer": "file-service://x"}, "This?"]},
+            metadata={"attachments": [{"name": "pump.png", "size": 9}]}),
+        exports.node("k", "q", "assistant", content={"content_type": "thoughts", "thoughts": []}),
+        exports.node("c", "k", "assistant", recipient="python",
+                     content={"content_type": "code", "text": "print(1)"}),
+        exports.node("t", "c", "tool", "1", name="python"),
+        exports.node("v", "t", "user", content={"content_type": "multimodal_text", "parts": [
+            {"content_type": "audio_transcription", "text": "and aloud"}]}),
+        exports.node("a", "v", "assistant", "One."),
+    )  # fmt: skip
+    assert texts(chatgpt.conversation(row)) == [
+        ("[attachment: pump.png]\n\nThis?", "[tool: python]"),
+        ("and aloud", "One."),
+    ]
+
+
+def test_chatgpt_a_broken_message_is_one_problem():
+    row = exports.two_turns()
+    row["mapping"]["c-1a1"]["message"]["author"] = None
+    row["mapping"]["x"] = "?"
+    conversation = chatgpt.conversation(row)
+    assert len(conversation.problems) == 2
+    assert texts(conversation) == [("How is the file locked?", ""), ("And on NFS?", "Not at all.")]
+
+
+def test_claude_ai_joins_blocks_and_names_files_and_tools():
+    assert texts(claude_ai.conversation(exports.claude_ai())) == [
+        ("[attachment: pump.pdf]\n\nWhat does the sheet say?",
+         "[tool: web_search]\n\nAt most 6 bar."),
+    ]  # fmt: skip
+
+
+def test_claude_ai_follows_parents_where_they_are_given():
+    row = exports.claude_ai()
+    again = {**row["chat_messages"][1], "uuid": "m3", "parent_message_uuid": "m1",
+             "content": [{"type": "text", "text": "8 bar."}]}  # fmt: skip
+    row["chat_messages"] = [
+        {**m, "parent_message_uuid": p}
+        for m, p in zip(row["chat_messages"], ("0000", "m1"), strict=True)
+    ]
+    row["chat_messages"].append(again)
+    assert [answer for _, answer in texts(claude_ai.conversation(row))][1] == "8 bar."
+    assert dict(turns(claude_ai.conversation(row))[0].imported)["branch"] == "other"
+
+
+def test_gemini_makes_a_conversation_a_day_oldest_first():
+    rows = [exports.gemini("Second?", "2025-06-08T13:00:00Z"), exports.gemini(),
+            exports.gemini("Next day?", "2025-06-09T00:00:01Z"),
+            {**exports.gemini(), "title": "Gave feedback", "safeHtmlItem": []}]  # fmt: skip
+    first, second = gemini.conversations(rows)
+    assert [q for q, _ in texts(first)] == ["What is a catalog?", "Second?"]
+    assert texts(first)[0][1] == "A list:\n\n- of rows\n- of files"
+    assert [q for q, _ in texts(second)] == ["Next day?"]
+
+
+@pytest.mark.parametrize(
+    ("html", "plain"),
+    [("<p>a &lt;b&gt;</p>", "a <b>"), ("<pre><code>x\n  y</code></pre>", "```\nx\n  y\n```"),
+     ("a<br>b", "a\nb"), ("<b>open", "open"), ("</pre>", ""), ("<script", "<script")],
+)  # fmt: skip
+def test_html_becomes_plain_text(html, plain):
+    assert gemini.plain_text(html) == plain
+
+
+def test_claude_code_follows_the_session_and_names_tools():
+    rows = exports.claude_code(
+        exports.user("<command-name>/clear</command-name>"),
+        exports.user("Caveat: hidden", isMeta=True),
+        exports.user("Fix the pump."),
+        exports.agent(
+            exports.words("Looking."), exports.tool("Read", file_path="/p/a.py"), stop="tool_use"
+        ),
+        exports.user([{"type": "tool_result", "tool_use_id": "t", "content": "…"}]),
+        exports.agent(exports.words("a sub-agent"), isSidechain=True),
+        exports.agent(exports.tool("Bash", command="pytest -q\nrm x"), stop="tool_use"),
+        exports.agent(exports.words("Fixed.")),
+    )  # fmt: skip
+    found = log([{"type": "summary", "summary": "Pump fixed", "leafUuid": "cc8"}, *rows])
+    assert (found.format, found.id, found.title) == ("claude-code", "s-1", "Pump fixed")
+    (turn,) = turns(found)
+    assert turn.user_text == "Fix the pump."
+    assert turn.assistant_text == (
+        "[tool: Read /p/a.py]\n\nLooking.\n\n[tool: Bash pytest -q rm x]\n\nFixed."
+    )
+    assert dict(turn.imported)["project"] == "/home/me/pumps"
+    assert dict(turn.imported)["model"] == "claude-opus-4"
+    assert turn.status == "complete"
+
+
+def test_codex_follows_the_session_and_passes_over_what_the_program_wrote():
+    found = log(exports.codex(
+        exports.item("user", "<environment_context>cwd</environment_context>"),
+        ("turn_context", {"model": "gpt-5-codex", "cwd": "/home/me/pumps"}),
+        exports.item("user", "Why does it leak?"),
+        ("event_msg", {"type": "user_message", "message": "Why does it leak?"}),
+        ("response_item", {"type": "reasoning", "encrypted_content": "…"}),
+        ("response_item", {"type": "function_call", "name": "shell", "call_id": "1",
+                           "arguments": json.dumps({"command": ["bash", "-lc", "ls"]})}),
+        ("response_item", {"type": "function_call_output", "call_id": "1", "output": "…"}),
+        exports.item("assistant", "The seal is worn."),
+        ("event_msg", {"type": "task_complete"}),
+    ))  # fmt: skip
+    (turn,) = turns(found)
+    assert (turn.user_text, turn.speakers) == ("Why does it leak?", ("user", "gpt-5-codex"))
+    assert turn.assistant_text == "[tool: shell ['bash', '-lc', 'ls']]\n\nThe seal is worn."
+    assert turn.status == "complete"
+
+
+def test_codex_of_early_2025_has_bare_records():
+    rows = [{"id": "old", "timestamp": "2025-05-01T00:00:00Z", "instructions": ""},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            {"type": "message", "role": "assistant",
+             "content": [{"type": "output_text", "text": "Hello"}]}]  # fmt: skip
+    found = log(rows)
+    assert (found.format, found.id, texts(found)) == ("codex", "old", [("Hi", "Hello")])
+
+
+def test_a_torn_last_line_is_left_for_the_next_time_and_a_broken_one_is_named():
+    rows = exports.claude_code(
+        exports.user("One?"), exports.agent(exports.words("1.")), exports.user("Two?")
+    )
+    lines = [json.dumps(row) + "\n" for row in rows]
+    found = agent_logs.conversation([*lines[:2], "{broken}\n", lines[2][:-9]], name="x")
+    assert texts(found) == [("One?", "1.")]
+    assert found.problems == ("line 3 is not JSON",)
+
+
+def read(path, form=""):
+    return [
+        found for file in reader.export_files(path) for found in reader.conversations(file, form)
+    ]
+
+
+def test_a_zip_is_read_in_place_by_what_it_holds(tmp_path):
+    archive = tmp_path / "export.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("user.json", "{}")
+        out.writestr("conversations.json", json.dumps([exports.two_turns(), exports.claude_ai()]))
+        out.writestr(
+            "Takeout/My Activity/Gemini Apps/My Activity.json", json.dumps([exports.gemini()])
+        )
+        out.writestr("logs/s.jsonl", "".join(
+            json.dumps(r) + "\n" for r in exports.claude_code(exports.user("Hm?"))))  # fmt: skip
+    assert [c.format for c in read(archive)] == ["gemini", "chatgpt", "claude", "claude-code"]
+    assert sorted(tmp_path.iterdir()) == [archive]
+
+
+def test_a_file_that_breaks_off_gives_what_was_whole(tmp_path):
+    path = exports.write_json(
+        tmp_path / "conversations.json", [exports.two_turns(), exports.claude_ai()]
+    )
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) - 40])
+    first, problem = read(path)
+    assert first.id == "c-1"
+    assert "breaks off after 1 records" in problem.what
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "null", "[1, {}]", "\x00", "<html>", "[[[[", "nan"]
+)
+def test_what_is_no_export_is_a_problem(tmp_path, text):
+    path = tmp_path / "conversations.json"
+    path.write_text(text)
+    found = read(path)
+    assert found
+    assert all(isinstance(one, reader.Problem) for one in found)
+
+
+def test_another_format_than_the_named_one_is_a_problem(tmp_path):
+    path = exports.write_json(tmp_path / "conversations.json", [exports.two_turns()])
+    (problem,) = read(path, "claude")
+    assert "is a conversation of chatgpt, not of claude" in problem.what
+
+
+def test_a_bomb_an_empty_folder_and_no_file_are_refused(tmp_path):
+    bomb = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("conversations.json", b" " * (8 << 20))
+    (tmp_path / "empty").mkdir()
+    for path, words in ((bomb, "would unpack to"), (tmp_path / "empty", "holds no conversations"),
+                        (tmp_path / "none.json", "cannot be read")):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            reader.export_files(path)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
+    exports.write_json(tmp_path / "elsewhere.json", [exports.two_turns()])
+    folder = tmp_path / "export"
+    folder.mkdir()
+    (folder / "conversations.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(UsageError, match="holds no conversations"):
+        reader.export_files(folder)

@@ -1,0 +1,140 @@
+"""Importing exports into the journal: once, all of it, and nothing of what was refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+
+from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.errors import OperationFailed, Refused, UnknownProject, UsageError
+from ragstream_core.services import import_conversations as importing
+from ragstream_core.services.import_conversations import import_conversations
+from ragstream_core.wiring.journal import journal
+from ragstream_core.wiring.workspace import open_workspace
+from tests.unit.conversations.importers import exports
+
+NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def space(tmp_path):
+    (tmp_path / "data" / "doc_raw" / "pumps").mkdir(parents=True)
+    return open_workspace(tmp_path / "data", explicit={"embeddings.backend": "hashed"})
+
+
+def turns(space) -> list[Turn]:
+    return [e.record for e in journal(space).entries() if isinstance(e.record, Turn)]
+
+
+def chats(folder, count=3):
+    rows = [exports.two_turns(f"c-{n}", f"Chat {n}") for n in range(count)]
+    return exports.write_json(folder / "conversations.json", rows)
+
+
+def test_a_newer_export_adds_only_what_is_new(space, tmp_path):
+    path = chats(tmp_path / "export", 2)
+    first = import_conversations(space, path, now=NOW)
+    assert (first.added, first.existing, first.problems) == (4, 0, ())
+    chats(tmp_path / "export", 3)
+    again = import_conversations(space, path, now=NOW)
+    assert (again.added, again.existing) == (2, 4)
+    assert [row.added for row in again.conversations] == [0, 0, 2]
+    assert [t.user_text for t in turns(space)] == ["How is the file locked?", "And on NFS?"] * 3
+    assert {t.session_id for t in turns(space)} == {row.session for row in again.conversations}
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(space, tmp_path):
+    path = chats(tmp_path / "export")
+    told = import_conversations(space, path, dry_run=True, now=NOW)
+    assert turns(space) == []
+    done = import_conversations(space, path, now=NOW)
+    assert told.to_json() == {**done.to_json(), "dry_run": True}
+
+
+@pytest.mark.parametrize("broken_at", [0, 1, 2])
+def test_an_import_that_broke_off_is_finished_by_the_same_again(
+    space, tmp_path, monkeypatch, broken_at
+):
+    path = chats(tmp_path / "export", 4)
+    monkeypatch.setattr(importing, "BATCH", 3)
+    write, calls = importing.append_records, []
+
+    def failing(workspace, records):
+        calls.append(1)
+        if len(calls) > broken_at:
+            raise OperationFailed("the disk is full")
+        return write(workspace, records)
+
+    monkeypatch.setattr(importing, "append_records", failing)
+    with pytest.raises(OperationFailed):
+        import_conversations(space, path, now=NOW)
+    monkeypatch.setattr(importing, "append_records", write)
+    import_conversations(space, path, now=NOW)
+    ids = [turn.id for turn in turns(space)]
+    assert len(ids) == len(set(ids)) == 8
+
+
+def test_a_session_that_goes_on_gives_its_last_question_when_it_is_answered(space, tmp_path):
+    rows = exports.claude_code(
+        exports.user("One?"), exports.agent(exports.words("1.")),
+        exports.user("Two?"), exports.agent(exports.tool("Bash", command="ls"), stop="tool_use"),
+        exports.agent(exports.words("2.")),
+    )  # fmt: skip
+    log = exports.write_jsonl(tmp_path / "log" / "s.jsonl", rows[:4])
+    at = dt.datetime.fromisoformat(rows[3]["timestamp"]) + dt.timedelta(minutes=1)
+    first = import_conversations(space, log, now=at)
+    assert (first.added, first.unfinished) == (1, 1)
+    exports.write_jsonl(log, rows)
+    second = import_conversations(space, log, now=at)
+    assert (second.added, second.existing, second.unfinished) == (1, 1, 0)
+    assert [t.assistant_text for t in turns(space)] == ["1.", "[tool: Bash ls]\n\n2."]
+
+
+def test_a_session_that_was_left_gives_what_there_is_of_its_last_answer(space, tmp_path):
+    rows = exports.claude_code(
+        exports.user("Two?"), exports.agent(exports.words("Wait."), stop=None)
+    )
+    log = exports.write_jsonl(tmp_path / "log" / "s.jsonl", rows)
+    assert import_conversations(space, log, now=NOW).added == 1
+    assert [t.status for t in turns(space)] == ["partial"]
+
+
+def test_secrets_are_named_and_broken_records_are_a_line_each(space, tmp_path):
+    row = exports.two_turns()
+    key = "sk-" + "Ab3" * 12
+    row["mapping"]["c-1q1"]["message"]["content"]["parts"] = [f"My key is {key}"]
+    path = exports.write_json(tmp_path / "conversations.json", [row, 7, {"mapping": 3}])
+    done = import_conversations(space, path, now=NOW)
+    assert done.secrets == {done.conversations[0].session: ("openai-key",)}
+    assert [problem.where.rpartition(", ")[2] for problem in done.problems] == [
+        "record 2", "record 3",
+    ]  # fmt: skip
+    assert key not in json.dumps(done.to_json())
+
+
+def test_turns_can_be_labelled_with_a_project(space, tmp_path):
+    path = chats(tmp_path / "export", 1)
+    import_conversations(space, path, project="pumps", now=NOW)
+    assert {turn.projects for turn in turns(space)} == {("pumps",)}
+    with pytest.raises(UnknownProject):
+        import_conversations(space, path, project="valves", now=NOW)
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_written(space, tmp_path):
+    path = chats(tmp_path / "export", 1)
+    with pytest.raises(UsageError, match="no format 'whatsapp'"):
+        import_conversations(space, path, form="whatsapp")
+    silent = open_workspace(space.data_dir, explicit={"history.persist": "false"})
+    with pytest.raises(Refused):
+        import_conversations(silent, path)
+    assert import_conversations(silent, path, dry_run=True).added == 2
+    assert turns(space) == []
+
+
+def test_progress_is_told_by_bytes(space, tmp_path):
+    told = []
+    path = chats(tmp_path / "export", 2)
+    import_conversations(space, path, now=NOW, progress=lambda *step: told.append(step))
+    assert {total for _, _, total in told} == {path.stat().st_size}
