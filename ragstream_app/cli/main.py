@@ -23,6 +23,7 @@ from ragstream_app.cli.commands import (
     explain,
     history,
     history_care,
+    history_import,
     index,
     ingest,
     memory,
@@ -124,7 +125,7 @@ _add(history_app, "sessions", history.sessions)
 _add(history_app, "summaries", history.summaries)
 _add(history_app, "tag", history.tag)
 _add(history_app, "adopt", history.adopt, history.ADOPT_EPILOG)
-_add(history_app, "import", history.import_)
+_add(history_app, "import", history_import.import_, history_import.IMPORT_EPILOG)
 _add(history_app, "export", history.export, history.EXPORT_EPILOG)
 _add(history_app, "embed", history_care.embed)
 _add(history_app, "backfill", history_care.backfill, history_care.BACKFILL_EPILOG)

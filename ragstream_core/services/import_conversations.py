@@ -7,6 +7,7 @@ the same export, or a newer one of the same account, adds only what is new.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ BATCH = 500
 SETTLED = dt.timedelta(days=1)
 """An answer that its log does not call finished is taken once nothing was added for so long."""
 Progress = Callable[[str, int, int], None]
-"""Called with the file, the bytes of the files that are read, and of all."""
+"""Called with ``bytes``, how many are read, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,17 @@ class ConversationImport:
         }
 
 
+def is_of_rows(path: Path) -> bool:
+    """Whether a file holds rows of `history_transfer`: an own export, or plain turns as JSONL."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = next((line for line in file if line.strip()), "")
+        row = json.loads(first)
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and bool(row.keys() & {"rec", "user", "assistant"})
+
+
 def import_conversations(
     workspace: Workspace,
     path: Path,
@@ -144,15 +156,19 @@ def import_conversations(
         require_persist(workspace)
     run = _Import(workspace, project, dry_run, now or dt.datetime.now().astimezone())
     total, read = sum(file.size for file in files), 0
+
+    def on_read(size: int) -> None:
+        nonlocal read
+        read += size
+        if progress is not None:
+            progress("bytes", read, total)
+
     for file in files:
-        for found in reader.conversations(file, form):
+        for found in reader.conversations(file, form, on_read):
             if isinstance(found, Problem):
                 run.problems.append(found)
             else:
                 run.take(file.name, found)
-            if progress is not None:
-                progress(file.name, read, total)
-        read += file.size
     run.write()
     secrets = {name: tuple(sorted(kinds)) for name, kinds in run.secrets.items()}
     return ConversationImport(tuple(run.rows), tuple(run.problems), secrets, dry_run)

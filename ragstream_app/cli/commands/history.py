@@ -1,4 +1,4 @@
-"""`ragstream history append`, `show`, `sessions`, `tag`, `import`, `export`."""
+"""`ragstream history append`, `show`, `sessions`, `tag`, `adopt`, `export`."""
 
 from __future__ import annotations
 
@@ -233,39 +233,6 @@ def adopt(
         _print_turn(row)
     what = "would change" if dry_run else "no longer belong to" if undo else "belong to"
     typer.echo(f"{len(rows)} turns {what} {project}")
-
-
-def import_(
-    ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSONL; - reads stdin.")],
-    session: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The conversation of rows that name none; default: new."),
-    ] = "",
-    as_json: options.Json = False,
-) -> None:
-    """Add turns from an export, or from rows with user, assistant, timestamp, session, tags.
-
-    What already exists is skipped, so the same file can be imported twice.
-
-    Raises:
-        UsageError: A line cannot be read; nothing was written.
-        IntegrityError: A row is not what was exported; nothing was written.
-        Refused: `history.persist` is off.
-    """
-    from ragstream_core.services.history_transfer import import_jsonl, read_lines
-
-    lines = _text("file", file, None).split("\n") if file == "-" else read_lines(Path(file))
-    done = import_jsonl(session_of(ctx).workspace(), lines, session=session)
-    if as_json:
-        emit_json({"added": done.added, "skipped": done.skipped, "sessions": list(done.sessions)})
-        return
-    typer.echo(
-        f"{done.added} records added to {len(done.sessions)} conversations, "
-        f"{done.skipped} existed already"
-    )
-    if done.added:
-        note("next: ragstream history embed")
 
 
 def export(

@@ -86,15 +86,19 @@ def export_files(path: Path) -> list[ExportFile]:
     return found
 
 
-def conversations(file: ExportFile, form: str = "") -> Iterator[Conversation | Problem]:
+def conversations(
+    file: ExportFile, form: str = "", on_read: Callable[[int], object] = lambda size: None
+) -> Iterator[Conversation | Problem]:
     """Yield what a file holds, one conversation at a time.
 
     Args:
         file: One of `export_files`.
         form: One of `FORMATS`; "": as its content tells.
+        on_read: Called with the number of bytes after each read.
     """
     try:
-        with file.open() as stream:
+        with file.open() as opened:
+            stream = _Counted(opened, on_read)
             if file.name.endswith(".jsonl"):
                 yield _of_log(file, stream, form)
             else:
@@ -103,7 +107,7 @@ def conversations(file: ExportFile, form: str = "") -> Iterator[Conversation | P
         yield Problem(file.name, f"cannot be read further: {error}")
 
 
-def _of_log(file: ExportFile, stream: IO[bytes], form: str) -> Conversation | Problem:
+def _of_log(file: ExportFile, stream: _Counted, form: str) -> Conversation | Problem:
     found = agent_logs.conversation(_lines(stream), name=file.stem)
     if found is None:
         return Problem(file.name, "no line is of a coding agent that is known")
@@ -112,12 +116,12 @@ def _of_log(file: ExportFile, stream: IO[bytes], form: str) -> Conversation | Pr
     return found
 
 
-def _lines(stream: IO[bytes]) -> Iterator[str]:
+def _lines(stream: _Counted) -> Iterator[str]:
     while line := stream.readline(MAX_LINE):
         yield line.decode("utf-8", "replace")
 
 
-def _of_array(file: ExportFile, stream: IO[bytes], form: str) -> Iterator[Conversation | Problem]:
+def _of_array(file: ExportFile, stream: _Counted, form: str) -> Iterator[Conversation | Problem]:
     import ijson
 
     activity: list[dict[str, Any]] = []
@@ -188,6 +192,23 @@ def _member_opener(path: Path, member: str) -> Opener:
         return _Member(path, member)
 
     return opened
+
+
+class _Counted:
+    """A stream that tells what was read of it."""
+
+    def __init__(self, stream: IO[bytes], on_read: Callable[[int], object]) -> None:
+        self._stream, self._on_read = stream, on_read
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._stream.read(size)
+        self._on_read(len(found))
+        return found
+
+    def readline(self, limit: int) -> bytes:
+        found = self._stream.readline(limit)
+        self._on_read(len(found))
+        return found
 
 
 class _Member(AbstractContextManager[IO[bytes]]):

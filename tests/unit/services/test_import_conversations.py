@@ -137,4 +137,7 @@ def test_progress_is_told_by_bytes(space, tmp_path):
     told = []
     path = chats(tmp_path / "export", 2)
     import_conversations(space, path, now=NOW, progress=lambda *step: told.append(step))
-    assert {total for _, _, total in told} == {path.stat().st_size}
+    size = path.stat().st_size
+    assert {(phase, total) for phase, _, total in told} == {("bytes", size)}
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert told[-1][1] == size

@@ -1,0 +1,148 @@
+"""`ragstream history import`: turns of an export, of another program's export, or of its logs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragstream_app.cli import options
+from ragstream_app.session import FAILED, emit_json, note, session_of
+from ragstream_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragstream_core.services.import_conversations import ConversationImport
+    from ragstream_core.wiring.workspace import Workspace
+
+IMPORT_EPILOG = """**Examples**
+
+ragstream history import chatgpt-export.zip --dry-run
+
+ragstream history import ~/.claude/projects --project my_project
+
+ragstream history import conversations.jsonl (what `history export` wrote)
+
+What exists already is skipped, so that a newer export adds only what is new."""
+ROWS = "rows"
+"""The form of `history export`, and of plain turns."""
+SHOWN, SHOWN_PROBLEMS = 40, 20
+
+
+def import_(
+    ctx: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="FILE|FOLDER|ZIP", help="What to read; - reads rows on stdin.")
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="chatgpt, claude, gemini, claude-code, codex or rows; auto: as the content tells.",
+        ),
+    ] = "auto",
+    project: Annotated[
+        str, typer.Option(metavar="PROJECT", help="Label the turns with this project.")
+    ] = "",
+    session: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The conversation of rows that name none; default: new."),
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only show what would come.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Add conversations: exports of ChatGPT, Claude.ai and Gemini, logs of coding agents, rows.
+
+    Nothing is asked of any service, and nothing but text is read: attachments and tool calls are
+    named. Rows are JSONL with user, assistant, timestamp, session, tags.
+
+    Raises:
+        UsageError: It cannot be read; nothing was written.
+        IntegrityError: A row is not what was exported; nothing was written.
+        Refused: `history.persist` is off.
+        Exit: Nothing of it could be read.
+    """
+    from ragstream_core.services.import_conversations import is_of_rows
+
+    workspace, path = session_of(ctx).workspace(), Path(source).expanduser()
+    if source == "-" or form == ROWS or (form == "auto" and path.is_file() and is_of_rows(path)):
+        if dry_run or project:
+            raise UsageError("--dry-run and --project are for exports of other programs")
+        _import_rows(workspace, source, session, as_json=as_json)
+        return
+    if session:
+        raise UsageError("--session is for rows; these conversations have names of their own")
+    from ragstream_app.output.progress import ingest_progress
+    from ragstream_core.services.import_conversations import import_conversations
+
+    with ingest_progress(path.name) as progress:
+        done = import_conversations(
+            workspace,
+            path,
+            form="" if form == "auto" else form,
+            project=project,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    if as_json:
+        emit_json(done.to_json())
+    else:
+        _print(done)
+    if done.problems and not done.conversations:
+        raise typer.Exit(FAILED)
+
+
+def _import_rows(workspace: Workspace, source: str, session: str, *, as_json: bool) -> None:
+    from ragstream_core.services.history_transfer import import_jsonl, read_lines
+
+    lines = _stdin_lines() if source == "-" else read_lines(Path(source).expanduser())
+    done = import_jsonl(workspace, lines, session=session)
+    if as_json:
+        emit_json({"added": done.added, "skipped": done.skipped, "sessions": list(done.sessions)})
+        return
+    typer.echo(
+        f"{done.added} records added to {len(done.sessions)} conversations, "
+        f"{done.skipped} existed already"
+    )
+    if done.added:
+        note("next: ragstream history embed")
+
+
+def _stdin_lines() -> list[str]:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"stdin cannot be read: {error}") from None
+
+
+def _print(done: ConversationImport) -> None:
+    from ragstream_app.output.tables import printable
+
+    rows = [row for row in done.conversations if row.added or row.unfinished]
+    for row in rows[:SHOWN]:
+        counts = f"{row.added} new" + (f", {row.existing} known" if row.existing else "")
+        counts += f", {row.unfinished} not answered yet" if row.unfinished else ""
+        typer.echo(f"{row.timestamp[:10] or '          '}  {row.session}  {counts}")
+        if row.title:
+            typer.echo(f"            {printable(row.title)}")
+    if len(rows) > SHOWN:
+        typer.echo(f"and {len(rows) - SHOWN} more conversations; --json lists all")
+    would = "would be added" if done.dry_run else "added"
+    typer.echo(
+        f"{done.added} turns of {sum(bool(row.added) for row in done.conversations)} conversations "
+        f"{would}, {done.existing} existed already"
+    )
+    for problem in done.problems[:SHOWN_PROBLEMS]:
+        note(f"not read: {printable(problem.where)}: {printable(problem.what)}")
+    if len(done.problems) > SHOWN_PROBLEMS:
+        note(f"and {len(done.problems) - SHOWN_PROBLEMS} more; --json lists all")
+    for name, kinds in done.secrets.items():
+        note(f"{name} seems to hold {', '.join(kinds)}: ragstream history show --session {name}")
+    if done.unfinished:
+        note(f"{done.unfinished} questions may still be answered; the next import takes them")
+    if done.added and not done.dry_run:
+        note("next: ragstream history embed")
