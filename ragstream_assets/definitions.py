@@ -4,6 +4,11 @@ import warnings
 
 import dagster as dg
 
+from ragstream_assets.agent_logs_job import (
+    AGENT_LOGS_SPEC,
+    agent_logs_sensor,
+    import_agent_logs,
+)
 from ragstream_assets.answer_job import ANSWERS_SPEC, answer_question
 from ragstream_assets.asset_checks import history_checks, index_checks
 from ragstream_assets.document_assets import (
@@ -60,6 +65,7 @@ defs = dg.Definitions(
         draw_project_map,
         ANSWERS_SPEC,
         FACTS_SPEC,
+        AGENT_LOGS_SPEC,
     ],
     asset_checks=[index_checks, chroma_check, history_checks, test_spec_check],
     jobs=[
@@ -68,6 +74,7 @@ defs = dg.Definitions(
         build_prompt,
         answer_question,
         remember_facts,
+        import_agent_logs,
         retention_job,
         embed_history,
         reconcile_history,
@@ -75,7 +82,7 @@ defs = dg.Definitions(
         weather_report,
     ],
     schedules=SCHEDULES,
-    sensors=[folder_sensor, journal_sensor, facts_sensor],
+    sensors=[folder_sensor, journal_sensor, facts_sensor, agent_logs_sensor],
     resources={
         "workspace": WorkspaceResource(),
         STAGE_JSON: stage_json,

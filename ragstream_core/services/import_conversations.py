@@ -1,7 +1,8 @@
-"""Importing conversations of other programs: exports of chats, and logs of coding agents.
+"""Importing conversations of other programs, once or as they grow: exports, logs of coding agents.
 
 Each question with its answer becomes a turn whose id follows from the ids in the export, so that
-the same export, or a newer one of the same account, adds only what is new.
+the same export, or a newer one of the same account, adds only what is new. A log that is followed
+is read again when it changed, and a turn of it that was cleared does not come back.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.importers import reader
@@ -22,19 +24,30 @@ from ragstream_core.conversations.importers.exchange import (
     session_of,
     turn_of,
 )
+from ragstream_core.conversations.importers.followed import (
+    SETTLED,
+    FollowedLogs,
+    id_digest,
+    log_states,
+)
 from ragstream_core.conversations.importers.reader import FORMATS, Problem
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
 from ragstream_core.ingestion.secrets import find_secrets
-from ragstream_core.wiring.journal import append_records, journal, require_persist
+from ragstream_core.platform.locks import FolderLock
+from ragstream_core.wiring.journal import (
+    append_records,
+    history_dir,
+    journal,
+    require_persist,
+)
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 BATCH = 500
 """Turns made durable with one sync."""
-SETTLED = dt.timedelta(days=1)
-"""An answer that its log does not call finished is taken once nothing was added for so long."""
+LOCK_WAIT_S = 10.0
 Progress = Callable[[str, int, int], None]
 """Called with ``bytes``, how many are read, and of how many."""
 
@@ -136,7 +149,8 @@ def import_conversations(
         workspace: The data root.
         path: A file, a folder or a ZIP.
         form: One of `reader.FORMATS`; "": as the content tells.
-        project: Project that the turns are labelled with; "": none.
+        project: Project that the turns are labelled with; "": the one that is named like the
+            folder a coding agent worked in, if there is one.
         dry_run: Only say what would come.
         progress: Told how far it is.
         now: The present moment, with a zone.
@@ -152,9 +166,76 @@ def import_conversations(
     if project:
         workspace.doc_dir(project)
     files = reader.export_files(path)
-    if not dry_run:
-        require_persist(workspace)
-    run = _Import(workspace, project, dry_run, now or dt.datetime.now().astimezone())
+    moment = now or dt.datetime.now().astimezone()
+    if dry_run:
+        return _imported(_Import(workspace, moment, project, dry_run=True), files, form, progress)
+    require_persist(workspace)
+    with _importing(workspace):
+        return _imported(_Import(workspace, moment, project), files, form, progress)
+
+
+def follow_logs(workspace: Workspace, *, now: dt.datetime | None = None) -> ConversationImport:
+    """Import what was added to the logs below ``paths.agent_logs`` since the last look.
+
+    Logs are only read. One that was rotated or written anew is read again; a log that is gone, or
+    a folder that is not there, changes nothing.
+
+    Args:
+        workspace: The data root.
+        now: The present moment, with a zone.
+
+    Raises:
+        Refused: `history.persist` is off: nothing is written.
+        ProjectLocked: Another import is under way.
+        OperationFailed: Disk full or failing; what was written before stays.
+    """
+    require_persist(workspace)
+    moment = now or dt.datetime.now().astimezone()
+    with _importing(workspace):
+        known = FollowedLogs.load(_followed(workspace))
+        states = log_states(log_folders(workspace), moment)
+        newest = journal(workspace).newest().seq
+        files = [file for path in known.changed(states) for file in reader.export_files(path)]
+        run = _Import(workspace, moment, known=(known.seq, known.ids))
+        done = _imported(run, files)
+        if files:
+            FollowedLogs(newest, frozenset(run.known), states).save(_followed(workspace))
+        return done
+
+
+def changed_states(
+    workspace: Workspace, *, now: dt.datetime | None = None
+) -> dict[str, tuple[int, int, bool]]:
+    """Return path → state of the logs that `follow_logs` would read, without reading them."""
+    states = log_states(log_folders(workspace), now or dt.datetime.now().astimezone())
+    changed = FollowedLogs.load(_followed(workspace)).changed(states)
+    return {str(path): states[str(path)] for path in changed}
+
+
+def log_folders(workspace: Workspace) -> list[Path]:
+    """Return the folders that ``paths.agent_logs`` names, whether they exist or not."""
+    return [Path(name).expanduser() for name in workspace.config.settings.paths.agent_logs]
+
+
+def _followed(workspace: Workspace) -> Path:
+    return history_dir(workspace) / "followed_logs.json"
+
+
+@contextmanager
+def _importing(workspace: Workspace) -> Iterator[None]:
+    """Keep two imports from adding the same turn twice."""
+    folder = history_dir(workspace) / "importing"
+    with FolderLock(folder, "an import of conversations").held(wait_s=LOCK_WAIT_S):
+        yield
+
+
+def _imported(
+    run: _Import,
+    files: Sequence[reader.ExportFile],
+    form: str = "",
+    progress: Progress | None = None,
+) -> ConversationImport:
+    """Read files and keep their new turns."""
     total, read = sum(file.size for file in files), 0
 
     def on_read(size: int) -> None:
@@ -171,15 +252,28 @@ def import_conversations(
                 run.take(file.name, found)
     run.write()
     secrets = {name: tuple(sorted(kinds)) for name, kinds in run.secrets.items()}
-    return ConversationImport(tuple(run.rows), tuple(run.problems), secrets, dry_run)
+    return ConversationImport(tuple(run.rows), tuple(run.problems), secrets, run.dry_run)
 
 
 class _Import:
     """The state of one import: what is known, what waits to be written, and what is reported."""
 
-    def __init__(self, workspace: Workspace, project: str, dry_run: bool, now: dt.datetime) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        now: dt.datetime,
+        project: str = "",
+        *,
+        dry_run: bool = False,
+        known: tuple[int, frozenset[str]] = (0, frozenset()),
+    ) -> None:
         self.workspace, self.project, self.dry_run, self.now = workspace, project, dry_run, now
-        self.known = {entry.record.id for entry in journal(workspace).entries()}
+        seq, ids = known
+        later = journal(workspace).entries(seq + 1)
+        self.known = set(ids) | {
+            id_digest(e.record.id) for e in later if isinstance(e.record, Turn)
+        }
+        self.projects = frozenset(workspace.projects())
         self.waiting: list[Turn] = []
         self.rows: list[ImportedConversation] = []
         self.problems: list[Problem] = []
@@ -216,10 +310,12 @@ class _Import:
                 continue
             if not exchange.is_finished and self._may_grow(found, turn):
                 yield "unfinished", turn
-            elif turn.id in self.known:
+            elif id_digest(turn.id) in self.known:
                 yield "existing", turn
             else:
-                yield "added", replace(turn, projects=(self.project,) if self.project else ())
+                label = self.project or PurePath(found.project).name
+                is_label = bool(self.project) or label in self.projects
+                yield "added", replace(turn, projects=(label,) if is_label else ())
 
     def _may_grow(self, found: Conversation, turn: Turn) -> bool:
         times = [message.timestamp for message in found.messages if message.timestamp]
@@ -227,7 +323,7 @@ class _Import:
         return bool(iso_time(newest)) and (self.now - dt.datetime.fromisoformat(newest) < SETTLED)
 
     def _keep(self, turn: Turn) -> None:
-        self.known.add(turn.id)
+        self.known.add(id_digest(turn.id))
         for text in (turn.user_text, turn.assistant_text):
             for finding in find_secrets(text):
                 self.secrets.setdefault(turn.session_id, Counter())[finding.kind] += 1

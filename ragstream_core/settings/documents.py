@@ -21,6 +21,11 @@ class PathsConfig(Section):
         description="Where `conversation.log` and the debug logs lie; empty: "
         "`<data_dir>/history/logs`.",
     )
+    agent_logs: Names = Field(
+        (),
+        description="Folders in which coding agents keep their session logs, such as "
+        "`~/.claude/projects` and `~/.codex/sessions`: followed in the background, only read.",
+    )
 
 
 class DiscoveryConfig(Section):

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ragstream_core.conversations.clearing import Choice
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import OperationFailed, Refused, UnknownProject, UsageError
 from ragstream_core.services import import_conversations as importing
-from ragstream_core.services.import_conversations import import_conversations
+from ragstream_core.services.clear_history import clear
+from ragstream_core.services.import_conversations import (
+    changed_states,
+    follow_logs,
+    import_conversations,
+)
 from ragstream_core.wiring.journal import journal
 from ragstream_core.wiring.workspace import open_workspace
 from tests.unit.conversations.importers import exports
@@ -141,3 +149,113 @@ def test_progress_is_told_by_bytes(space, tmp_path):
     assert {(phase, total) for phase, _, total in told} == {("bytes", size)}
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
     assert told[-1][1] == size
+
+
+# --- logs that are followed ---
+
+WHEN = dt.datetime(2025, 11, 5, 12, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def logs(tmp_path):
+    return tmp_path / "claude" / "projects"
+
+
+@pytest.fixture
+def following(space, logs):
+    (space.data_dir / "doc_raw" / "pumps").mkdir(exist_ok=True)
+    return open_workspace(space.data_dir, explicit={"paths.agent_logs": str(logs)})
+
+
+def session(logs, answered, name="s"):
+    """Write a log of so many answered questions, as of `WHEN`."""
+    rows = exports.claude_code(
+        *(row for n in range(answered)
+          for row in (exports.user(f"{name}{n}?"), exports.agent(exports.words(f"{n}."))))
+    )  # fmt: skip
+    for row in rows:
+        row["uuid"] = name + row["uuid"]
+        row["parentUuid"] = row["parentUuid"] and name + row["parentUuid"]
+    path = exports.write_jsonl(logs / "-home-me-pumps" / f"{name}.jsonl", rows)
+    os.utime(path, (WHEN.timestamp(), WHEN.timestamp() + answered))
+    return path
+
+
+def test_following_adds_what_grew_and_looks_at_nothing_else(following, logs, monkeypatch):
+    assert follow_logs(following, now=WHEN).added == 0
+    session(logs, 1)
+    session(logs, 1, "t")
+    assert follow_logs(following, now=WHEN).added == 2
+    assert changed_states(following, now=WHEN) == {}
+    grown = session(logs, 3)
+    assert list(changed_states(following, now=WHEN)) == [str(grown)]
+    read, files = [], importing.reader.export_files
+    monkeypatch.setattr(
+        importing.reader, "export_files", lambda path: read.append(path) or files(path)
+    )
+    assert follow_logs(following, now=WHEN).added == 2
+    assert read == [grown]
+    assert follow_logs(following, now=WHEN).added == 0
+    assert [t.user_text for t in turns(following)] == ["s0?", "t0?", "s1?", "s2?"]
+    assert {t.projects for t in turns(following)} == {("pumps",)}
+
+
+def test_a_log_written_anew_or_gone_loses_and_doubles_nothing(following, logs):
+    path = session(logs, 2)
+    follow_logs(following, now=WHEN)
+    path.unlink()
+    assert follow_logs(following, now=WHEN).added == 0
+    session(logs, 3)
+    assert follow_logs(following, now=WHEN).added == 1
+    assert len(turns(following)) == 3
+
+
+@pytest.mark.parametrize(
+    "damage", [None, "", "{", '{"v": 9}', '{"v": 1, "files": 3}', "[" * 99_999]
+)
+def test_what_is_remembered_may_be_lost(following, logs, damage):
+    session(logs, 2)
+    follow_logs(following, now=WHEN)
+    remembered = following.data_dir / "history" / "followed_logs.json"
+    remembered.unlink() if damage is None else remembered.write_text(damage)
+    session(logs, 3)
+    assert follow_logs(following, now=WHEN).added == 1
+    assert len(turns(following)) == 3
+
+
+def test_a_manual_import_between_two_looks_is_known(following, logs):
+    path = session(logs, 1)
+    follow_logs(following, now=WHEN)
+    session(logs, 2)
+    assert import_conversations(following, path, now=WHEN).added == 1
+    assert follow_logs(following, now=WHEN).added == 0
+    session(logs, 3)
+    assert follow_logs(following, now=WHEN).added == 1
+
+
+def test_cleared_turns_do_not_come_back_by_following(following, logs):
+    session(logs, 2)
+    (row,) = follow_logs(following, now=WHEN).conversations
+    clear(following, Choice(row.session))
+    session(logs, 3)
+    assert follow_logs(following, now=WHEN).added == 1
+    assert [t.user_text for t in turns(following)] == ["s2?"]
+
+
+def test_an_unfinished_answer_is_taken_after_a_day_of_silence(following, logs):
+    rows = exports.claude_code(exports.user("Long?"), exports.agent(exports.words("…"), stop=None))
+    path = exports.write_jsonl(logs / "u.jsonl", rows)
+    at = dt.datetime.fromisoformat(rows[-1]["timestamp"])
+    os.utime(path, (at.timestamp(), at.timestamp()))
+    assert follow_logs(following, now=at + dt.timedelta(hours=2)).unfinished == 1
+    assert changed_states(following, now=at + dt.timedelta(hours=3)) == {}
+    assert follow_logs(following, now=at + dt.timedelta(hours=25)).added == 1
+
+
+def test_two_imports_at_once_add_each_turn_once(following, logs, tmp_path):
+    path = session(logs, 40)
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [pool.submit(follow_logs, following, now=WHEN) for _ in range(2)]
+        jobs += [pool.submit(import_conversations, following, path, now=WHEN) for _ in range(2)]
+        assert sum(job.result().added for job in jobs) == 40
+    assert len({t.id for t in turns(following)}) == len(turns(following)) == 40

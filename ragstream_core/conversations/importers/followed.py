@@ -1,0 +1,89 @@
+"""What is remembered of logs that are followed, so that a look reads only those that changed.
+
+One JSON file. If it is lost it is made again from the journal and the logs; turns that had been
+cleared then come back when their log changes next.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragstream_core.platform.files import replace_text
+from ragstream_core.records.identity import sha256_hex
+
+VERSION = 1
+SETTLED = dt.timedelta(days=1)
+"""An answer that its log does not call finished is taken once nothing was added for so long."""
+LogState = tuple[int, int, bool]
+"""Bytes, mtime in ns, and whether nothing was added for `SETTLED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedLogs:
+    """What was imported of the logs up to now.
+
+    Attributes:
+        seq: Number of the journal's record up to which `ids` is complete.
+        ids: Digests (`id_digest`) of all turns that were imported, cleared ones among them: of
+            those the ids themselves are erased.
+        files: Path → state when it was read.
+    """
+
+    seq: int
+    ids: frozenset[str]
+    files: Mapping[str, LogState]
+
+    @classmethod
+    def load(cls, path: Path) -> FollowedLogs:
+        """Return what a file remembers; nothing if it is lost, damaged or of another version."""
+        try:
+            row = json.loads(path.read_text(encoding="utf-8"))
+            if row["v"] == VERSION:
+                files = {str(p): (int(a), int(b), bool(c)) for p, (a, b, c) in row["files"].items()}
+                return cls(int(row["seq"]), frozenset(map(str, row["ids"])), files)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass
+        return cls(0, frozenset(), {})
+
+    def save(self, path: Path) -> None:
+        """Remember it durably; a log that is gone is forgotten, its turns are not.
+
+        Raises:
+            OSError: Disk full, permission denied; the old file is untouched.
+        """
+        ids, files = sorted(self.ids), dict(self.files)
+        replace_text(path, json.dumps({"v": VERSION, "seq": self.seq, "ids": ids, "files": files}))
+
+    def changed(self, states: Mapping[str, LogState]) -> list[Path]:
+        """Return the logs that are new or have changed, in their order."""
+        return [Path(path) for path, state in states.items() if self.files.get(path) != state]
+
+
+def id_digest(id_: str) -> str:
+    """Return what stands for a turn's id, 24 hex digits."""
+    return sha256_hex(id_)[:24]
+
+
+def log_states(folders: Iterable[Path], now: dt.datetime) -> dict[str, LogState]:
+    """Return the state of each log below folders: a change of any part is a reason to read it.
+
+    Args:
+        folders: One that is not there has none; links are not followed.
+        now: The present moment, with a zone.
+    """
+    found: dict[str, LogState] = {}
+    for folder in folders:
+        for path in sorted(folder.rglob("*.jsonl")) if folder.is_dir() else ():
+            try:
+                state = path.lstat()
+            except OSError:
+                continue  # it has just gone
+            if stat.S_ISREG(state.st_mode):
+                settled = now.timestamp() - state.st_mtime >= SETTLED.total_seconds()
+                found[str(path)] = (state.st_size, state.st_mtime_ns, settled)
+    return found
