@@ -5,6 +5,7 @@ after a clearing.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
 import dagster as dg
 
@@ -35,7 +36,9 @@ def follow_agent_logs(context: dg.OpExecutionContext, workspace: WorkspaceResour
     added: Counter[str] = Counter()
     for row in done.conversations:
         added[row.format] += row.added
-    rows = [{"agent": name, "turns": count} for name, count in sorted(added.items())]
+    rows: list[Mapping[str, str | int | float]] = [
+        {"agent": name, "turns": count} for name, count in sorted(added.items())
+    ]
     context.log_event(
         dg.AssetMaterialization(
             AGENT_LOGS_SPEC.key,

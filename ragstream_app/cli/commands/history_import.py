@@ -120,7 +120,7 @@ def _stdin_lines() -> list[str]:
 
 
 def _print(done: ConversationImport) -> None:
-    from ragstream_app.output.tables import printable
+    from ragstream_app.output.words import printable
 
     rows = [row for row in done.conversations if row.added or row.unfinished]
     for row in rows[:SHOWN]:
