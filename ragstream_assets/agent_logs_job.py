@@ -4,6 +4,7 @@ Dagster keeps counts alone: no title, no path and no word of a conversation, for
 after a clearing.
 """
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 
@@ -12,6 +13,7 @@ import dagster as dg
 from ragstream_assets.failures import short_errors
 from ragstream_assets.previews.metadata import table
 from ragstream_assets.resources import WorkspaceResource
+from ragstream_assets.sensors import STATE_TAG, attempts
 from ragstream_assets.specs import asset_spec
 from ragstream_core.records.identity import digest_of
 from ragstream_core.services import import_conversations as importing
@@ -78,18 +80,22 @@ def agent_logs_sensor(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource
 ) -> dg.SensorResult:
     """Request a run if a log is new or has changed."""
-    return tick(workspace.open())
+    return tick(workspace.open(), context.instance)
 
 
-def tick(workspace: Workspace) -> dg.SensorResult:
-    """Look once; a state of the logs that was asked for is not asked for again."""
+def tick(workspace: Workspace, instance: dg.DagsterInstance) -> dg.SensorResult:
+    """Look once; a state whose run failed is asked for again, later each time."""
     folders = importing.log_folders(workspace)
     if not folders or not workspace.config.settings.history.persist:
         return dg.SensorResult(skip_reason=OFF if not folders else "history.persist is off")
     states = importing.changed_states(workspace)
     if not states:
-        missing = [f"{folder} is not there" for folder in folders if not folder.is_dir()]
-        return dg.SensorResult(skip_reason="; ".join(["no log has changed", *missing]))
-    return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=f"agent_logs:{digest_of(states)}")],
-    )
+        missing = sum(not folder.is_dir() for folder in folders)
+        note = [f"{missing} of {len(folders)} folders are not there"] if missing else []
+        return dg.SensorResult(skip_reason="; ".join(["no log has changed", *note]))
+    state = f"agent_logs:{digest_of(states)}"
+    tried = attempts(instance, state)
+    if tried.failures and not tried.due(time.time()):
+        return dg.SensorResult(skip_reason=f"failed {tried.failures} times: tried again later")
+    request = dg.RunRequest(run_key=f"{state}:{tried.ended + 1}", tags={STATE_TAG: state})
+    return dg.SensorResult(run_requests=[request])

@@ -116,7 +116,10 @@ def _described(data: Bytes) -> tuple[dict[str, Any], int]:
     at = footer.find(MARK)
     if at < 0:
         raise ValueError("it has no description of itself")
-    meta, _ = json.JSONDecoder().raw_decode(footer[at + len(MARK) :].decode("utf-8", "replace"))
+    try:
+        meta, _ = json.JSONDecoder().raw_decode(footer[at + len(MARK) :].decode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("its description is damaged") from None
     if not isinstance(meta, dict) or meta.pop("seal", "") != digest_of(meta):
         raise ValueError("its description is damaged")
     return meta, begin + at

@@ -212,7 +212,9 @@ def call_of(exchange: Exchange) -> ModelCall:
     Args:
         exchange: With or without an answer; without one its cost is unknown.
     """
-    usage = ChatUsage(**exchange.usage) if exchange.usage else _UNANSWERED
+    known = asdict(_UNANSWERED)
+    told = {name: value for name, value in exchange.usage.items() if name in known}
+    usage = ChatUsage(**{"input_tokens": 0, "output_tokens": 0, **told}) if told else _UNANSWERED
     taken, instead = exchange.validated, exchange.fallback
     return ModelCall(exchange.op, exchange.model, taken, usage, instead, exchange.reason)
 

@@ -33,7 +33,7 @@ from ragstream_core.conversations.importers.followed import (
 from ragstream_core.conversations.importers.reader import FORMATS, Problem
 from ragstream_core.conversations.journal.records import Turn
 from ragstream_core.errors import UsageError
-from ragstream_core.ingestion.secrets import find_secrets
+from ragstream_core.ingestion.secrets import find_secrets, redact
 from ragstream_core.platform.locks import FolderLock
 from ragstream_core.wiring.journal import (
     append_records,
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 BATCH = 500
 """Turns made durable with one sync."""
 LOCK_WAIT_S = 10.0
+MOST_FIRST = 16 << 20
+"""Characters of a first line that is looked at."""
 Progress = Callable[[str, int, int], None]
 """Called with ``bytes``, how many are read, and of how many."""
 
@@ -123,9 +125,11 @@ class ConversationImport:
 def is_of_rows(path: Path) -> bool:
     """Whether a file holds rows of `history_transfer`: an own export, or plain turns as JSONL."""
     try:
-        with path.open(encoding="utf-8") as file:
-            first = next((line for line in file if line.strip()), "")
-        row = json.loads(first)
+        with path.open(encoding="utf-8-sig") as file:
+            first = "\n"
+            while first and not first.strip():
+                first = file.readline(MOST_FIRST)
+        row = json.loads(first) if first.startswith("{") else None
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(row, dict) and bool(row.keys() & {"rec", "user", "assistant"})
@@ -171,7 +175,12 @@ def import_conversations(
         return _imported(_Import(workspace, moment, project, dry_run=True), files, form, progress)
     require_persist(workspace)
     with _importing(workspace):
-        return _imported(_Import(workspace, moment, project), files, form, progress)
+        known, newest = FollowedLogs.load(_followed(workspace)), journal(workspace).newest().seq
+        run = _Import(workspace, moment, project)
+        done = _imported(run, files, form, progress)
+        ids = known.ids.union(run.known)  # what is cleared later does not come back by following
+        FollowedLogs(newest, ids, known.files).save(_followed(workspace))
+        return done
 
 
 def follow_logs(workspace: Workspace, *, now: dt.datetime | None = None) -> ConversationImport:
@@ -195,9 +204,17 @@ def follow_logs(workspace: Workspace, *, now: dt.datetime | None = None) -> Conv
         known = FollowedLogs.load(_followed(workspace))
         states = log_states(log_folders(workspace), moment)
         newest = journal(workspace).newest().seq
-        files = [file for path in known.changed(states) for file in reader.export_files(path)]
+        files = []
+        for path in known.changed(states):
+            try:
+                files += reader.export_files(path)
+            except UsageError:  # it has just gone
+                del states[str(path)]
         run = _Import(workspace, moment, known=(known.seq, known.ids))
         done = _imported(run, files)
+        for problem in done.problems:
+            if problem.unread:
+                states.pop(problem.where, None)  # the next look tries it again
         if files:
             FollowedLogs(newest, frozenset(run.known), states).save(_followed(workspace))
         return done
@@ -214,7 +231,7 @@ def changed_states(
 
 def log_folders(workspace: Workspace) -> list[Path]:
     """Return the folders that ``paths.agent_logs`` names, whether they exist or not."""
-    return [Path(name).expanduser() for name in workspace.config.settings.paths.agent_logs]
+    return [reader.expanded(name) for name in workspace.config.settings.paths.agent_logs]
 
 
 def _followed(workspace: Workspace) -> Path:
@@ -251,8 +268,9 @@ def _imported(
             else:
                 run.take(file.name, found)
     run.write()
+    rows = (replace(row, added=row.added - run.refused.pop(row.session, 0)) for row in run.rows)
     secrets = {name: tuple(sorted(kinds)) for name, kinds in run.secrets.items()}
-    return ConversationImport(tuple(run.rows), tuple(run.problems), secrets, run.dry_run)
+    return ConversationImport(tuple(rows), tuple(run.problems), secrets, run.dry_run)
 
 
 class _Import:
@@ -278,9 +296,11 @@ class _Import:
         self.rows: list[ImportedConversation] = []
         self.problems: list[Problem] = []
         self.secrets: dict[str, Counter[str]] = {}
+        self.refused: Counter[str] = Counter()
 
     def take(self, where: str, found: Conversation) -> None:
-        """Take the new turns of a conversation."""
+        """Take the new turns of a conversation; a title that holds a secret is not told."""
+        found = replace(found, title=redact(found.title, find_secrets(found.title)))
         title = f"{where}, conversation {found.title or found.id!r}"
         self.problems += [Problem(title, what) for what in found.problems]
         counts, began = Counter[str](), ""
@@ -298,10 +318,23 @@ class _Import:
             )  # fmt: skip
 
     def write(self) -> None:
-        """Make what waits durable."""
-        if self.waiting and not self.dry_run:
-            append_records(self.workspace, self.waiting)
-        self.waiting = []
+        """Make what waits durable; a turn that the journal refuses is a problem of its own."""
+        waiting, self.waiting = self.waiting, []
+        if not waiting or self.dry_run:
+            return
+        try:
+            append_records(self.workspace, waiting)
+        except UsageError:  # nothing of it was written
+            for turn in waiting:
+                self._write_alone(turn)
+
+    def _write_alone(self, turn: Turn) -> None:
+        try:
+            append_records(self.workspace, [turn])
+        except UsageError as error:
+            where = f"{turn.session_id}, turn of {turn.timestamp}"
+            self.problems.append(Problem(where, error.message))
+            self.refused[turn.session_id] += 1
 
     def _turns(self, found: Conversation) -> Iterator[tuple[str, Turn]]:
         for exchange in exchanges(found):

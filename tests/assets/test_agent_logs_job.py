@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dagster as dg
 import pytest
 
 from ragstream_assets import agent_logs_job
@@ -9,6 +10,12 @@ from ragstream_assets.definitions import defs
 from ragstream_assets.resources import adopt
 from ragstream_core.wiring.journal import show
 from tests.unit.conversations.importers import exports
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as found:
+        yield found
 
 
 @pytest.fixture
@@ -35,24 +42,33 @@ def write(logs, *questions):
     return exports.write_jsonl(logs / "s.jsonl", exports.claude_code(*rows))
 
 
-def test_the_sensor_asks_once_for_each_state_of_the_logs(space, logs):
-    assert "is not there" in agent_logs_job.tick(space).skip_reason.skip_message
+def test_the_sensor_asks_once_for_each_state_of_the_logs(space, logs, instance):
+    def tick():
+        return agent_logs_job.tick(space, instance)
+
+    assert "1 of 1 folders are not there" in tick().skip_reason.skip_message
     write(logs, "Does it hold?")
-    (first,) = agent_logs_job.tick(space).run_requests
-    (again,) = agent_logs_job.tick(space).run_requests
+    (first,) = tick().run_requests
+    (again,) = tick().run_requests
     assert first.run_key == again.run_key
     assert run(space).success
-    assert agent_logs_job.tick(space).skip_reason.skip_message == "no log has changed"
+    assert tick().skip_reason.skip_message == "no log has changed"
     write(logs, "Does it hold?", "And now?")
-    (later,) = agent_logs_job.tick(space).run_requests
+    (later,) = tick().run_requests
     assert later.run_key != first.run_key
 
 
-def test_without_a_folder_or_a_journal_it_does_nothing(root, open_root, space, monkeypatch):
+def test_without_a_folder_or_a_journal_it_does_nothing(
+    root, open_root, space, monkeypatch, instance
+):
     monkeypatch.setenv("RAGSTREAM_HISTORY__PERSIST", "false")
-    assert agent_logs_job.tick(open_root(root)).skip_reason.skip_message == "history.persist is off"
+    assert agent_logs_job.tick(open_root(root), instance).skip_reason.skip_message == (
+        "history.persist is off"
+    )
     monkeypatch.delenv("RAGSTREAM_PATHS__AGENT_LOGS")
-    assert agent_logs_job.tick(open_root(root)).skip_reason.skip_message == agent_logs_job.OFF
+    assert agent_logs_job.tick(open_root(root), instance).skip_reason.skip_message == (
+        agent_logs_job.OFF
+    )
 
 
 def test_a_run_adds_turns_and_tells_dagster_counts_alone(space, logs):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -66,9 +65,10 @@ def import_(
         Refused: `history.persist` is off.
         Exit: Nothing of it could be read.
     """
+    from ragstream_core.conversations.importers.reader import expanded
     from ragstream_core.services.import_conversations import is_of_rows
 
-    workspace, path = session_of(ctx).workspace(), Path(source).expanduser()
+    workspace, path = session_of(ctx).workspace(), expanded(source)
     if source == "-" or form == ROWS or (form == "auto" and path.is_file() and is_of_rows(path)):
         if dry_run or project:
             raise UsageError("--dry-run and --project are for exports of other programs")
@@ -97,9 +97,10 @@ def import_(
 
 
 def _import_rows(workspace: Workspace, source: str, session: str, *, as_json: bool) -> None:
+    from ragstream_core.conversations.importers.reader import expanded
     from ragstream_core.services.history_transfer import import_jsonl, read_lines
 
-    lines = _stdin_lines() if source == "-" else read_lines(Path(source).expanduser())
+    lines = _stdin_lines() if source == "-" else read_lines(expanded(source))
     done = import_jsonl(workspace, lines, session=session)
     if as_json:
         emit_json({"added": done.added, "skipped": done.skipped, "sessions": list(done.sessions)})

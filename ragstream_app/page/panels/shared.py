@@ -310,7 +310,7 @@ def on_the_page(action: Action, *, alone: bool) -> str:
 
 _ON_THE_PAGE = {
     ChooseProject: "choose one under Projects in the sidebar",
-    AllowSecrets: "tick the box that allows it",
+    AllowSecrets: "choose “Send it even though it seems to contain secrets”",
     InjectFile: "choose it under Inject instead",
     TryAgain: "try it again",
 }

@@ -48,12 +48,13 @@ def conversation(lines: Iterable[str], *, name: str) -> Conversation | None:
     """
     rows, problems, form = [], [], ""
     for number, line in enumerate(lines, 1):
-        if not line.strip() or not line.endswith("\n"):
+        if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            problems.append(f"line {number} is not JSON")
+            if line.endswith("\n"):  # else it is still being written
+                problems.append(f"line {number} is not JSON")
             continue
         form = form or format_of(row)
         if isinstance(row, dict):

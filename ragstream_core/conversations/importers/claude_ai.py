@@ -31,7 +31,7 @@ def conversation(row: Mapping[str, Any]) -> Conversation:
     before = ""
     for number, message in enumerate(row["chat_messages"], 1):
         try:
-            found = _message(message, before, str(row.get("model") or ""), number)
+            found = _message(message, before, row, number)
         except (AttributeError, TypeError, KeyError) as error:
             problems.append(f"message {number} has another form: {error}")
             continue
@@ -49,23 +49,27 @@ def conversation(row: Mapping[str, Any]) -> Conversation:
     )
 
 
-def _message(message: Mapping[str, Any], before: str, model: str, number: int) -> Message:
+def _message(
+    message: Mapping[str, Any], before: str, row: Mapping[str, Any], number: int
+) -> Message:
     role = _ROLES.get(str(message["sender"]), "none")
-    blocks = message.get("content") or []
+    blocks = [part for part in message.get("content") or [] if isinstance(part, dict)]
     texts = [str(b.get("text") or "") for b in blocks if b.get("type") == "text"]
     text = "\n\n".join(filter(None, texts)) or str(message.get("text") or "")
     files = [*(message.get("attachments") or []), *(message.get("files") or [])]
-    names = dict.fromkeys(str(f.get("file_name") or "without a name") for f in files)
+    names = dict.fromkeys(
+        str(file.get("file_name") or "without a name") for file in files if isinstance(file, dict)
+    )
     named = [f"attachment: {name}" for name in names]
     named += [f"tool: {b.get('name')}" for b in blocks if b.get("type") == "tool_use"]
     parent = message.get("parent_message_uuid")
     return Message(
-        str(message.get("uuid") or f"{number}"),
+        str(message.get("uuid") or f"{row.get('uuid')} {number}"),
         before if parent is None else str(parent),
         role,
         text,
         iso_time(message.get("created_at")),
-        str(message.get("model") or model) if role == "assistant" else "",
+        str(message.get("model") or row.get("model") or "") if role == "assistant" else "",
         tuple(named),
         role == "assistant",
     )

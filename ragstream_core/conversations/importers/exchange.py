@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +19,7 @@ Role = Literal["user", "assistant", "none"]
 """``none``: a message that only links others (a tool's result, a hidden instruction)."""
 SHOWN_TOOLS = 12
 """Tool calls of one answer that are named one by one; the rest is counted."""
-_NAME = re.compile(r"[^A-Za-z0-9]+")
-_SLUG_LETTERS, _ID_LETTERS = 36, 8
+_ID_LETTERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,9 @@ def exchanges(conversation: Conversation) -> Iterator[Exchange]:
         by_id.setdefault(message.id, message)
     parents = _parents(by_id)
     children = _children(by_id, parents)
-    shown = _branch(conversation.current or next(reversed(by_id), ""), parents)
+    written = [m.id for m in by_id.values() if m.role != "none"]
+    leaf = conversation.current if conversation.current in by_id else (written or [""])[-1]
+    shown = _branch(leaf, parents)
     greetings = [m for m in by_id.values() if m.id not in parents and m.role != "user"]
     questions = [m for m in by_id.values() if m.role == "user"]
     for question, first in [(None, greetings), *((m, children.get(m.id, [])) for m in questions)]:
@@ -124,16 +123,32 @@ def exchanges(conversation: Conversation) -> Iterator[Exchange]:
         ways = [way for message in answering for way in _ways(message, children)]
         found: dict[tuple[str, ...], Exchange] = {}
         for way in ways or [()]:
-            said = tuple(m for m in way if m.role == "assistant" and (m.text or m.named))
-            asked = (question,) if question else ()
-            if not asked and not said:
-                continue
-            ids = tuple(message.id for message in (*asked, *said))
-            is_current = all(message.id in shown for message in (*asked, *way))
-            if is_current or ids not in found:  # ways may differ in what nobody wrote
-                last = (*asked, *way)[-1]
-                found[ids] = Exchange(question, said, is_current, not children.get(last.id))
+            for asked, part in _answers(question, way):
+                ids = tuple(message.id for message in (*asked, *part))
+                is_current = all(message.id in shown for message in (*asked, *part))
+                if ids and (is_current or ids not in found):  # ways may share their beginning
+                    is_last = part[-1:] == way[-1:] and not children.get((*asked, *way)[-1].id)
+                    found[ids] = Exchange(asked[0] if asked else None, part, is_current, is_last)
         yield from found.values()
+
+
+def _answers(
+    question: Message | None, way: tuple[Message, ...]
+) -> Iterator[tuple[tuple[Message, ...], tuple[Message, ...]]]:
+    """Yield the question with its answer, and what was said after the answer had ended.
+
+    A program may go on by itself; an answer that was finished stays as it was.
+    """
+    asked: tuple[Message, ...] = (question,) if question else ()
+    part: list[Message] = []
+    for message in way:
+        if message.role == "assistant" and (message.text or message.named):
+            part.append(message)
+            if message.finished:
+                yield asked, tuple(part)
+                asked, part = (), []
+    if asked or part:
+        yield asked, tuple(part)
 
 
 def _parents(by_id: dict[str, Message]) -> dict[str, str]:
@@ -154,17 +169,20 @@ def _parents(by_id: dict[str, Message]) -> dict[str, str]:
 
 def _children(by_id: dict[str, Message], parents: dict[str, str]) -> dict[str, list[Message]]:
     """Return message → those behind it, without ends that nobody wrote, such as tools' results."""
-    children: dict[str, list[Message]] = {}
-    for id_, parent in parents.items():
-        children.setdefault(parent, []).append(by_id[id_])
-    empty = [m for m in by_id.values() if m.role == "none" and m.id not in children]
+    behind = Counter(parents.values())
+    empty = [m.id for m in by_id.values() if m.role == "none" and not behind[m.id]]
+    left: set[str] = set()
     while empty:
         leaf = empty.pop()
-        parent = parents.get(leaf.id, "")
-        if parent:
-            children[parent].remove(leaf)
-            if not children[parent] and by_id[parent].role == "none":
-                empty.append(by_id[parent])
+        left.add(leaf)
+        parent = parents.get(leaf, "")
+        behind[parent] -= 1
+        if parent and not behind[parent] and by_id[parent].role == "none":
+            empty.append(parent)
+    children: dict[str, list[Message]] = {}
+    for id_, parent in parents.items():
+        if id_ not in left:
+            children.setdefault(parent, []).append(by_id[id_])
     return children
 
 
@@ -224,11 +242,14 @@ def turn_of(conversation: Conversation, exchange: Exchange, *, now: dt.datetime)
 
 
 def session_of(conversation: Conversation) -> str:
-    """Return the name under which a conversation is kept: format, title and digits of its id."""
-    plain = unicodedata.normalize("NFKD", conversation.title).encode("ascii", "ignore").decode()
-    slug = _NAME.sub("-", plain.lower()).strip("-")[:_SLUG_LETTERS].strip("-")
+    """Return the name under which a conversation is kept: format, first day and digits of its id.
+
+    The title is no part of it: it may be changed, and may hold what nobody should read.
+    """
+    times = [message.timestamp for message in conversation.messages if message.timestamp]
+    day = min(times, default="")[:10].replace("-", "")
     digest = hashlib.sha256(conversation.id.encode("utf-8", "surrogatepass")).hexdigest()
-    return "-".join(filter(None, [conversation.format, slug, digest[:_ID_LETTERS]]))
+    return "-".join(filter(None, [conversation.format, day, digest[:_ID_LETTERS]]))
 
 
 def iso_time(value: object) -> str:

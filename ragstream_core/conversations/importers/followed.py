@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragstream_core.conversations.importers.reader import is_export
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records.identity import sha256_hex
 
@@ -83,7 +84,7 @@ def log_states(folders: Iterable[Path], now: dt.datetime) -> dict[str, LogState]
                 state = path.lstat()
             except OSError:
                 continue  # it has just gone
-            if stat.S_ISREG(state.st_mode):
+            if stat.S_ISREG(state.st_mode) and is_export(path.name):
                 settled = now.timestamp() - state.st_mtime >= SETTLED.total_seconds()
                 found[str(path)] = (state.st_size, state.st_mtime_ns, settled)
     return found

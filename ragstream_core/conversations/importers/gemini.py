@@ -26,17 +26,30 @@ def is_entry(row: Any) -> bool:
     return isinstance(row, dict) and "header" in row and "title" in row and "time" in row
 
 
+def problem_of(row: Mapping[str, Any]) -> str:
+    """Return what is wrong with an entry; "" if it can be read."""
+    if not iso_time(row["time"]):
+        return f"has no time that is known: {str(row['time'])[:40]!r}"
+    try:
+        _answer(row)
+        list(row.get("attachedFiles") or [])
+    except (TypeError, AttributeError, AssertionError) as error:
+        return f"has another form: {error}"
+    return ""
+
+
 def conversations(rows: Iterable[Mapping[str, Any]]) -> Iterator[Conversation]:
     """Yield the conversation of each day, oldest first.
 
     Args:
-        rows: Entries in any order.
+        rows: Entries without a problem, in any order.
     """
     days: dict[str, list[tuple[str, Message, Message]]] = {}
     for row in rows:
         answer, when = _answer(row), iso_time(row["time"])
-        if _PRODUCT.search(str(row["header"])) and when and (answer or _VERB.match(row["title"])):
-            question = _VERB.sub("", str(row["title"]))
+        title = str(row["title"])
+        if _PRODUCT.search(str(row["header"])) and (answer or _VERB.match(title)):
+            question = _VERB.sub("", title)
             id_ = hashlib.sha256(f"{row['time']} {question}".encode()).hexdigest()[:32]
             files = row.get("attachedFiles") or []
             asked = Message(

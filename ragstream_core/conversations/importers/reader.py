@@ -6,8 +6,11 @@ A ZIP is read in place; nothing of it is written to disk.
 
 from __future__ import annotations
 
+import codecs
 import io
+import lzma
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,6 +24,11 @@ from ragstream_core.errors import UsageError
 FORMATS = (chatgpt.NAME, claude_ai.NAME, gemini.NAME, agent_logs.CLAUDE_CODE, agent_logs.CODEX)
 MAX_RATIO, MAX_BYTES = 200, 32 << 30
 """A member of a ZIP that unpacks to more than so many times its size, or so many bytes, is none."""
+UNREADABLE = (
+    OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zlib.error,
+    lzma.LZMAError,
+)  # fmt: skip
+"""What opening and unpacking raise."""
 MAX_LINE = 256 << 20
 """Bytes of one line of a log."""
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
@@ -50,10 +58,20 @@ class Problem:
     Attributes:
         where: File, and what in it.
         what: What is wrong with it.
+        unread: The file could not be read to its end; trying again may help.
     """
 
     where: str
     what: str
+    unread: bool = False
+
+
+def expanded(name: str) -> Path:
+    """Return a path with ``~`` in it as the home of that user; an unknown one stays as it is."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
 
 
 def export_files(path: Path) -> list[ExportFile]:
@@ -70,13 +88,13 @@ def export_files(path: Path) -> list[ExportFile]:
             found = [
                 ExportFile(str(file), file.stem, _opener(file), file.stat().st_size)
                 for file in sorted(path.rglob("*"))
-                if _is_export(file.name) and file.is_file() and not file.is_symlink()
+                if is_export(file.name) and file.is_file() and not file.is_symlink()
             ]
         elif zipfile.is_zipfile(path):
             found = _members(path)
         else:
             found = [ExportFile(str(path), path.stem, _opener(path), path.stat().st_size)]
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     if not found:
         raise UsageError(
@@ -99,12 +117,12 @@ def conversations(
     try:
         with file.open() as opened:
             stream = _Counted(opened, on_read)
-            if file.name.endswith(".jsonl"):
+            if file.name.lower().endswith(".jsonl"):
                 yield _of_log(file, stream, form)
             else:
                 yield from _of_array(file, stream, form)
-    except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError) as error:
-        yield Problem(file.name, f"cannot be read further: {error}")
+    except UNREADABLE as error:
+        yield Problem(file.name, f"cannot be read further: {error}", unread=True)
 
 
 def _of_log(file: ExportFile, stream: _Counted, form: str) -> Conversation | Problem:
@@ -130,7 +148,10 @@ def _of_array(file: ExportFile, stream: _Counted, form: str) -> Iterator[Convers
         for row in ijson.items(stream, "item", use_float=True):
             rows += 1
             if gemini.is_entry(row) and form in ("", gemini.NAME):
-                activity.append(row)
+                if problem := gemini.problem_of(row):
+                    yield Problem(f"{file.name}, record {rows}", problem)
+                else:
+                    activity.append(row)
                 continue
             yield _conversation(file, row, rows, form)
     except (ijson.JSONError, UnicodeDecodeError) as error:
@@ -164,7 +185,7 @@ def _members(path: Path) -> list[ExportFile]:
         UsageError: One of them unpacks to more than is plausible, or is encrypted.
     """
     with zipfile.ZipFile(path) as archive:
-        infos = [i for i in archive.infolist() if _is_export(PurePosixPath(i.filename).name)]
+        infos = [i for i in archive.infolist() if is_export(PurePosixPath(i.filename).name)]
     for info in infos:
         if info.file_size > max(MAX_RATIO * info.compress_size, 1 << 20) or (
             info.file_size > MAX_BYTES
@@ -180,14 +201,14 @@ def _members(path: Path) -> list[ExportFile]:
         ExportFile(
             f"{path}:{info.filename}",
             PurePosixPath(info.filename).stem,
-            _member_opener(path, info.filename),
+            _member_opener(path, info),
             info.file_size,
         )
         for info in sorted(infos, key=lambda info: info.filename)
     ]
 
 
-def _member_opener(path: Path, member: str) -> Opener:
+def _member_opener(path: Path, member: zipfile.ZipInfo) -> Opener:
     def opened() -> AbstractContextManager[IO[bytes]]:
         return _Member(path, member)
 
@@ -195,26 +216,29 @@ def _member_opener(path: Path, member: str) -> Opener:
 
 
 class _Counted:
-    """A stream that tells what was read of it."""
+    """A stream that tells what was read of it, without a mark of its encoding."""
 
     def __init__(self, stream: IO[bytes], on_read: Callable[[int], object]) -> None:
-        self._stream, self._on_read = stream, on_read
+        self._stream, self._on_read, self._begun = stream, on_read, False
 
     def read(self, size: int = -1) -> bytes:
-        found = self._stream.read(size)
-        self._on_read(len(found))
-        return found
+        return self._told(self._stream.read(size))
 
     def readline(self, limit: int) -> bytes:
-        found = self._stream.readline(limit)
+        return self._told(self._stream.readline(limit))
+
+    def _told(self, found: bytes) -> bytes:
         self._on_read(len(found))
-        return found
+        if self._begun or not found:
+            return found
+        self._begun = True
+        return found.removeprefix(codecs.BOM_UTF8)
 
 
 class _Member(AbstractContextManager[IO[bytes]]):
     """A member of a ZIP, open; closes the archive with it."""
 
-    def __init__(self, path: Path, member: str) -> None:
+    def __init__(self, path: Path, member: zipfile.ZipInfo) -> None:
         self._archive = zipfile.ZipFile(path)
         self._stream = io.BufferedReader(self._archive.open(member))  # type: ignore[type-var]
 
@@ -226,7 +250,8 @@ class _Member(AbstractContextManager[IO[bytes]]):
         self._archive.close()
 
 
-def _is_export(name: str) -> bool:
+def is_export(name: str) -> bool:
+    """Whether a file of that name may hold conversations."""
     plain = name.lower().replace(" ", "").replace("-", "")
     if plain.endswith(".jsonl"):
         return not plain.startswith("history.")  # prompts alone, without their answers

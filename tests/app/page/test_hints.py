@@ -93,7 +93,10 @@ WORDS = {
     ChooseProject(): (
         "-p PROJECT; `ragstream status` lists them", "choose one under Projects in the sidebar"
     ),
-    AllowSecrets(): ("send it with --allow-secrets", "tick the box that allows it"),
+    AllowSecrets(): (
+        "send it with --allow-secrets",
+        "choose “Send it even though it seems to contain secrets”",
+    ),
     InjectFile(): ("--file instead", "choose it under Inject instead"),
     FreeSpace(): ("free disk space", "free disk space"),
     TryAgain(): ("run the command again", "try it again"),

@@ -57,4 +57,6 @@ def test_term_arrays_of_the_older_container_are_passed_over_until_the_next_inges
     assert bench.fresh_view().lexical.packed() == sound
     assert path.read_bytes() == older and not is_published(bench.index, found)
     assert not bench.run().committed
-    assert is_published(bench.index, found) and bench.pending() is None
+    assert is_published(bench.index, found)
+    pending = bench.pending()  # of a file this young it may say that it looks once more
+    assert pending is None or (pending.changes and pending.changes.racy == ["a.md"])

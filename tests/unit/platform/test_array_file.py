@@ -61,7 +61,7 @@ def test_another_stamp_and_other_arrays_are_refused(dtypes, stamp, message):
         decode(FILE, dtypes, stamp)
 
 
-@pytest.mark.parametrize("text", [b"5", b"[]", b"{", b'{"a":1}', b"", b"\xff"])
+@pytest.mark.parametrize("text", [b"5", b"[]", b"{", b'{"a":1}', b"", b"\xff", b"[" * 99_999])
 def test_a_description_without_its_seal_is_refused(text):
     told = MARK + text
     with pytest.raises(ValueError):

@@ -10,7 +10,13 @@ from pydantic import BaseModel
 from ragstream_core.errors import InputUnavailable, IntegrityError
 from ragstream_core.models.chat.responses import ERRORS
 from ragstream_core.models.chat.scripted import ScriptedChat
-from ragstream_core.prompts.exchanges import Exchange, Exchanges, exchange_from, request_digest
+from ragstream_core.prompts.exchanges import (
+    Exchange,
+    Exchanges,
+    call_of,
+    exchange_from,
+    request_digest,
+)
 from ragstream_core.prompts.store import PromptStore
 from ragstream_core.records.chat import ChatMessage
 
@@ -138,3 +144,9 @@ def test_a_record_names_its_exchanges_and_its_key_covers_them(tmp_path, monkeypa
     path.write_text(json.dumps({**record, "exchanges": []}))
     with pytest.raises(IntegrityError, match="does not belong"):
         PromptStore(tmp_path).record(key)
+
+
+@pytest.mark.parametrize("usage", [{"input_tokens": 3, "of_later": 1}, {"input_tokens": 3}])
+def test_what_an_exchange_took_is_read_with_keys_that_are_new_or_missing(usage):
+    told = call_of(Exchange("a2", "0" * 64, "m", "yes", usage)).usage
+    assert (told.input_tokens, told.output_tokens) == (3, 0)

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -259,3 +260,49 @@ def test_two_imports_at_once_add_each_turn_once(following, logs, tmp_path):
         jobs += [pool.submit(import_conversations, following, path, now=WHEN) for _ in range(2)]
         assert sum(job.result().added for job in jobs) == 40
     assert len({t.id for t in turns(following)}) == len(turns(following)) == 40
+
+
+def test_a_log_that_cannot_be_read_is_tried_again_and_holds_up_no_other(
+    following, logs, monkeypatch
+):
+    bad, _ = session(logs, 1), session(logs, 1, "t")
+    files = importing.reader.export_files
+
+    def unreadable(path):
+        found = files(path)
+        if path == bad:
+            found = [replace(file, open=lambda: (logs / "none").open("rb")) for file in found]
+        return found
+
+    monkeypatch.setattr(importing.reader, "export_files", unreadable)
+    assert follow_logs(following, now=WHEN).added == 1
+    monkeypatch.setattr(importing.reader, "export_files", files)
+    assert list(changed_states(following, now=WHEN)) == [str(bad)]
+    assert follow_logs(following, now=WHEN).added == 1
+
+
+def test_a_turn_that_the_journal_refuses_is_a_problem_and_stops_nothing(space, tmp_path):
+    rows = [exports.two_turns(f"c-{n}", f"Chat {n}") for n in range(3)]
+    rows[1]["mapping"]["c-1a1"]["message"]["content"]["parts"] = ["x" * (9 << 20)]
+    done = import_conversations(
+        space, exports.write_json(tmp_path / "conversations.json", rows), now=NOW
+    )
+    assert [row.added for row in done.conversations] == [2, 1, 2]
+    assert len(done.problems) == 1
+    assert len(turns(space)) == 5
+
+
+def test_a_title_that_holds_a_secret_is_told_nowhere(space, tmp_path):
+    key = "sk-" + "Ab3" * 12
+    row = exports.two_turns(title=f"key {key}")
+    path = exports.write_json(tmp_path / "conversations.json", [row])
+    done = import_conversations(space, path, now=NOW)
+    assert key not in json.dumps(done.to_json()) + str([turn.imported for turn in turns(space)])
+
+
+def test_turns_cleared_after_a_manual_import_do_not_come_back_by_following(following, logs):
+    path = session(logs, 2)
+    (row,) = import_conversations(following, path, now=WHEN).conversations
+    clear(following, Choice(row.session))
+    assert follow_logs(following, now=WHEN).added == 0
+    assert import_conversations(following, path, now=WHEN).added == 2

@@ -111,11 +111,19 @@ def test_half_a_character_becomes_a_mark():
     assert asked == "a \ufffd b"
 
 
-def test_a_name_says_format_title_and_id():
-    assert session_of(talk(title="Größe & Maß: 2/3!")).startswith("chatgpt-groe-ma-2-3-")
-    assert session_of(talk(title="日本語")) != session_of(
-        Conversation("chatgpt", "c2", "日本語", ())
-    )
+def test_a_name_says_format_day_and_id_and_stays_if_the_title_changes():
+    first = Message("q", "", "user", "?", "2025-03-01T10:00:00+00:00")
+    name = session_of(talk(first, title="Locks"))
+    assert name.startswith("chatgpt-20250301-")
+    assert session_of(talk(first, title="Other", current="q")) == name
+    assert session_of(Conversation("chatgpt", "c2", "Locks", (first,))) != name
+
+
+def test_what_follows_a_finished_answer_is_another_one():
+    first = [Message("q", "", "user", "Two?"), Message("a", "q", "assistant", "2", finished=True)]
+    later = [Message("c", "a", "none"), Message("b", "c", "assistant", "Reviewed.", finished=True)]
+    assert said(talk(*first)) == [("Two?", "2", True)]
+    assert said(talk(*first, *later)) == [("Two?", "2", True), ("", "Reviewed.", True)]
 
 
 def test_times_of_exports():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import warnings
 import zipfile
 
 import pytest
@@ -237,3 +238,52 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     (folder / "conversations.json").symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(UsageError, match="holds no conversations"):
         reader.export_files(folder)
+
+
+def test_a_mark_of_the_encoding_capitals_and_a_last_line_without_its_end(tmp_path):
+    rows = exports.claude_code(exports.user("One?"), exports.agent(exports.words("1.")))
+    text = "\n".join(json.dumps(row) for row in rows)
+    (tmp_path / "S.JSONL").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    (tmp_path / "conversations.json").write_bytes(
+        b"\xef\xbb\xbf" + json.dumps([exports.claude_ai()]).encode()
+    )
+    log, chat = read(tmp_path)
+    assert texts(log) == [("One?", "1.")]
+    assert chat.id == "u-1"
+
+
+def test_members_of_one_name_are_both_read(tmp_path):
+    archive = tmp_path / "export.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        for row in (exports.two_turns("c-1"), exports.two_turns("c-2")):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                out.writestr("conversations.json", json.dumps([row]))
+    assert [conversation.id for conversation in read(archive)] == ["c-1", "c-2"]
+
+
+def test_a_damaged_zip_gives_what_was_whole_and_a_problem(tmp_path):
+    archive = tmp_path / "export.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("conversations.json", json.dumps([exports.two_turns()] * 50))
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[:200] + bytes(40) + whole[240:])
+    assert read(archive)[-1].unread
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"title": 5}, {"attachedFiles": 5}, {"safeHtmlItem": 5}, {"time": "soon"},
+     {"safeHtmlItem": [{"html": "<![x]>"}]}],
+)  # fmt: skip
+def test_a_broken_entry_of_gemini_is_one_problem_at_most(tmp_path, change):
+    rows = [{**exports.gemini(), **change}, exports.gemini("Whole?")]
+    found = read(exports.write_json(tmp_path / "My Activity.json", rows))
+    assert "Whole?" in [q for c in found if not isinstance(c, reader.Problem) for q, _ in texts(c)]
+
+
+def test_messages_without_ids_of_two_chats_are_not_the_same():
+    row = exports.claude_ai()
+    row["chat_messages"] = [{"sender": "human", "text": "?"}, {"sender": "assistant", "text": "!"}]
+    (one,), (other,) = (turns(claude_ai.conversation({**row, "uuid": u})) for u in ("a", "b"))
+    assert one.id != other.id
