@@ -285,14 +285,17 @@ def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
     Returns:
         What was repaired, and what could not be.
     """
-    from ragstream_core.wiring.erase_turns import finish, is_due
+    from ragstream_core.wiring.erase_turns import finish, finish_aside, is_due
     from ragstream_core.wiring.history_embedding import history_status
     from ragstream_core.wiring.history_publishing import publish
 
     repaired = []
     try:
+        finished = finish_aside(workspace)
         if is_due(workspace):
             finish(workspace)
+            finished = True
+        if finished:
             repaired.append(CLEARING)
         now = history_status(workspace)
         published = now["snapshot"]["generation"] if now["snapshot"] else 0

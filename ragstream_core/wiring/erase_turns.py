@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.erasure import ErasureReport
     from ragstream_core.wiring.workspace import IngestProgress, Workspace
 
-TOMBSTONE = "~cleared"
+TOMBSTONE, ASIDE = "~cleared", "~aside"
+"""Of turns that are cleared; and of those that only leave the index: their prompts stay."""
 WAIT_S = 60.0
 """How long another writer of the history catalog is waited for."""
 
@@ -85,12 +86,15 @@ def finish(
 
 
 def resume(workspace: Workspace) -> None:
-    """Finish a clearing that was killed, if one shows behind the catalog's mark; cheap else.
+    """Finish what was killed: vectors being dropped, a clearing behind the catalog's mark.
+
+    Cheap if there is nothing to finish.
 
     Raises:
         RagstreamError: As `finish`.
         OSError: As `finish`.
     """
+    finish_aside(workspace)
     folder = history_index_dir(workspace)
     found = history_rows.newest(folder)
     mark = found[0].position if found else Position()
@@ -124,10 +128,23 @@ def cleared_turns(workspace: Workspace) -> ClearedTurns:
     return turns
 
 
-def _is_marked(folder: Path) -> bool:
-    """Return whether the catalog has a tombstone."""
+def _is_marked(folder: Path, name: str = TOMBSTONE) -> bool:
+    """Return whether the catalog has a tombstone of that name."""
     there = (folder / CATALOG_NAME).exists()
-    return there and bool(generations.read(folder, erase.tombstones))
+    return there and name in generations.read(folder, erase.tombstones)
+
+
+def finish_aside(workspace: Workspace) -> bool:
+    """Finish dropping the vectors of turns that were put aside; return whether that was due.
+
+    Raises:
+        RagstreamError: As `drop_vectors`.
+        OSError: As `drop_vectors`.
+    """
+    due = _is_marked(history_index_dir(workspace), ASIDE)
+    if due:
+        drop_vectors(workspace, Folded())  # hides no more turns: the tombstone names what is left
+    return due
 
 
 def drop_vectors(workspace: Workspace, folded: Folded) -> int:
@@ -144,7 +161,7 @@ def drop_vectors(workspace: Workspace, folded: Folded) -> int:
         RagstreamError: The catalog is damaged or busy, or the disk failed; run it again.
         OSError: A file cannot be removed; run it again.
     """
-    turns = ClearedTurns(workspace, folded)
+    turns = ClearedTurns(workspace, folded, tombstone=ASIDE)
     hidden = turns.hide()
     turns.publish()
     turns.erase_token_vectors(hidden)
@@ -164,6 +181,7 @@ class ClearedTurns:
         ranges: Their numbers and those of damaged lines.
         is_due: Whether there is anything to do.
         copies: Finds and removes copies, but in archives, which are made on purpose.
+        tombstone: The durable mark in the catalog.
     """
 
     workspace: Workspace
@@ -172,6 +190,7 @@ class ClearedTurns:
     ranges: Sequence[tuple[int, int]] = ()
     is_due: bool = False
     name: str = "cleared turns"
+    tombstone: str = TOMBSTONE
 
     def __post_init__(self) -> None:
         """Find the places."""
@@ -192,7 +211,7 @@ class ClearedTurns:
             if catalog is None:
                 return erasure.NOTHING
             paths = self.paths(catalog.db)
-            hidden = erase.tombstone(catalog.db, catalog.path, TOMBSTONE, paths)
+            hidden = erase.tombstone(catalog.db, catalog.path, self.tombstone, paths)
             self._advance(catalog)
             return hidden
 
@@ -270,7 +289,7 @@ class ClearedTurns:
         with self._catalog() as catalog:
             if catalog is not None:
                 every = {*hidden.hashes, *erase.unnamed_texts(catalog.db)}
-                hidden = hidden._replace(name=TOMBSTONE, hashes=every)
+                hidden = hidden._replace(name=self.tombstone, hashes=every)
                 went = erase.purge_texts(catalog.db, catalog.index_dir, hidden)
         self.publish()  # another process may have published meanwhile
         return went

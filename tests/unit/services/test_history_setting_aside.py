@@ -4,16 +4,23 @@ import pytest
 
 from ragstream_core.conversations.clearing import choice_of
 from ragstream_core.conversations.journal.records import Turn
+from ragstream_core.index import erase, generations
 from ragstream_core.index.snapshot import forget_snapshots, open_snapshot
 from ragstream_core.index.verify import WHOLE
 from ragstream_core.index.view import forget_views
 from ragstream_core.prompts.inputs import PromptRequest
-from ragstream_core.services.clear_history import anonymise, bring_back, put_aside
+from ragstream_core.services.clear_history import anonymise, bring_back, clear, put_aside
 from ragstream_core.services.replay import replay_prompt
 from ragstream_core.settings.prompts import MemoryConfig
 from ragstream_core.wiring.digest import digest_text
 from ragstream_core.wiring.history_embedding import embed
-from ragstream_core.wiring.journal import append_turn, journal, show, snapshot_path
+from ragstream_core.wiring.journal import (
+    append_turn,
+    history_index_dir,
+    journal,
+    show,
+    snapshot_path,
+)
 from ragstream_core.wiring.prompt_inputs import pin_inputs
 from ragstream_core.wiring.saved_prompts import save_prompt
 from ragstream_core.wiring.stages import run_prompt
@@ -104,6 +111,32 @@ def test_deleted_vectors_are_gone_from_the_index_and_come_back_with_the_turn(spa
     assert put_aside(space, MINE, vectors=True).rows == 0
     bring_back(space, MINE)
     assert tags(space) == [[]] and is_used(space) == [True, True, True] and sound(space)
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_deleting_vectors_that_was_killed_is_finished_and_takes_no_prompt_with_it(
+    space, monkeypatch, cleared
+):
+    """The turns are put aside, not cleared: what they were quoted in stays."""
+    if cleared:
+        append_turn(space, Turn("", "third", "2026-10-03T10:00:00+00:00", "Tea?", "No tea."))
+        clear(space, choice_of(session="third"))
+    record = save_prompt(space, ask(space))
+    purge = erase.purge_texts
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(erase, "purge_texts", killed)
+    with pytest.raises(KeyboardInterrupt):
+        put_aside(space, MINE, vectors=True)
+    monkeypatch.setattr(erase, "purge_texts", purge)
+    assert holders(space)
+    embed(space)
+    forget_views(), forget_snapshots()
+    assert not holders(space)
+    assert generations.read(history_index_dir(space), erase.tombstones) == []
+    assert space.store.record(record.prompt_key).output_sha256 == record.output_sha256
 
 
 def test_a_turn_that_was_never_embedded_is_passed_over(space):
