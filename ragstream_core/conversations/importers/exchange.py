@@ -123,11 +123,14 @@ def exchanges(conversation: Conversation) -> Iterator[Exchange]:
         ways = [way for message in answering for way in _ways(message, children)]
         found: dict[tuple[str, ...], Exchange] = {}
         for way in ways or [()]:
-            for asked, part in _answers(question, way):
+            end = way[-1] if way else question
+            leads_on = bool(end and children.get(end.id))
+            answers = list(_answers(question, way))
+            for number, (asked, part) in enumerate(answers, 1):
                 ids = tuple(message.id for message in (*asked, *part))
                 is_current = all(message.id in shown for message in (*asked, *part))
                 if ids and (is_current or ids not in found):  # ways may share their beginning
-                    is_last = part[-1:] == way[-1:] and not children.get((*asked, *way)[-1].id)
+                    is_last = number == len(answers) and not leads_on
                     found[ids] = Exchange(asked[0] if asked else None, part, is_current, is_last)
         yield from found.values()
 

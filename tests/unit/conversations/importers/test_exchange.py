@@ -98,6 +98,15 @@ def test_results_of_parallel_tools_make_no_branches():
     ]
 
 
+def test_an_answer_that_ends_with_a_call_is_still_being_written():
+    conversation = talk(
+        Message("q", "", "user", "Count."),
+        Message("a", "q", "assistant", "Let me count."),
+        Message("c", "a", "assistant"),
+    )
+    assert [e.is_finished for e in exchanges(conversation)] == [False]
+
+
 def test_many_tool_calls_are_counted():
     calls = tuple(f"tool: Read {n}.py" for n in range(SHOWN_TOOLS + 5))
     question = Message("q", "", "user", "?")
