@@ -51,6 +51,7 @@ SECTIONS: tuple[Callable[[], str] | str, ...] = (
     bench_scale.report,
     bench_journal.report,
     bench_history_commit.report,
+    "bench_import",
     bench_snapshot.report,
     "bench_conversation",
     "bench_chat",
