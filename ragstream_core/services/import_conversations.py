@@ -169,7 +169,7 @@ def import_conversations(
         raise UsageError(f"no format {form!r}", hint=f"one of {', '.join(FORMATS)}")
     if project:
         workspace.doc_dir(project)
-    files = reader.export_files(path)
+    files = reader.export_files(path, form)
     moment = now or dt.datetime.now().astimezone()
     if dry_run:
         return _imported(_Import(workspace, moment, project, dry_run=True), files, form, progress)

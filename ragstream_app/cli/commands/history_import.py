@@ -21,6 +21,8 @@ ragstream history import chatgpt-export.zip --dry-run
 
 ragstream history import ~/.claude/projects --project my_project
 
+ragstream history import ~/notes/chats --format markdown
+
 ragstream history import conversations.jsonl (what `history export` wrote)
 
 What exists already is skipped, so that a newer export adds only what is new."""
@@ -39,7 +41,7 @@ def import_(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="chatgpt, claude, gemini, claude-code, codex or rows; auto: as the content tells.",
+            help="chatgpt, claude, gemini, claude-code, codex, markdown or rows; auto: by content.",
         ),
     ] = "auto",
     project: Annotated[
@@ -54,7 +56,7 @@ def import_(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Add conversations: exports of ChatGPT, Claude.ai and Gemini, logs of coding agents, rows.
+    """Add conversations: exports of ChatGPT, Claude.ai and Gemini, logs of coding agents, Markdown.
 
     Nothing is asked of any service, and nothing but text is read: attachments and tool calls are
     named. Rows are JSONL with user, assistant, timestamp, session, tags.

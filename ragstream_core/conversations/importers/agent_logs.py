@@ -82,9 +82,25 @@ def _claude_code(
             wrong.append(f"message {row['uuid']} has another form: {error}")
             messages.append(Message(str(row["uuid"]), str(row.get("parentUuid") or ""), "none"))
     return Conversation(
-        CLAUDE_CODE, session or name, title or _title(messages), messages, "", project,
-        tuple(wrong),
+        CLAUDE_CODE, session or name, title or _title(messages), _in_line(rows, messages), "",
+        project, tuple(wrong),
     )  # fmt: skip
+
+
+def _in_line(rows: list[Mapping[str, Any]], messages: list[Message]) -> list[Message]:
+    """Hang what follows a message on its last row: each of its tool calls is a row of its own.
+
+    The result of the first call hangs on the first row, and what the model says next may hang on
+    that result; it would look like another branch.
+    """
+    parts: dict[str, list[str]] = {}
+    for row in rows:
+        message = row.get("message")
+        if row.get("type") == "assistant" and "uuid" in row and isinstance(message, dict):
+            parts.setdefault(str(message.get("id") or row["uuid"]), []).append(str(row["uuid"]))
+    last = {uuid: of_one[-1] for of_one in parts.values() for uuid in of_one}
+    before = {uuid: of_one[n] for of_one in parts.values() for n, uuid in enumerate(of_one[1:])}
+    return [replace(m, parent=before.get(m.id) or last.get(m.parent, m.parent)) for m in messages]
 
 
 def _claude_code_message(row: Mapping[str, Any]) -> Message:

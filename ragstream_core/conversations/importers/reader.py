@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from ragstream_core.conversations.importers import agent_logs, chatgpt, claude_ai, gemini
+from ragstream_core.conversations.importers import agent_logs, chatgpt, claude_ai, gemini, markdown
 from ragstream_core.conversations.importers.exchange import Conversation
 from ragstream_core.errors import UsageError
 
-FORMATS = (chatgpt.NAME, claude_ai.NAME, gemini.NAME, agent_logs.CLAUDE_CODE, agent_logs.CODEX)
+FORMATS = (
+    chatgpt.NAME, claude_ai.NAME, gemini.NAME, agent_logs.CLAUDE_CODE, agent_logs.CODEX,
+    markdown.NAME,
+)  # fmt: skip
 MAX_RATIO, MAX_BYTES = 200, 32 << 30
 """A member of a ZIP that unpacks to more than so many times its size, or so many bytes, is none."""
 UNREADABLE = (
@@ -74,11 +77,13 @@ def expanded(name: str) -> Path:
         return Path(name)
 
 
-def export_files(path: Path) -> list[ExportFile]:
+def export_files(path: Path, form: str = "") -> list[ExportFile]:
     """Return the files of an export that may hold conversations, by name.
 
     Args:
         path: A file, a folder (with its subfolders; links are not followed) or a ZIP.
+        form: One of `FORMATS`; Markdown is looked for only by its name, since most is no
+            conversation.
 
     Raises:
         UsageError: It is not there, cannot be read, or holds no such file.
@@ -88,10 +93,10 @@ def export_files(path: Path) -> list[ExportFile]:
             found = [
                 ExportFile(str(file), file.stem, _opener(file), file.stat().st_size)
                 for file in sorted(path.rglob("*"))
-                if is_export(file.name) and file.is_file() and not file.is_symlink()
+                if _may_hold(file.name, form) and file.is_file() and not file.is_symlink()
             ]
         elif zipfile.is_zipfile(path):
-            found = _members(path)
+            found = _members(path, form)
         else:
             found = [ExportFile(str(path), path.stem, _opener(path), path.stat().st_size)]
     except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
@@ -114,11 +119,16 @@ def conversations(
         form: One of `FORMATS`; "": as its content tells.
         on_read: Called with the number of bytes after each read.
     """
+    if file.name.lower().endswith((".html", ".htm")):
+        yield Problem(file.name, "is HTML: ask for the export as JSON")
+        return
     try:
         with file.open() as opened:
             stream = _Counted(opened, on_read)
             if file.name.lower().endswith(".jsonl"):
                 yield _of_log(file, stream, form)
+            elif is_markdown(file.name):
+                yield _of_markdown(file, stream, form)
             else:
                 yield from _of_array(file, stream, form)
     except UNREADABLE as error:
@@ -132,6 +142,13 @@ def _of_log(file: ExportFile, stream: _Counted, form: str) -> Conversation | Pro
     if form and found.format != form:
         return Problem(file.name, f"is a log of {found.format}, not of {form}")
     return found
+
+
+def _of_markdown(file: ExportFile, stream: _Counted, form: str) -> Conversation | Problem:
+    if form not in ("", markdown.NAME):
+        return Problem(file.name, f"is Markdown, not of {form}")
+    found = markdown.conversation(_lines(stream), name=file.stem)
+    return found or Problem(file.name, "no two sides speak in it, such as ## User and ## Assistant")
 
 
 def _lines(stream: _Counted) -> Iterator[str]:
@@ -178,14 +195,14 @@ def _opener(path: Path) -> Opener:
     return lambda: path.open("rb")
 
 
-def _members(path: Path) -> list[ExportFile]:
+def _members(path: Path, form: str) -> list[ExportFile]:
     """Return the members of a ZIP that may hold conversations.
 
     Raises:
         UsageError: One of them unpacks to more than is plausible, or is encrypted.
     """
     with zipfile.ZipFile(path) as archive:
-        infos = [i for i in archive.infolist() if is_export(PurePosixPath(i.filename).name)]
+        infos = [i for i in archive.infolist() if _may_hold(PurePosixPath(i.filename).name, form)]
     for info in infos:
         if info.file_size > max(MAX_RATIO * info.compress_size, 1 << 20) or (
             info.file_size > MAX_BYTES
@@ -256,6 +273,15 @@ def is_export(name: str) -> bool:
     if plain.endswith(".jsonl"):
         return not plain.startswith("history.")  # prompts alone, without their answers
     return plain.endswith(".json") and plain.startswith(("conversations", "myactivity"))
+
+
+def is_markdown(name: str) -> bool:
+    """Whether a file's name is that of Markdown."""
+    return name.lower().endswith((".md", ".markdown"))
+
+
+def _may_hold(name: str, form: str) -> bool:
+    return is_markdown(name) if form == markdown.NAME else is_export(name)
 
 
 def _one_line(error: Exception) -> str:

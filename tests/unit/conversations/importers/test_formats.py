@@ -8,8 +8,17 @@ import warnings
 import zipfile
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragstream_core.conversations.importers import agent_logs, chatgpt, claude_ai, gemini, reader
+from ragstream_core.conversations.importers import (
+    agent_logs,
+    chatgpt,
+    claude_ai,
+    gemini,
+    markdown,
+    reader,
+)
 from ragstream_core.conversations.importers.exchange import exchanges, turn_of
 from ragstream_core.errors import UsageError
 from tests.unit.conversations.importers import exports
@@ -132,6 +141,105 @@ def test_claude_code_follows_the_session_and_names_tools():
     assert dict(turn.imported)["project"] == "/home/me/pumps"
     assert dict(turn.imported)["model"] == "claude-opus-4"
     assert turn.status == "complete"
+
+
+def test_claude_code_what_follows_the_result_of_one_of_several_calls_is_no_branch():
+    def row(uuid, parent, row, message_id=""):
+        row = {"uuid": uuid, "parentUuid": parent, "sessionId": "s",
+               "timestamp": "2025-11-05T10:00:00Z", **row}  # fmt: skip
+        row["message"].update({"id": message_id} if message_id else {})
+        return row
+
+    def result():
+        return exports.user([{"type": "tool_result", "tool_use_id": "t", "content": "…"}])
+
+    rows = [
+        row("q", None, exports.user("Look at both.")),
+        row("c1", "q", exports.agent(exports.tool("Read", path="a.py"), stop="tool_use"), "m1"),
+        row("c2", "c1", exports.agent(exports.tool("Read", path="b.py"), stop="tool_use"), "m1"),
+        row("r1", "c1", result()),
+        row("r2", "c2", result()),
+        row("a", "r1", exports.agent(exports.words("Both are fine.")), "m2"),
+    ]
+    assert texts(log(rows)) == [
+        ("Look at both.", "[tool: Read a.py]\n\n[tool: Read b.py]\n\nBoth are fine.")
+    ]
+
+
+CHAT = """---
+title: "Locks"
+date: 2024-06-01
+model: gpt-4o
+---
+# A heading that is not the title
+
+## User
+
+How is the file locked?
+
+### ChatGPT said:
+By flock:
+
+```markdown
+## User
+**Claude:** nobody speaks here
+```
+
+**You:** And on NFS?
+**Not a speaker:** so this is still the question.
+
+**Assistant**
+
+Not at all.
+"""
+
+
+def test_markdown_reads_who_speaks_from_headings_and_bold_words():
+    found = markdown.conversation(CHAT.splitlines(keepends=True), name="locks")
+    first, second = turns(found)
+    assert (found.title, first.timestamp) == ("Locks", "2024-06-01T00:00:00+00:00")
+    assert first.user_text == "How is the file locked?"
+    assert first.assistant_text.startswith("By flock:") and "nobody speaks" in first.assistant_text
+    assert second.user_text == "And on NFS?\n**Not a speaker:** so this is still the question."
+    assert second.assistant_text == "Not at all."
+    assert (second.speakers, second.status) == (("user", "gpt-4o"), "complete")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ab: c", "x\n\n> y", "# one", "*a*"]),
+                          st.sampled_from(["1", "2\n3", "`4`", ""])), min_size=1, max_size=6),
+       st.sampled_from([("## User", "## Assistant"), ("**You:**", "**Claude**"),
+                        ("### You said:", "### ChatGPT said:")]))  # fmt: skip
+def test_markdown_gives_back_what_was_said_and_more_of_it_adds_to_it(said, marks):
+    def of(rows):
+        text = "".join(f"{marks[0]}\n{q}\n\n{marks[1]}\n{a}\n\n" for q, a in rows)
+        return markdown.conversation(text.splitlines(keepends=True), name="x")
+
+    assert texts(of(said)) == said
+    shorter = [turn.id for turn in turns(of(said[:-1]))] if len(said) > 1 else []
+    assert [turn.id for turn in turns(of(said))][: len(shorter)] == shorter
+
+
+@pytest.mark.parametrize("text", ["", "# Notes\n\nwords\n", "## User\n\nalone\n", "---\n"])
+def test_markdown_without_two_sides_is_no_conversation(text, tmp_path):
+    assert markdown.conversation(text.splitlines(keepends=True), name="x") is None
+    path = tmp_path / "notes.md"
+    path.write_text(text)
+    (problem,) = reader.conversations(*reader.export_files(path))
+    assert "no two sides speak in it" in problem.what
+
+
+def test_an_export_as_html_is_refused_in_words(tmp_path):
+    path = tmp_path / "My Activity.html"
+    path.write_text("<html>")
+    (problem,) = reader.conversations(*reader.export_files(path))
+    assert problem.what == "is HTML: ask for the export as JSON"
+
+
+def test_markdown_is_looked_for_in_folders_only_by_name(tmp_path):
+    (tmp_path / "chat.md").write_text(CHAT)
+    exports.write_json(tmp_path / "conversations.json", [exports.two_turns()])
+    assert [file.stem for file in reader.export_files(tmp_path)] == ["conversations"]
+    assert [file.stem for file in reader.export_files(tmp_path, "markdown")] == ["chat"]
 
 
 def test_codex_follows_the_session_and_passes_over_what_the_program_wrote():
