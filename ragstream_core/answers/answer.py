@@ -25,6 +25,7 @@ from ragstream_core.prompts.reparse import is_edited, split_system, still_shown
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatMessage, ChatUsage
 from ragstream_core.settings.persona import REFUSAL_PLACE
+from ragstream_core.text.markup import answer_html, fold_html, table_html
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
@@ -169,7 +170,10 @@ class Prepared:
     estimate_usd: float | None = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+_REPR_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """An answer as people see it, and what is known about it.
 
@@ -206,8 +210,24 @@ class Answer:
         """Return the clean text."""
         return self.text
 
-    def _repr_markdown_(self) -> str:
-        return self.text
+    def __repr__(self) -> str:
+        """Return its beginning, its origin and the prompt on one line."""
+        begin = self.text[:_REPR_CHARS]
+        return f"Answer({begin!r}, origin={self.origin!r}, prompt_key={self.prompt_key[:12]!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (n, c.source, c.page_number or "", "✓" if c.verified else c.reason, c.snippet)
+            for n, c in enumerate(self.citations, start=1)
+        ]
+        cited = table_html(("", "source", "page", "verified", "text"), rows)
+        return (
+            f"<div>{answer_html(self.text)}{fold_html(self._cited(), cited) if rows else ''}</div>"
+        )
+
+    def _cited(self) -> str:
+        verified = sum(citation.verified for citation in self.citations)
+        return f"{verified} of {len(self.citations)} citations verified"
 
     @property
     def cost_usd(self) -> float | None:

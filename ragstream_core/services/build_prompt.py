@@ -14,6 +14,7 @@ from ragstream_core.prompts.blocks import injected
 from ragstream_core.prompts.chain import OPS, last_op, run_chain, step_of
 from ragstream_core.prompts.exchanges import llm_usage
 from ragstream_core.prompts.inputs import PromptRequest, begin
+from ragstream_core.prompts.prompt_html import prompt_html
 from ragstream_core.records.json_form import json_of
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring.ingestion import changed_files
@@ -87,8 +88,8 @@ class Prompt:
             f"chunks={len(self.selection)}, stage={self.super_prompt.stage!r})"
         )
 
-    def _repr_markdown_(self) -> str:
-        return self.text or repr(self)
+    def _repr_html_(self) -> str:
+        return prompt_html(self.super_prompt, key=self.key, warnings=self.warnings)
 
 
 def build_prompt(

@@ -10,15 +10,19 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragstream_core.errors import RunCommand, UnknownPrompt, UsageError
+from ragstream_core.platform.data_frame import data_frame
 from ragstream_core.prompts.explain import headers_of, named, ways
 from ragstream_core.prompts.recorded import Asking, times_asked
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.store import PromptRecord, PromptStore
 from ragstream_core.records.identity import sha256_hex, shown_name
+from ragstream_core.text.markup import fold_html, table_html, visible
 from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.llm_stages import recorded_usage
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
@@ -109,6 +113,19 @@ class Explanation:
         """Return key and size on one line."""
         return f"Explanation({self.record.prompt_key[:12]!r}, candidates={len(self.candidates)})"
 
+    def _repr_html_(self) -> str:
+        head = f"<b>Explanation</b> <code>{visible(self.record.prompt_key[:12])}</code>"
+        return f"<div>{head}{''.join(map(_way_html, self.candidates))}</div>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the decisions as a pandas DataFrame: one row a candidate and stage.
+
+        Raises:
+            OperationFailed: pandas is not installed.
+        """
+        rows = ({"chunk_id": w["chunk_id"], **step} for w in self.candidates for step in w["steps"])
+        return data_frame(rows, ("chunk_id", *_STEP))
+
     def to_json(self) -> dict[str, Any]:
         """Return it for scripts; of a Super-Prompt edited by hand only the digest."""
         return {
@@ -124,6 +141,18 @@ class Explanation:
             "llm": self.usage,
             "candidates": self.candidates,
         }
+
+
+_STEP = ("pass", "stage", "rank", "score", "kept", "rule", "reason")
+
+
+def _way_html(way: Mapping[str, Any]) -> str:
+    """Return a candidate's way: how it ended, with the decisions of the stages folded."""
+    last = way["steps"][-1]
+    mark = "✓" if way["kept"] else "✗"
+    ended = f"{mark} {shown_name(way['chunk_id'])} · {last['stage']}: {last['reason']}"
+    rows = ([step[name] for name in _STEP] for step in way["steps"])
+    return fold_html(visible(ended), table_html(_STEP, rows))
 
 
 def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanation:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
 
 from ragstream_core.errors import ChooseProject, RunCommand, UsageError
+from ragstream_core.platform.data_frame import data_frame
+from ragstream_core.text.markup import table_html, visible
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -82,9 +86,28 @@ class SearchResult(Sequence[SearchHit]):
         """Return question and sources on one line."""
         return f"SearchResult({self.text!r}, {[hit.source for hit in self.hits]})"
 
-    def _repr_markdown_(self) -> str:
-        rows = [f"| {hit.score:.3f} | {hit.source} | {_cell(hit.snippet)} |" for hit in self.hits]
-        return "\n".join(["| score | source | text |", "|---|---|---|", *rows])
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                n,
+                f"{hit.score:.3f}",
+                f"{hit.dense:.3f}",
+                f"{hit.lexical:.2f}",
+                hit.source,
+                hit.snippet,
+            )
+            for n, hit in enumerate(self.hits, start=1)
+        ]
+        columns = ("", "score", "cosine", "BM25", "source", "text")
+        return f"<div><b>{visible(self.text)}</b>{table_html(columns, rows)}</div>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the hits as a pandas DataFrame, the best first; a column for each of their fields.
+
+        Raises:
+            OperationFailed: pandas is not installed.
+        """
+        return data_frame(self.to_json(), [field.name for field in fields(SearchHit)])
 
 
 def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) -> SearchResult:
@@ -148,8 +171,3 @@ def require_projects(projects: Sequence[str]) -> tuple[str, ...]:
     if not projects:
         raise UsageError("no project given", hint=ChooseProject())
     return tuple(dict.fromkeys(projects))
-
-
-def _cell(text: str) -> str:
-    """Return a text as it may stand in a cell of a Markdown table."""
-    return " ".join(text.split()).replace("|", "\\|")

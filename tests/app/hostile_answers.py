@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-from ragstream_app.output.markup import TAGS
+from ragstream_core.text.markup import TAGS
 
 HOST = "tracker.invalid"
 VOID = {"br", "hr"}

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ragstream_app.output.markup import TAGS, answer_html
+from ragstream_core.text.markup import TAGS, answer_html
 from tests.app.hostile_answers import EVIL, HOST, PAYLOADS
 from tests.browser.sites import LOCKS, Seen, Site, running, shot
 from tests.model_server import COUNTED, DONE, STOP, event, serving

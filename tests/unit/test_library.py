@@ -126,7 +126,6 @@ def test_a_search_ranks_and_is_a_sequence(rag):
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     assert found.to_json() == [hit.to_json() for hit in found]
     assert found[:1] == (found[0],)
-    assert found._repr_markdown_().count("\n") == 3
 
 
 def test_an_answer_without_a_model_is_an_extract_and_is_kept(rag):
@@ -173,7 +172,7 @@ def test_results_say_what_they_are_in_one_line_and_do_not_change(rag):
     for result, name in ((prompt, "key"), (turn, "row"), (rag.search("lock", "demo"), "hits")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(result, name, "")
-    assert str(prompt) == prompt.text == prompt._repr_markdown_()
+    assert str(prompt) == prompt.text
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ragstream_app.output.chat_entries import cited_line, origin_line
-from ragstream_app.output.markup import markdown_parser
 from ragstream_app.output.tables import SNIPPET_CHARS, answer_facts, print_citations
 from ragstream_app.output.words import one_line, printable
 from ragstream_app.session import describe, note, show
 from ragstream_core.errors import worded
+from ragstream_core.text.markup import markdown_parser
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from ragstream_app.output.markup import answer_html
 from ragstream_app.output.stages import usage_text
 from ragstream_app.page.jobs.answers import AnswerJob
 from ragstream_app.page.panels import citations, model_choice
@@ -23,6 +22,7 @@ from ragstream_app.page.panels.shared import (
     super_prompt_key,
 )
 from ragstream_core.errors import ChatFailed, UsageError
+from ragstream_core.text.markup import answer_html
 
 if TYPE_CHECKING:
     from ragstream_assets.recorder.chain_run import RecordedPrompt

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ragstream_app.output.markup import answer_html
 from ragstream_app.output.weather import notes, place_line, totals
 from ragstream_app.page.jobs.background import BackgroundJob
 from ragstream_app.page.panels import retrieval
 from ragstream_app.page.panels.shared import show_error, show_problem, workspace
 from ragstream_app.session import Problem
+from ragstream_core.text.markup import answer_html
 from ragstream_core.weather.records import MAX_DAYS, MAX_NAME, MIN_DAYS
 from ragstream_core.weather.words import day_text
 

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ragstream_app.output.markup import TAGS, answer_html, literal
+from ragstream_app.output.markup import literal
+from ragstream_core.text.markup import TAGS, answer_html
 from tests.app.hostile_answers import HOST, PAYLOADS, read
 
 AROUND = [
