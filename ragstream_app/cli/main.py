@@ -29,6 +29,7 @@ from ragstream_app.cli.commands import (
     memory,
     models,
     prompt,
+    serve,
     spec,
     trace,
     up,
@@ -94,6 +95,7 @@ _add(app, "spec", spec.spec, spec.SPEC_EPILOG)
 _add(app, "keep", care.keep)
 _add(app, "weather", weather.weather, weather.WEATHER_EPILOG)
 _add(app, "up", up.up)
+_add(app, "serve", serve.serve, serve.SERVE_EPILOG)
 _add(app, "password", up.password)
 _add(app, "doctor", explain.doctor)
 _add(app, "du", care.du)

@@ -24,6 +24,7 @@ from ragstream_core.settings.prompts import (
     RetrievalConfig,
 )
 from ragstream_core.settings.services import (
+    ApiConfig,
     DagsterConfig,
     DebugConfig,
     DocumentationConfig,
@@ -61,6 +62,7 @@ class Settings(Section):
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig)
     dagster: DagsterConfig = Field(default_factory=DagsterConfig)
     page: PageConfig = Field(default_factory=PageConfig)
+    api: ApiConfig = Field(default_factory=ApiConfig)
     debug: DebugConfig = Field(default_factory=DebugConfig)
 
 

@@ -136,6 +136,28 @@ class PageConfig(Section):
     )
 
 
+class ApiConfig(Section):
+    """The HTTP server for programs: `ragstream serve`."""
+
+    enabled: bool = Field(
+        default=False, description="Start it with `ragstream up`; `ragstream serve` always does."
+    )
+    port: int = Field(8510, ge=1, le=65535, description="Its port, on this machine alone.")
+    hosts: Names = Field(
+        (),
+        description="Further names that a proxy on this machine may ask for, with the port: "
+        "`host.docker.internal:8510`.",
+    )
+    workers: int = Field(4, ge=1, le=64, description="Maximum requests that are at work at once.")
+    queue: int = Field(
+        64, ge=0, le=10_000, description="Maximum requests that wait; a further one gets 429."
+    )
+    sources: bool = Field(
+        default=True,
+        description="End an answer with the list of its sources, for clients that show text only.",
+    )
+
+
 class DebugConfig(Section):
     """The Debug Logger, for developers."""
 

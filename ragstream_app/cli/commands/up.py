@@ -93,7 +93,7 @@ def up(
 ) -> None:
     """Start Dagster and the page on this machine; Ctrl-C stops them together.
 
-    A server that dies is started again.
+    A server that dies is started again. With `api.enabled` the server for programs runs as well.
 
     Raises:
         Refused: A port is in use, or the page would be open to the network without protection.
@@ -109,6 +109,7 @@ def up(
     door = None if no_page else page_access(config)
     _require_free(config, door)
     servers = [*([_page(door)] if door else []), *_dagster(config, read_only=read_only)]
+    servers += [_api(config)] if config.settings.api.enabled else []
     environment = _environment(config, session.config)
     with _signals_stop(), _running(servers, environment, config) as supervisor:
         _announce(supervisor, config)
@@ -119,14 +120,18 @@ def _require_free(config: AppConfig, door: PageAccess | None) -> None:
     wanted = [("--port", HOST, config.settings.dagster.port)]
     if door is not None:
         wanted.append(("--page-port", door.address, door.port))
+    if config.settings.api.enabled:
+        wanted.append(("api.port", HOST, config.settings.api.port))
     if len({port for _, _, port in wanted}) < len(wanted):
-        raise Refused("Dagster and the page cannot share a port", hint="--port N --page-port M")
+        raise Refused(
+            "two servers cannot share a port", hint="--port N --page-port M, or set api.port"
+        )
     for option, address, port in wanted:
         if not is_free(port, address):
+            way = f"ragstream up {option} {port + 1}" if option.startswith("-") else f"set {option}"
             raise Refused(
                 f"port {port} is in use",
-                hint="is `ragstream up` running already? otherwise: "
-                f"ragstream up {option} {port + 1}",
+                hint=f"is `ragstream up` running already? otherwise: {way}",
             )
 
 
@@ -148,6 +153,16 @@ def _page(door: PageAccess) -> Server:
 
     command = [sys.executable, "-m", "ragstream_app.server.page"]
     return Server("page", command, door.url, f"{door.url}/_stcore/health")
+
+
+def _api(config: AppConfig) -> Server:
+    """Return the server for programs; its token is made here, so that it can be asked for."""
+    from ragstream_app.api.token import ensure_token, token_file
+    from ragstream_app.server.processes import Server
+
+    ensure_token(token_file(config))
+    url = f"http://{HOST}:{config.settings.api.port}"
+    return Server("API", [sys.executable, "-m", "ragstream_app.api.server"], url, f"{url}/health")
 
 
 def _environment(config: AppConfig, config_file: Path | None) -> dict[str, str]:
