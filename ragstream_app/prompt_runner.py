@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_app.session import note
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.inputs import PromptRequest
     from ragstream_core.prompts.recorded import Asking
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.identity import Json
+    from ragstream_core.services.what_if import Compared
     from ragstream_core.wiring.token_budget import Estimate
     from ragstream_core.wiring.workspace import Workspace
 
@@ -31,7 +33,7 @@ class PromptOutcome:
     run_id: str
     timings_ms: dict[str, float]
     warnings: list[str]
-    compared: dict[str, Any] = field(default_factory=dict)
+    compared: Compared | None = None
     recorded: RecordedPrompt | None = field(default=None, repr=False)
     expected: Estimate | None = None
 
@@ -51,7 +53,7 @@ class PromptOutcome:
         return self.prompt.extras.token_tree.total
 
     @property
-    def llm(self) -> dict[str, Any]:
+    def llm(self) -> dict[str, Json]:
         """What agents took now that asked a language model, as `llm_usage`."""
         from ragstream_core.services.build_prompt import agents_usage
 
@@ -62,11 +64,11 @@ class PromptOutcome:
         """The earlier times that it was asked for, where its record answered; else none."""
         return self.recorded.asked if self.recorded else ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the documented JSON form."""
         from ragstream_core.services.build_prompt import prompt_json
 
-        told = {"compared": self.compared} if self.compared else {}
+        told: dict[str, Json] = {"compared": self.compared.to_json()} if self.compared else {}
         found = prompt_json(
             self.prompt,
             prompt_key=self.prompt_key,

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from ragstream_app.output.tables import MAX_SHOWN, NAME_WIDTH, print_usage
 from ragstream_app.output.words import KEY_DIGITS, REPLACEMENT, printable
 from ragstream_app.session import note
+from ragstream_core.prompts.compare import Changes
 from ragstream_core.prompts.reparse import SUPER_PROMPT
+from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile, TracedTurn
 from ragstream_core.records import STAGES
 from ragstream_core.records.identity import shown_name
 from ragstream_core.services.why_not import TOKENS
 
 if TYPE_CHECKING:
+    from ragstream_core.prompts.compare import OutputChanges
+    from ragstream_core.prompts.explain import Way
     from ragstream_core.prompts.recorded import Asking
     from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.prompts.traced import Trace
+    from ragstream_core.records import Decision
+    from ragstream_core.retrieval.list_ranks import ListRank
+    from ragstream_core.services.diff_prompts import PromptDiff
     from ragstream_core.services.explain import Ancestor, Explanation
     from ragstream_core.services.verify_prompt import ShownFiles
+    from ragstream_core.services.what_if import Compared, LeaveOneOut
+    from ragstream_core.services.why_not import Lack, WhyNot
 
 
 LOCKED = "Exact File Lock is on: nothing is retrieved, the prompt holds ❖ FILES only"
@@ -53,7 +63,7 @@ def print_explanation(found: Explanation, *, detailed: bool) -> None:
 
 def print_explained(
     key: str,
-    ways: Sequence[Mapping[str, Any]],
+    ways: Sequence[Way],
     *,
     locked: bool,
     detailed: bool,
@@ -63,7 +73,7 @@ def print_explained(
 
     Args:
         key: Of the prompt.
-        ways: From `ways`.
+        ways: Of the candidates.
         locked: Whether the prompt had the Exact File Lock.
         detailed: Print every step.
         most_out: So many lines of candidates that are not in it, the first; None: all.
@@ -76,21 +86,21 @@ def print_explained(
             _print_steps(way)
         return
     typer.echo(f"prompt {key[:KEY_DIGITS]}: {_summed_up(ways)}")
-    left_out = [way["chunk_id"] for way in ways if not way["kept"]]
+    left_out = [way.chunk_id for way in ways if not way.kept]
     unshown = set(left_out[most_out:]) if most_out is not None else set()
-    ways = [way for way in ways if way["chunk_id"] not in unshown]
-    names = [printable(shown_name(way["chunk_id"])) for way in ways]
+    ways = [way for way in ways if way.chunk_id not in unshown]
+    names = [printable(shown_name(way.chunk_id)) for way in ways]
     width = min(max(map(len, names), default=0), NAME_WIDTH)
     if ways:
         heads = "".join(f"{name:>8}" for name in _COLUMNS)
         typer.echo(f"     {'':<{width}}{heads}  ranks           ended at")
     for way, name in zip(ways, names, strict=True):
-        last = way["steps"][-1]
-        mark = "in " if way["kept"] else "out"
-        numbers = "".join(_cell(value) for value in _scores(way["steps"]))
-        ranked = [step for step in way["steps"] if step["pass"] == last["pass"]]
-        ranks = "→".join(str(step["rank"]) for step in ranked[:4])
-        end = f"{last['stage']}  {last['rule']}: {printable(last['reason'])}"
+        last = way.last
+        mark = "in " if way.kept else "out"
+        numbers = "".join(_cell(value) for value in _scores(way.steps))
+        ranked = [step for step in way.steps if step.pass_no == last.pass_no]
+        ranks = "→".join(str(step.rank) for step in ranked[:4])
+        end = f"{last.stage}  {last.rule}: {printable(last.reason)}"
         typer.echo(f"{mark}  {name:<{width}}{numbers}  {ranks:<14}  {end}")
     if unshown:
         note(f"and {len(unshown)} more that are not in it")
@@ -114,15 +124,15 @@ def _print_notes(record: PromptRecord) -> None:
         note(f"{row['stage']}{again}  {warning}{printable(row['message'])}")
 
 
-def _summed_up(ways: Sequence[Mapping[str, Any]]) -> str:
+def _summed_up(ways: Sequence[Way]) -> str:
     """Say how many candidates are in a prompt, and at which stages the others ended."""
-    kept = sum(bool(way["kept"]) for way in ways)
-    ends = Counter(way["steps"][-1]["stage"] for way in ways if not way["kept"])
+    kept = sum(way.kept for way in ways)
+    ends = Counter(way.last.stage for way in ways if not way.kept)
     told = ", ".join(f"{ends[stage]} ended at {stage}" for stage in STAGES if ends[stage])
     return f"{kept} of {len(ways)} candidates are in it" + (f"; {told}" if told else "")
 
 
-def _print_injected(rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_injected(rows: Sequence[Mapping[str, str]]) -> None:
     """Print the files, and the changes of files, that a prompt injected, by their citation ids."""
     for row in rows:
         name = printable(f"{row['project']}/{row['path']}")
@@ -148,11 +158,10 @@ def _print_edits(record: PromptRecord) -> None:
         typer.echo(f"edited by hand {edit.when}  {what}")
 
 
-def _scores(steps: Sequence[Mapping[str, Any]]) -> list[float | None]:
+def _scores(steps: Sequence[Decision]) -> list[float | None]:
     """Return the columns of a candidate's last pass; None where a stage gave no number."""
-    last = {step["stage"]: step for step in steps if step["pass"] == steps[-1]["pass"]}
-    found = last.get("retrieval", {}).get("scores", {})
-    closer = last.get("reranked", {}).get("scores", {})
+    last = {step.stage: step.scores for step in steps if step.pass_no == steps[-1].pass_no}
+    found, closer = last.get("retrieval", {}), dict(sorted(last.get("reranked", {}).items()))
     reranked = next((number for name, number in closer.items() if name != "retrieval"), None)
     row = [found.get(name) for name in ("dense", "lexical", "score")]
     return [*row, reranked, found.get("best_cosine")]
@@ -162,14 +171,14 @@ def _cell(value: float | None) -> str:
     return f"{'–' if value is None else f'{value:.3f}':>8}"
 
 
-def _print_steps(way: Mapping[str, Any]) -> None:
-    typer.echo(f"{printable(way['chunk_id'])}  ({'in' if way['kept'] else 'out'})")
-    for step in way["steps"]:
-        again = f" (pass {step['pass']})" if step["pass"] > 1 else ""
-        score = f"{step['score']:.3f}" if step["score"] else "-"
-        parts = ", ".join(f"{name} {value:.3f}" for name, value in step["scores"].items())
-        why = f"{step['rule']}: {printable(step['reason'])}" + (f"  ({parts})" if parts else "")
-        typer.echo(f"  {step['stage'] + again:<10} rank {step['rank']:>3}  {score:>6}  {why}")
+def _print_steps(way: Way) -> None:
+    typer.echo(f"{printable(way.chunk_id)}  ({'in' if way.kept else 'out'})")
+    for step in way.steps:
+        again = f" (pass {step.pass_no})" if step.pass_no > 1 else ""
+        score = f"{step.score:.3f}" if step.score else "-"
+        parts = ", ".join(f"{name} {value:.3f}" for name, value in sorted(step.scores.items()))
+        why = f"{step.rule}: {printable(step.reason)}" + (f"  ({parts})" if parts else "")
+        typer.echo(f"  {step.stage + again:<10} rank {step.rank:>3}  {score:>6}  {why}")
 
 
 PIECE_CHARS = 100
@@ -179,120 +188,122 @@ _INDEXED = {
     "changed": "holds another version of the file",
     "no longer": "does not hold the file any more",
 }
-_ITEMS = ("facts", "constraints", "open_issues", "files")
 
 
-def print_diff(found: Mapping[str, Any]) -> None:
+def print_diff(found: PromptDiff) -> None:
     """Print what differs in the output, then each input that differs with what it did."""
-    output = found["output"]
-    pair = f"{found['before'][:KEY_DIGITS]} → {found['after'][:KEY_DIGITS]}"
-    typer.echo(f"{pair}: {'the same bytes' if output['identical'] else 'other bytes'}")
+    output = found.output
+    pair = f"{found.before[:KEY_DIGITS]} → {found.after[:KEY_DIGITS]}"
+    typer.echo(f"{pair}: {'the same bytes' if output.identical else 'other bytes'}")
     _print_output(output)
-    for row in found["causes"]:
-        typer.echo(f"input {row['input']}: caused {row['effect']}")
-        _indented(row["details"])
-    for project, changes in found["documents"].items():
+    for cause in found.causes:
+        typer.echo(f"input {cause.input}: caused {cause.effect}")
+        _indented(cause.details)
+    for project, changes in found.documents.items():
         typer.echo(f"documents of {project} between the generations")
-        for kind, paths in changes.items():
+        for kind, paths in changes._asdict().items():
             _indented([f"{path} {kind}" for path in paths])
-    for line in found["environment"]:
+    for line in found.environment:
         typer.echo(f"environment: {printable(line)}")
 
 
-def _print_output(output: Mapping[str, Any]) -> None:
-    selection = output["selection"]
-    for sign, side in (("+", "added"), ("-", "removed")):
-        _indented([f"{sign} chunk {shown_name(i)}" for i in selection[side]])
-        for name in _ITEMS:
-            label = name.removesuffix("s").replace("_", " ")
-            _indented([f"{sign} {label}: {text}" for text in output[name][side]])
-    if selection["reordered"]:
+def _print_output(output: OutputChanges) -> None:
+    items = {"fact": output.facts, "constraint": output.constraints,
+             "open issue": output.open_issues, "file": output.files}  # fmt: skip
+    for sign, side in (("+", 0), ("-", 1)):
+        _indented([f"{sign} chunk {shown_name(i)}" for i in output.selection[:2][side]])
+        for label, changes in items.items():
+            _indented([f"{sign} {label}: {text}" for text in changes[side]])
+    if output.selection.reordered:
         typer.echo("  the selected chunks stand in another order")
-    if output["blocks"]:
-        typer.echo(f"  blocks that differ: {', '.join(output['blocks'])}")
+    if output.blocks:
+        typer.echo(f"  blocks that differ: {', '.join(output.blocks)}")
 
 
-def print_trace(found: Mapping[str, Any]) -> None:
+def print_trace(found: Trace) -> None:
     """Print the way of a citation: chunk, file, generation, ingest run."""
-    state = typer.style(found["now"], fg=_STATES.get(found["now"], "red"))
-    issued = "" if found["issued"] else "  (a candidate; the prompt does not show it)"
-    typer.echo(f"{found['short_id']}  {printable(found['id'])}{issued}")
-    if found["kind"] == "conversation":
-        session = printable(found["session_id"]) or "all conversations"
-        typer.echo(f"  turns       {session}, records {'–'.join(map(str, found['seqs']))}: {state}")
-        return
-    if found["kind"] == "turn":
-        session = printable(str(found.get("session_id", found["source"])))
-        typer.echo(f"  turn        {session}, record {found.get('seq', '–')}: {state}")
-        return
-    if "span" in found:
-        page = f", page {found['page']}" if found["page"] else ""
-        heading = f", {printable(found['heading'])}" if found["heading"] else ""
-        span = f"characters {found['span'][0]}–{found['span'][1]}"
-        typer.echo(f"  chunk       {found['chunk_idx']}: {span}{page}{heading}")
-    path = f"{printable(found['project'])}/{printable(found['path'])}"
-    moved = printable(found.get("moved_to", ""))
-    state += f"; the same bytes are now {moved}" if moved else ""
-    if found["kind"] == "diff":
+    state = typer.style(found.now, fg=_STATES.get(found.now, "red"))
+    issued = "" if found.issued else "  (a candidate; the prompt does not show it)"
+    typer.echo(f"{found.short_id}  {printable(found.id)}{issued}")
+    if isinstance(found, TracedConversation):
+        session = printable(found.session_id) or "all conversations"
+        typer.echo(f"  turns       {session}, records {'–'.join(map(str, found.seqs))}: {state}")
+    elif isinstance(found, TracedTurn):
+        session = printable(found.source if found.session_id is None else found.session_id)
+        number = "–" if found.seq is None else found.seq
+        typer.echo(f"  turn        {session}, record {number}: {state}")
+    elif isinstance(found, TracedFile):
+        _print_file(found, state)
+
+
+def _print_file(found: TracedFile, state: str) -> None:
+    chunk = found if isinstance(found, TracedChunk) else None
+    if chunk and chunk.span:
+        page = f", page {chunk.page}" if chunk.page else ""
+        heading = f", {printable(chunk.heading)}" if chunk.heading else ""
+        span = f"characters {chunk.span[0]}–{chunk.span[1]}"
+        typer.echo(f"  chunk       {chunk.chunk_idx}: {span}{page}{heading}")
+    path = f"{printable(found.project)}/{printable(found.path)}"
+    state += f"; the same bytes are now {printable(found.moved_to)}" if found.moved_to else ""
+    if found.kind == "diff":
         typer.echo(f"  changes     of {path} since its last commit: {state}")
     else:
-        injected = ", injected" if found["kind"] == "file" else ""
+        injected = ", injected" if found.kind == "file" else ""
         typer.echo(f"  file        {path}{injected}: {state}")
-    typer.echo(f"  sha256      {found['sha256']}")
-    if "generation" in found:
-        _print_generation(found["generation"], found["indexed"])
+    typer.echo(f"  sha256      {found.sha256}")
+    if chunk:
+        _print_generation(chunk)
 
 
-def _print_generation(generation: Mapping[str, Any], indexed: str) -> None:
-    kept = "" if generation["kept"] else "; no longer kept as it was"
-    typer.echo(f"  generation  {generation['n']} ({generation['digest'][:12]}){kept}")
-    if "since" in generation:
-        provenance = generation["provenance"]
-        run = f", run {provenance['run_id']}" if provenance.get("run_id") else ""
-        when = generation["created"] or "before the oldest kept generation"
-        typer.echo(f"  ingested    generation {generation['since']}, {when}{run}")
-    typer.echo(f"  index now   {_INDEXED[indexed]}")
+def _print_generation(chunk: TracedChunk) -> None:
+    made = chunk.generation
+    kept = "" if made.kept else "; no longer kept as it was"
+    typer.echo(f"  generation  {made.n} ({made.digest[:12]}){kept}")
+    if made.since is not None:
+        run = f", run {chunk.run_id}" if chunk.run_id else ""
+        when = made.created or "before the oldest kept generation"
+        typer.echo(f"  ingested    generation {made.since}, {when}{run}")
+    typer.echo(f"  index now   {_INDEXED[chunk.indexed]}")
 
 
-def print_why_not(found: Mapping[str, Any]) -> None:
+def print_why_not(found: WhyNot) -> None:
     """Print where each chunk ended, what it lacks, and its places in the lists of retrieval."""
-    if found["note"]:
-        note(f"warning: {printable(found['note'])}")
-    shown = found["verdicts"][:MAX_SHOWN]
+    if found.note:
+        note(f"warning: {printable(found.note)}")
+    shown = found.verdicts[:MAX_SHOWN]
     for verdict in shown:
-        name = shown_name(verdict["chunk_id"]) if verdict["chunk_id"] else verdict["path"]
-        where = "is in the prompt" if verdict["kept"] else f"ended at {verdict['stage']}"
-        why = f"{verdict['rule']}: {printable(verdict['reason'])}"
+        name = shown_name(verdict.chunk_id) if verdict.chunk_id else verdict.path
+        where = "is in the prompt" if verdict.kept else f"ended at {verdict.stage}"
+        why = f"{verdict.rule}: {printable(verdict.reason)}"
         typer.echo(f"{printable(name)} {where}  {why}")
-        if verdict["distance"] is not None:
-            typer.echo(f"  {_lacking(verdict)}")
-        for place in verdict["places"]:
+        if verdict.lack is not None:
+            typer.echo(f"  {_lacking(verdict.lack)}")
+        for place in verdict.places:
             typer.echo(f"  {_place(place)}")
-    more = len(found["verdicts"]) - MAX_SHOWN
+    more = len(found.verdicts) - MAX_SHOWN
     if more > 0:
         note(f"{more:,} more chunks (--json lists all)")
-    if any(verdict["places"] for verdict in shown):
+    if any(verdict.places for verdict in shown):
         note("dense: cosine with the question; lexical: BM25, its words")
-        pieces = found["pieces"] if len(found["pieces"]) > 1 else []
+        pieces = found.pieces if len(found.pieces) > 1 else []
         for n, piece in enumerate(pieces, start=1):
             note(f"q{n}: {printable(' '.join(piece.split()))[:PIECE_CHARS]}")
 
 
-def _lacking(verdict: Mapping[str, Any]) -> str:
-    distance, measure = verdict["distance"], verdict["measure"]
-    if measure == TOKENS:
-        return f"it lacks {distance:,} tokens of budget, those left out before it included"
-    return f"it lacks {distance:.6f} ({measure})"
+def _lacking(lack: Lack) -> str:
+    if lack.measure == TOKENS:
+        return f"it lacks {lack.distance:,} tokens of budget, those left out before it included"
+    return f"it lacks {lack.distance:.6f} ({lack.measure})"
 
 
-def _place(place: Mapping[str, Any]) -> str:
-    if not place["rank"]:
-        return f"{place['signal']:<12} no word of the question"
-    at = f"{place['signal']:<12} rank {place['rank']:,} of {place['of']:,}  {place['score']:.3f}"
-    depth = min(place["depth"], place["of"])
-    if place["rank"] <= depth:
+def _place(place: ListRank) -> str:
+    if not place.rank:
+        return f"{place.signal:<12} no word of the question"
+    at = f"{place.signal:<12} rank {place.rank:,} of {place.of:,}  {place.score:.3f}"
+    depth = min(place.depth, place.of)
+    if place.rank <= depth:
         return f"{at}  within the first {depth}"
-    return f"{at}  rank {depth} has {place['last']:.3f}, {place['distance']:.6f} away"
+    return f"{at}  rank {depth} has {place.last:.3f}, {place.distance:.6f} away"
 
 
 def print_receipts(found: ShownFiles) -> None:
@@ -307,50 +318,48 @@ def print_receipts(found: ShownFiles) -> None:
     note(f"{key}: {moved} of {len(found.files)} files changed since")
 
 
-def print_leave_one_out(found: Mapping[str, Any]) -> None:
+def print_leave_one_out(found: LeaveOneOut) -> None:
     """Print a table: what changes in the prompt when a file is off."""
-    typer.echo(f"prompt {found['prompt_key'][:KEY_DIGITS]}: {found['tokens']:,} tokens")
-    if found["note"]:
-        note(found["note"])
-    if not found["files"]:
+    typer.echo(f"prompt {found.prompt_key[:KEY_DIGITS]}: {found.tokens:,} tokens")
+    if found.note:
+        note(found.note)
+    if not found.files:
         typer.echo("no document is selected")
         return
-    names = [printable(f"{row['project']}/{row['path']}") for row in found["files"]]
+    names = [printable(f"{row.project}/{row.path}") for row in found.files]
     width = max(len("without"), *map(len, names))
     heads = ("chunks", "come in", "facts -", "facts +", "tokens")
     typer.echo(f"{'without':<{width}}{''.join(f'{head:>9}' for head in heads)}")
-    for row, name in zip(found["files"], names, strict=True):
-        if row["error"]:
-            typer.echo(f"{name:<{width}}  {printable(row['error'])}")
+    for row, name in zip(found.files, names, strict=True):
+        output = row.effect.output
+        if output is None:
+            typer.echo(f"{name:<{width}}  {printable(row.effect.error)}")
             continue
-        typer.echo(f"{name:<{width}}{_counts(row)}")
+        lost = len(output.facts.removed) + len(output.constraints.removed)
+        won = len(output.facts.added) + len(output.constraints.added)
+        come = len(output.selection.added)
+        counts = f"{row.chunks:>9}{come:>9}{lost:>9}{won:>9}{row.effect.tokens:>+9,}"
+        typer.echo(f"{name:<{width}}{counts}")
 
 
-def _counts(row: Mapping[str, Any]) -> str:
-    output = row["output"]
-    items = [output[name] for name in ("facts", "constraints")]
-    lost, won = (sum(len(item[side]) for item in items) for side in ("removed", "added"))
-    come = len(output["selection"]["added"])
-    return f"{row['chunks']:>9}{come:>9}{lost:>9}{won:>9}{row['tokens']:>+9,}"
-
-
-def print_compared(found: Mapping[str, Any]) -> None:
+def print_compared(found: Compared) -> None:
     """Say on stderr what leaving files out changes."""
-    names = printable(", ".join(found["without"]))
-    if found["error"]:
-        note(f"the prompt with {names} cannot be made: {printable(found['error'])}")
+    names, output = printable(", ".join(found.without)), found.effect.output
+    if output is None:
+        note(f"the prompt with {names} cannot be made: {printable(found.effect.error)}")
         return
-    output = found["output"]
-    if output["identical"]:
+    if output.identical:
         note(f"without {names}: the same prompt")
         return
     told = []
-    for name in ("selection", "facts", "constraints", "open_issues"):
-        sides = [("-", len(output[name]["removed"])), ("+", len(output[name]["added"]))]
+    chunks = Changes(*output.selection[:2])
+    lists = {"chunks": chunks, "facts": output.facts,
+             "constraints": output.constraints, "open issues": output.open_issues}  # fmt: skip
+    for label, changes in lists.items():
+        sides = [("-", len(changes.removed)), ("+", len(changes.added))]
         numbers = " ".join(f"{sign}{n}" for sign, n in sides if n)
-        label = "chunks" if name == "selection" else name.replace("_", " ")
         told += [f"{label} {numbers}"] if numbers else []
-    told.append(f"tokens {found['tokens']:+,}")
+    told.append(f"tokens {found.effect.tokens:+,}")
     note(f"without {names}: {', '.join(told)}")
 
 

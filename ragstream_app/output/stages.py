@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragstream_app.output.words import shortened
 from ragstream_core.prompts.blocks import injected
@@ -12,6 +12,9 @@ from ragstream_core.records import SuperPrompt
 from ragstream_core.records.chat import ChatUsage
 from ragstream_core.records.stage_results import ModelCall
 from ragstream_core.records.super_prompt import BODY_KEYS
+
+if TYPE_CHECKING:
+    from ragstream_core.records import Decision
 
 
 def usage_text(usage: ChatUsage) -> str:
@@ -57,9 +60,9 @@ def stage_text(prompt: SuperPrompt) -> str:
     return "\n\n".join([head, *("\n".join(lines) for lines in map(list, blocks) if lines)])
 
 
-def last_score(steps: Sequence[Mapping[str, Any]]) -> float:
+def last_score(steps: Sequence[Decision]) -> float:
     """Return the score of the last step that ranked by one; later steps only check."""
-    return next((float(step["score"]) for step in reversed(steps) if step["score"]), 0.0)
+    return next((step.score for step in reversed(steps) if step.score), 0.0)
 
 
 def _prompt(prompt: SuperPrompt) -> Iterator[str]:

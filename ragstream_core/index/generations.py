@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ragstream_core.errors import GenerationGone, RunCommand
 from ragstream_core.index import catalog_read
 from ragstream_core.index.lock import label, update_hint
 from ragstream_core.index.rows import FileEntry, Generation
 from ragstream_core.index.schema import CATALOG_NAME, LIVE, reading, recover
+from ragstream_core.records.identity import Json
 
 Found = TypeVar("Found")
 
@@ -147,7 +148,7 @@ class Origin:
     heading: str
     since: int
     created: str = ""
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Json] = field(default_factory=dict)
 
 
 def origin(index_dir: Path, chunk_id: str, n: int) -> Origin | None:

@@ -6,11 +6,15 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.prompts.inputs import inputs_of
 from ragstream_core.records import SuperPrompt
+from ragstream_core.records.json_form import fields_of
 from ragstream_core.records.prompt_inputs import PromptInputs
+
+if TYPE_CHECKING:
+    from ragstream_core.records.identity import Json
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -58,6 +62,48 @@ class Output:
         return cls(text, tuple(prompt.final_selection_ids), inputs_of(prompt).receipts)
 
 
+class Changes(NamedTuple):
+    """What one list has that another one has not, and the other way round."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class SelectionChanges(NamedTuple):
+    """`Changes` of the selected chunks, and whether those of both stand in another order."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    reordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChanges:
+    """What one output has that another one has not.
+
+    Attributes:
+        identical: Whether text and selection are the same.
+        selection: Ids of the selected chunks.
+        facts: Of S_CTX, without their numbers.
+        constraints: Likewise.
+        open_issues: Likewise.
+        files: ``project/path`` and the first digits of the sha256 of each injected file.
+        blocks: Names of the sections whose text differs.
+    """
+
+    identical: bool
+    selection: SelectionChanges
+    facts: Changes
+    constraints: Changes
+    open_issues: Changes
+    files: Changes
+    blocks: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as `ragstream diff --json` writes it."""
+        return fields_of(self)
+
+
 def blocks_of(text: str) -> dict[str, str]:
     """Return the sections of a Super-Prompt by name, without their mark, in order."""
     first = _MARK.match(text)
@@ -84,17 +130,12 @@ def items_of(text: str) -> dict[str, list[str]]:
     return found
 
 
-def compare_outputs(before: Output, after: Output) -> dict[str, Any]:
+def compare_outputs(before: Output, after: Output) -> OutputChanges:
     """Return what one output has that another has not.
 
     Args:
         before: The output compared with.
         after: The output described.
-
-    Returns:
-        ``identical``; ``selection`` with ``added``, ``removed`` and ``reordered``; ``facts``,
-        ``constraints``, ``open_issues`` and ``files`` with ``added`` and ``removed``; ``blocks``,
-        the names of the sections whose text differs.
     """
     old, new = items_of(before.text), items_of(after.text)
     was, now = blocks_of(before.text), blocks_of(after.text)
@@ -104,23 +145,21 @@ def compare_outputs(before: Output, after: Output) -> dict[str, Any]:
         [f"{path} {sha256[:12]}" for path, sha256 in sorted(output.receipts.items())]
         for output in (before, after)
     ]
-    return {
-        "identical": before.text == after.text and before.selection == after.selection,
-        "selection": {
-            **_sides(before.selection, after.selection),
-            "reordered": order[0] != order[1],
-        },
-        **{name: _sides(old[name], new[name]) for name in ITEMS.values()},
-        "files": _sides(*files),
-        "blocks": [n for n in dict.fromkeys([*was, *now]) if was.get(n) != now.get(n)],
-    }
+    return OutputChanges(
+        identical=before.text == after.text and before.selection == after.selection,
+        selection=SelectionChanges(
+            *_changes(before.selection, after.selection), reordered=order[0] != order[1]
+        ),
+        files=_changes(*files),
+        blocks=tuple(n for n in dict.fromkeys([*was, *now]) if was.get(n) != now.get(n)),
+        **{name: _changes(old[name], new[name]) for name in ITEMS.values()},
+    )
 
 
-def _sides(before: Sequence[str], after: Sequence[str]) -> dict[str, list[str]]:
-    return {
-        "added": [x for x in after if x not in before],
-        "removed": [x for x in before if x not in after],
-    }
+def _changes(before: Sequence[str], after: Sequence[str]) -> Changes:
+    return Changes(
+        tuple(x for x in after if x not in before), tuple(x for x in before if x not in after)
+    )
 
 
 def differing(before: PromptInputs, after: PromptInputs) -> dict[str, list[str]]:
@@ -190,7 +229,7 @@ def _lines(name: str, before: str, after: str) -> Iterable[str]:
     yield f"{name}: {gone} lines out, {new} lines in"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = " ".join(str(value).split()) if value is not None else "none"
     if re.fullmatch(r"[0-9a-f]{64}", text):
         return text[:12]

@@ -5,15 +5,62 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.records import Decision
-from ragstream_core.records.identity import sha256_hex, shown_name
+from ragstream_core.records.identity import Json, sha256_hex, shown_name
 from ragstream_core.records.super_prompt import HEADERS
 
 MIN_DIGITS = 6
 """So many digits of a citation id name a candidate."""
+
+
+class HeaderDecision(NamedTuple):
+    """What the audit decided about a header."""
+
+    header: str
+    kept: bool
+    rule: str
+    reason: str
+
+
+class Way(NamedTuple):
+    """A candidate's way through the stages.
+
+    Attributes:
+        chunk_id: The candidate.
+        kept: Whether it is in the prompt.
+        steps: What the stages decided about it, in order; at least one.
+    """
+
+    chunk_id: str
+    kept: bool
+    steps: Sequence[Decision]
+
+    @property
+    def last(self) -> Decision:
+        """What was decided about it at the end."""
+        return self.steps[-1]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as `ragstream explain --json` writes it."""
+        steps: list[Json] = [step_row(step) for step in self.steps]
+        return {"chunk_id": self.chunk_id, "kept": self.kept, "steps": steps}
+
+
+def step_row(step: Decision) -> dict[str, Json]:
+    """Return what a stage decided about a candidate, as `ragstream explain --json` writes it."""
+    return {
+        "pass": step.pass_no,
+        "stage": step.stage,
+        "rank": step.rank,
+        "score": step.score,
+        "kept": step.kept,
+        "rule": step.rule,
+        "reason": step.reason,
+        "scores": dict(sorted(step.scores.items())),
+    }
 
 
 def named(known: Iterable[str], wanted: str) -> list[str]:
@@ -67,28 +114,24 @@ def candidates_of(decisions: Sequence[Decision]) -> list[Decision]:
     return [row for row in decisions if row.stage != HEADERS]
 
 
-def headers_of(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
-    """Return what the audit decided about headers: ``header, kept, rule, reason`` each.
+def headers_of(decisions: Sequence[Decision]) -> list[HeaderDecision]:
+    """Return what the audit decided about headers.
 
     Args:
         decisions: Rows of one prompt.
     """
     return [
-        {"header": row.chunk_id, "kept": row.kept, "rule": row.rule, "reason": row.reason}
+        HeaderDecision(row.chunk_id, row.kept, row.rule, row.reason)
         for row in decisions
         if row.stage == HEADERS
     ]
 
 
-def ways(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
-    """Group a ledger by candidate, for people and for `--json`; headers are none.
+def ways(decisions: Sequence[Decision]) -> list[Way]:
+    """Group a ledger by candidate; those that went furthest and ranked best come first.
 
     Args:
-        decisions: Rows of one prompt.
-
-    Returns:
-        One entry a candidate: ``chunk_id``, ``kept`` (to the end), ``steps`` in order; candidates
-        that went furthest and ranked best come first.
+        decisions: Rows of one prompt; headers are no candidates.
     """
     last = max((d.pass_no for d in decisions), default=1)
     by_chunk: dict[str, list[Decision]] = {}
@@ -100,22 +143,6 @@ def ways(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
         return (not final[-1].kept, -len(final), final[-1].rank)
 
     return [
-        {
-            "chunk_id": chunk_id,
-            "kept": steps[-1].kept,
-            "steps": [
-                {
-                    "pass": d.pass_no,
-                    "stage": d.stage,
-                    "rank": d.rank,
-                    "score": d.score,
-                    "kept": d.kept,
-                    "rule": d.rule,
-                    "reason": d.reason,
-                    "scores": dict(sorted(d.scores.items())),
-                }
-                for d in steps
-            ],
-        }
+        Way(chunk_id, steps[-1].kept, steps)
         for chunk_id, steps in sorted(by_chunk.items(), key=order)
     ]

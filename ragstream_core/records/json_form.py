@@ -33,18 +33,36 @@ def json_of(value: Json) -> Json:
     return _writer(kind)(value)
 
 
+def fields_of(record: Any) -> dict[str, Json]:
+    """Return the JSON form of a record's fields but those that are None: for its own ``to_json``.
+
+    Raises:
+        TypeError: It is no record, or a field has no JSON form.
+    """
+    row: dict[str, Json] = _fields_writer(record.__class__)(record)
+    return row
+
+
 @functools.cache
 def _writer(kind: type) -> _Read:
     """Return what writes the values of a class that JSON does not know."""
     if hasattr(kind, "to_json"):
         write: _Read = kind.to_json
         return write
-    if names := _fields(kind):
-        deep = [name for name, hint in get_type_hints(kind).items() if hint not in _PLAIN]
-        return functools.partial(_row, names, operator.attrgetter(*names), deep)
+    if _fields(kind):
+        return _fields_writer(kind)
     if issubclass(kind, Mapping):
         return lambda value: json_of(dict(value))
     raise TypeError(f"{kind.__name__} has no JSON form")
+
+
+@functools.cache
+def _fields_writer(kind: type) -> _Read:
+    names = _fields(kind)
+    if not names:
+        raise TypeError(f"{kind.__name__} is no record")
+    deep = [name for name, hint in get_type_hints(kind).items() if hint not in _PLAIN]
+    return functools.partial(_row, names, operator.attrgetter(*names), deep)
 
 
 def _row(names: tuple[str, ...], values: _Read, deep: list[str], record: Json) -> Json:

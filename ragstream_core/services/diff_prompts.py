@@ -6,16 +6,23 @@ second. What cannot be tried is named as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import RagstreamError
-from ragstream_core.prompts.compare import Output, compare_outputs, differing, swapped
+from ragstream_core.prompts.compare import (
+    Output,
+    OutputChanges,
+    compare_outputs,
+    differing,
+    swapped,
+)
 from ragstream_core.prompts.edits import PLACES, edits_key
 from ragstream_core.prompts.exchanges import exchange_from
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.records.identity import sha256_hex
+from ragstream_core.records.json_form import fields_of
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import prompt_inputs, saved_prompts
 from ragstream_core.wiring.file_sources import RecordedAnswers
@@ -23,6 +30,7 @@ from ragstream_core.wiring.file_sources import RecordedAnswers
 if TYPE_CHECKING:
     from ragstream_core.index.generations import GenerationDiff
     from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.records.identity import Json
     from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
 
@@ -31,19 +39,60 @@ UNKNOWN = "unknown: "
 UNTRIED = ("code",)
 
 
-def diff(workspace: Workspace, before: str, after: str) -> dict[str, Any]:
+class Cause(NamedTuple):
+    """An input that two prompts do not share.
+
+    Attributes:
+        input: Its name.
+        details: What differs, a line each.
+        effect: What it did to the output: `ALL`, `PART`, `NONE`, or ``unknown: …``.
+    """
+
+    input: str
+    details: Sequence[str]
+    effect: str
+
+
+class DocumentChanges(NamedTuple):
+    """Paths of the files of a project that differ between two generations."""
+
+    added: Sequence[str]
+    changed: Sequence[str]
+    removed: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDiff:
+    """What differs between two recorded prompts.
+
+    Attributes:
+        before: Key of the prompt compared with.
+        after: Key of the prompt described.
+        output: What one output has that the other one has not.
+        causes: The inputs that differ.
+        environment: What differs around both, a line each.
+        documents: Project → what its generations say of its files.
+    """
+
+    before: str
+    after: str
+    output: OutputChanges
+    causes: Sequence[Cause]
+    environment: Sequence[str]
+    documents: Mapping[str, DocumentChanges]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream diff --json` prints."""
+        return fields_of(self)
+
+
+def diff(workspace: Workspace, before: str, after: str) -> PromptDiff:
     """Compare two recorded prompts.
 
     Args:
         workspace: The data root.
         before: Key of the prompt compared with, or its first digits.
         after: Key of the prompt described.
-
-    Returns:
-        ``before``, ``after`` (full keys), ``output`` as from `compare_outputs`, ``causes`` (a list
-        of ``input``, ``details``, ``effect``: ``all of it``, ``part of it``, ``nothing`` or
-        ``unknown: …``), ``environment`` (what differs around both, a line each) and ``documents``
-        (what the generations say of their files).
 
     Raises:
         UnknownPrompt: No prompt under a key.
@@ -55,23 +104,16 @@ def diff(workspace: Workspace, before: str, after: str) -> dict[str, Any]:
     output = compare_outputs(output_of(workspace, old), output_of(workspace, new))
     found = differing(was, now)
     effects = _effects(workspace, old, new, list(found))
-    return {
-        "before": old.prompt_key,
-        "after": new.prompt_key,
-        "output": output,
-        "causes": [
-            {"input": group, "details": details, "effect": effects[group]}
-            for group, details in found.items()
-        ]
-        + _answers(workspace, old, new, alone=not found and old.edits == new.edits)
-        + _edits(workspace, old, new, alone=not found and old.exchanges == new.exchanges),
-        "environment": [
-            f"{name}: {old.environment.get(name, '-')} → {new.environment.get(name, '-')}"
-            for name in sorted({*old.environment, *new.environment})
-            if old.environment.get(name) != new.environment.get(name)
-        ],
-        "documents": _documents(workspace, was, now),
-    }
+    causes = [Cause(group, details, effects[group]) for group, details in found.items()]
+    causes += _answers(workspace, old, new, alone=not found and old.edits == new.edits)
+    causes += _edits(workspace, old, new, alone=not found and old.exchanges == new.exchanges)
+    environment = [
+        f"{name}: {old.environment.get(name, '-')} → {new.environment.get(name, '-')}"
+        for name in sorted({*old.environment, *new.environment})
+        if old.environment.get(name) != new.environment.get(name)
+    ]
+    documents = _documents(workspace, was, now)
+    return PromptDiff(old.prompt_key, new.prompt_key, output, causes, environment, documents)
 
 
 def output_of(workspace: Workspace, record: PromptRecord) -> Output:
@@ -115,7 +157,7 @@ def _effects(
 
 def _answers(
     workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
-) -> list[dict[str, Any]]:
+) -> list[Cause]:
     """Return what a language model answered otherwise, as a cause; none where nothing differs."""
     said = [dict(_said(workspace, record.exchanges)) for record in (old, new)]
     details = [
@@ -126,12 +168,12 @@ def _answers(
     effect = f"{UNKNOWN}its answers cannot be tried beside other inputs"
     if alone:
         effect = NONE if old.output_sha256 == new.output_sha256 else ALL
-    return [{"input": "language model", "details": details, "effect": effect}] if details else []
+    return [Cause("language model", details, effect)] if details else []
 
 
 def _edits(
     workspace: Workspace, old: PromptRecord, new: PromptRecord, *, alone: bool
-) -> list[dict[str, Any]]:
+) -> list[Cause]:
     """Return what a person edited otherwise, as a cause; none where nothing differs."""
     was, now = ({edit.target: edit for edit in record.edits} for record in (old, new))
     details = [
@@ -150,7 +192,7 @@ def _edits(
         made = _tried(workspace, PromptInputs.from_json(old.inputs), replace(old, edits=new.edits))
         known = {old.output_sha256: NONE, new.output_sha256: ALL}
         effect = made if made.startswith(UNKNOWN) else known.get(made, PART)
-    return [{"input": "edits", "details": details, "effect": effect}]
+    return [Cause("edits", details, effect)]
 
 
 def _edited_to(edit: Edit | None) -> str:
@@ -181,7 +223,7 @@ def _tried(workspace: Workspace, inputs: PromptInputs, old: PromptRecord) -> str
 
 def _documents(
     workspace: Workspace, was: PromptInputs, now: PromptInputs
-) -> dict[str, dict[str, list[str]]]:
+) -> dict[str, DocumentChanges]:
     """Return added, changed and removed files of each project whose generation differs."""
     old = {pin.project: pin.generation for pin in was.pins}
     found = {}
@@ -189,8 +231,7 @@ def _documents(
         before = old.get(pin.project, pin.generation)
         made = _generations(workspace, pin.project, before, pin.generation)
         if made is not None:
-            names = ("added", "changed", "removed")
-            found[pin.project] = {name: list(getattr(made, name)) for name in names}
+            found[pin.project] = DocumentChanges(made.added, made.changed, made.removed)
     return found
 
 

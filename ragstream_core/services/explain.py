@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RunCommand, UnknownPrompt, UsageError
 from ragstream_core.platform.data_frame import data_frame
-from ragstream_core.prompts.explain import headers_of, named, ways
+from ragstream_core.prompts.explain import HeaderDecision, Way, headers_of, named, step_row, ways
 from ragstream_core.prompts.recorded import Asking, times_asked
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.store import PromptRecord, PromptStore
-from ragstream_core.records.identity import sha256_hex, shown_name
+from ragstream_core.records.identity import Json, sha256_hex, shown_name
+from ragstream_core.records.json_form import json_of
 from ragstream_core.text.markup import fold_html, table_html, visible
 from ragstream_core.wiring import saved_prompts
 from ragstream_core.wiring.llm_stages import recorded_usage
@@ -39,7 +40,7 @@ class Ancestor:
     """
 
     prompt_key: str
-    changes: tuple[tuple[str, str, Any], ...]
+    changes: tuple[tuple[str, str, Json], ...]
     kept: bool
 
 
@@ -69,7 +70,7 @@ def line_of(store: PromptStore, record: PromptRecord) -> list[Ancestor]:
     return line
 
 
-def _triple(change: list[Any]) -> tuple[str, str, Any]:
+def _triple(change: tuple[str, str, Json]) -> tuple[str, str, Json]:
     op, key, value = change
     return op, key, value
 
@@ -80,21 +81,21 @@ class Explanation:
 
     Attributes:
         record: Of the prompt.
-        candidates: Their ways through the stages, as `ways`.
+        candidates: Their ways through the stages, the best first.
         line: The prompts that it goes on from, the nearest first.
         files: What it injected, as `injected_rows`.
         usage: What its agents took, as `llm_usage`.
         asked: Every time that it was asked for, in order; empty where that was not noted.
-        headers: What the audit decided about headers, as `headers_of`.
+        headers: What the audit decided about headers.
     """
 
     record: PromptRecord
-    candidates: Sequence[Mapping[str, Any]]
+    candidates: Sequence[Way]
     line: Sequence[Ancestor]
     files: Sequence[Mapping[str, str]]
-    usage: Mapping[str, Any]
+    usage: Mapping[str, Json]
     asked: Sequence[Asking] = ()
-    headers: Sequence[Mapping[str, Any]] = ()
+    headers: Sequence[HeaderDecision] = ()
 
     @property
     def locked(self) -> bool:
@@ -103,9 +104,9 @@ class Explanation:
 
     def __str__(self) -> str:
         """Return one line a candidate: its id, and the stage and rule that decided last."""
-        last = [(way["chunk_id"], way["steps"][-1]) for way in self.candidates]
+        last = [(way.chunk_id, way.last) for way in self.candidates]
         return "\n".join(
-            f"{shown_name(i)}: {'kept' if at['kept'] else 'out'} at {at['stage']}, {at['rule']}"
+            f"{shown_name(i)}: {'kept' if at.kept else 'out'} at {at.stage}, {at.rule}"
             for i, at in last
         )
 
@@ -123,10 +124,14 @@ class Explanation:
         Raises:
             OperationFailed: pandas is not installed.
         """
-        rows = ({"chunk_id": w["chunk_id"], **step} for w in self.candidates for step in w["steps"])
+        rows = (
+            {"chunk_id": way.chunk_id, **step_row(step)}
+            for way in self.candidates
+            for step in way.steps
+        )
         return data_frame(rows, ("chunk_id", *_STEP))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it for scripts; of a Super-Prompt edited by hand only the digest."""
         return {
             "prompt_key": self.record.prompt_key,
@@ -136,22 +141,21 @@ class Explanation:
             "parent": self.record.parent,
             "goes_on_from": [asdict(ancestor) for ancestor in self.line],
             "notes": self.record.notes,
-            "headers": self.headers,
-            "files": self.files,
-            "llm": self.usage,
-            "candidates": self.candidates,
+            "headers": json_of(self.headers),
+            "files": json_of(self.files),
+            "llm": dict(self.usage),
+            "candidates": [way.to_json() for way in self.candidates],
         }
 
 
 _STEP = ("pass", "stage", "rank", "score", "kept", "rule", "reason")
 
 
-def _way_html(way: Mapping[str, Any]) -> str:
+def _way_html(way: Way) -> str:
     """Return a candidate's way: how it ended, with the decisions of the stages folded."""
-    last = way["steps"][-1]
-    mark = "✓" if way["kept"] else "✗"
-    ended = f"{mark} {shown_name(way['chunk_id'])} · {last['stage']}: {last['reason']}"
-    rows = ([step[name] for name in _STEP] for step in way["steps"])
+    mark = "✓" if way.kept else "✗"
+    ended = f"{mark} {shown_name(way.chunk_id)} · {way.last.stage}: {way.last.reason}"
+    rows = ([step_row(step)[name] for name in _STEP] for step in way.steps)
     return fold_html(visible(ended), table_html(_STEP, rows))
 
 
@@ -171,9 +175,9 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
     ledger = saved_prompts.decisions(workspace, record.prompt_key)
     found = ways(ledger)
     if chunk:
-        known = [way["chunk_id"] for way in found]
+        known = [way.chunk_id for way in found]
         meant = named(known, chunk) or [i for i in known if chunk in shown_name(i)]
-        found = [way for way in found if way["chunk_id"] in meant]
+        found = [way for way in found if way.chunk_id in meant]
     if chunk and not found:
         raise UsageError(
             f"no candidate {chunk!r} in prompt {record.prompt_key[:12]}",

@@ -6,12 +6,13 @@ in the file. Of everything else the pinned generation has the piece and its neig
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.file_types import file_type, kind_of
+from ragstream_core.prompts.traced import Trace, TracedChunk
 from ragstream_core.records.identity import chunk_id
 from ragstream_core.wiring.file_states import CURRENT, indexed_text
 
@@ -39,7 +40,7 @@ class Line:
     cited: bool
 
 
-def passage(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
+def passage(workspace: Workspace, found: Trace) -> list[Line]:
     """Return the lines of a citation with those around it; empty where there are none any more.
 
     Args:
@@ -50,7 +51,7 @@ def passage(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
     Raises:
         IntegrityError: The index is damaged.
     """
-    if found["kind"] != "chunk":
+    if not isinstance(found, TracedChunk):
         return []
     return _in_file(workspace, found) or _in_index(workspace, found)
 
@@ -71,13 +72,13 @@ def _shown(line: Line) -> str:
     return line.text if line.cited or len(line.text) <= WIDE else f"{line.text[: WIDE - 1]}…"
 
 
-def _in_file(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
-    if found["now"] != CURRENT or "span" not in found:
+def _in_file(workspace: Workspace, found: TracedChunk) -> list[Line]:
+    if found.now != CURRENT or found.span is None:
         return []
-    if kind_of(file_type(found["path"])) in ("pdf", "office"):  # parsing takes its time
+    if kind_of(file_type(found.path)) in ("pdf", "office"):  # parsing takes its time
         return []
-    text = indexed_text(workspace, found["project"], found["path"], found["sha256"])
-    start, end = found["span"]
+    text = indexed_text(workspace, found.project, found.path, found.sha256)
+    start, end = found.span
     if not 0 <= start < end <= len(text):
         return []
     first = text.count("\n", 0, start)
@@ -87,20 +88,19 @@ def _in_file(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
     return [Line(n + 1, rows[n], first <= n <= last) for n in near]
 
 
-def _in_index(workspace: Workspace, found: Mapping[str, Any]) -> list[Line]:
-    generation = found.get("generation", {})
-    if not generation.get("kept") or "span" not in found:
+def _in_index(workspace: Workspace, found: TracedChunk) -> list[Line]:
+    if not found.generation.kept or found.span is None:
         return []
-    view = open_view(workspace.index_dir(found["project"]), generation=generation["n"])
+    view = open_view(workspace.index_dir(found.project), generation=found.generation.n)
 
     def pieces() -> Iterator[Line]:
-        for idx in range(max(0, found["chunk_idx"] - 1), found["chunk_idx"] + 2):
-            identifier = chunk_id(found["path"], found["sha256"], idx)
+        for idx in range(max(0, found.chunk_idx - 1), found.chunk_idx + 2):
+            identifier = chunk_id(found.path, found.sha256, idx)
             try:
                 (chunk,) = view.chunks([identifier])
             except KeyError:
                 continue
             for row in chunk.snippet.split("\n"):
-                yield Line(0, row, idx == found["chunk_idx"])
+                yield Line(0, row, idx == found.chunk_idx)
 
     return list(pieces())

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, RagstreamError, RunCommand, UsageError
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, MEMORY_DIGEST, RECENT
 from ragstream_core.prompts.citations import parse_markers
 from ragstream_core.prompts.explain import candidates_of, named
+from ragstream_core.prompts.traced import (
+    Cited,
+    Trace,
+    TracedChunk,
+    TracedConversation,
+    TracedFile,
+    TracedGeneration,
+    TracedTurn,
+)
 from ragstream_core.records.identity import SHORT_ID_DIGITS, parse_chunk_id, sha256_hex
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import saved_prompts
@@ -30,28 +40,19 @@ from ragstream_core.wiring.saved_prompts import (
 
 if TYPE_CHECKING:
     from ragstream_core.prompts.store import PromptRecord
+    from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
 CHUNK, TURN, TALK = "chunk", "turn", "conversation"
 
 
-def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
+def trace(workspace: Workspace, citation: str, key: str) -> Trace:
     """Follow a citation of a prompt back to where its words come from.
 
     Args:
         workspace: The data root.
         citation: A marker ``[source: …, chunk: …]``, a short id, ``path#index``, or a chunk id.
         key: The prompt's key or its first digits.
-
-    Returns:
-        ``prompt_key``, ``short_id``, ``id``, ``kind`` (``chunk``, ``file``, ``diff``, ``turn``,
-        ``conversation``: the newest turns as a whole, or their digest), ``issued`` (whether the
-        prompt shows it under that id), ``source``, ``now``. Of documents also ``project, path,
-        sha256`` and, but for a diff, ``moved_to`` (where its bytes lie in the newest generation
-        if the file is deleted, or ""); of a chunk ``chunk_idx, span, page, heading, indexed``
-        (what the newest generation holds of the file), ``generation`` (``n, digest, kept, since,
-        created, provenance``); of a turn ``session_id, turn_id, seq``; of a conversation
-        ``session_id, seqs`` (its first and last record).
 
     Raises:
         UnknownPrompt: No prompt under that key.
@@ -63,22 +64,17 @@ def trace(workspace: Workspace, citation: str, key: str) -> dict[str, Any]:
     given_out = issued_ids(workspace, record.prompt_key)
     whole = next((m.id for m in parse_markers(citation)), citation)
     if whole in given_out & {RECENT, MEMORY_DIGEST}:
-        told = {"short_id": whole, "id": whole, "issued": True}
-        return {"prompt_key": record.prompt_key, **told, **_talk(workspace, record, whole)}
+        return _talk(workspace, record, Cited(record.prompt_key, whole, whole, issued=True))
     identifier = _resolved(workspace, record, citation)
     digits = sha256_hex(identifier)
     issued = [i for i in given_out if digits.startswith(i)]
-    found = {
-        "prompt_key": record.prompt_key,
-        "short_id": issued[0] if issued else digits[:SHORT_ID_DIGITS],
-        "id": identifier,
-        "issued": bool(issued),
-    }
+    short_id = issued[0] if issued else digits[:SHORT_ID_DIGITS]
+    cited = Cited(record.prompt_key, short_id, identifier, bool(issued))
     if identifier.startswith(HISTORY_PREFIX):
-        return {**found, **_turn(workspace, record, identifier)}
+        return _turn(workspace, record, cited)
     if identifier.startswith((FILE_PREFIX, DIFF_PREFIX)):
-        return {**found, **_file(workspace, record, identifier)}
-    return {**found, **_chunk(workspace, record, identifier)}
+        return _file(workspace, record, cited)
+    return _chunk(workspace, record, cited)
 
 
 def citable(workspace: Workspace, record: PromptRecord) -> list[str]:
@@ -109,54 +105,58 @@ def _resolved(workspace: Workspace, record: PromptRecord, citation: str) -> str:
     )
 
 
-def _file(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
-    home = home_of(record, identifier)
-    where = home["project"], home["path"], home["sha256"]
+def _file(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedFile:
+    home = home_of(record, cited.id)
+    project, path, sha256 = home["project"], home["path"], home["sha256"]
     if home["kind"] == DIFF:
-        return {**home, "now": diff_now(workspace, *where)}
-    return {**home, **_now(workspace, *where)}
+        now, moved = diff_now(workspace, project, path, sha256), None
+    else:
+        now, moved = _now(workspace, project, path, sha256)
+    return TracedFile(*cited, home["kind"], home["source"], now, project, path, sha256, moved)
 
 
-def _chunk(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
-    path, sha256, idx = parse_chunk_id(identifier)
-    pins = record.inputs["pins"]
-    home = homes_of(workspace, pins, path, sha256)[0]
-    pin = next(pin for pin in pins if pin["project"] == home)
-    return {
-        "kind": CHUNK,
-        "source": path,
-        "project": home,
-        "path": path,
-        "sha256": sha256,
-        "chunk_idx": idx,
-        **_now(workspace, home, path, sha256),
-        "indexed": _indexed(workspace, home, path, sha256),
-        **_origin(workspace, pin, identifier),
-    }
+def _chunk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedChunk:
+    path, sha256, idx = parse_chunk_id(cited.id)
+    home = homes_of(workspace, record.inputs["pins"], path, sha256)[0]
+    pins = PromptInputs.from_json(record.inputs).pins
+    now, moved = _now(workspace, home, path, sha256)
+    found = TracedChunk(
+        *cited, CHUNK, path, now, home, path, sha256, moved,
+        chunk_idx=idx, indexed=_indexed(workspace, home, path, sha256),
+        generation=TracedGeneration(0, ""),
+    )  # fmt: skip
+    return _with_origin(workspace, next(pin for pin in pins if pin.project == home), found)
 
 
-def _origin(workspace: Workspace, pin: dict[str, Any], identifier: str) -> dict[str, Any]:
-    """Return the chunk's row in the pinned generation, and the ingest that brought it in."""
+def _with_origin(workspace: Workspace, pin: Pin, chunk: TracedChunk) -> TracedChunk:
+    """Add the chunk's row in the pinned generation, and the ingest that brought it in."""
     from ragstream_core.index.generations import kept_generations, origin
 
-    index_dir = workspace.index_dir(pin["project"])
-    generation = {"n": pin["generation"], "digest": pin["digest"], "kept": False}
+    index_dir = workspace.index_dir(pin.project)
+    generation = TracedGeneration(pin.generation, pin.digest)
     try:
         kept = {g.n: g.digest for g in kept_generations(index_dir)}
     except GenerationGone:
         kept = {}
-    if kept.get(pin["generation"]) != pin["digest"]:
-        return {"generation": generation}
-    found = origin(index_dir, identifier, pin["generation"])
+    if kept.get(pin.generation) != pin.digest:
+        return replace(chunk, generation=generation)
+    found = origin(index_dir, chunk.id, pin.generation)
     if found is None:
-        return {"generation": {**generation, "kept": True}}
-    told = {"since": found.since, "created": found.created, "provenance": found.provenance}
-    return {
-        "span": list(found.span),
-        "page": found.page,
-        "heading": found.heading,
-        "generation": {**generation, "kept": True, **told},
-    }
+        return replace(chunk, generation=replace(generation, kept=True))
+    generation = replace(
+        generation,
+        kept=True,
+        since=found.since,
+        created=found.created,
+        provenance=found.provenance,
+    )
+    return replace(
+        chunk,
+        span=found.span,
+        page=found.page,
+        heading=found.heading,
+        generation=generation,
+    )
 
 
 def _indexed(workspace: Workspace, project: str, path: str, sha256: str) -> str:
@@ -172,10 +172,10 @@ def _indexed(workspace: Workspace, project: str, path: str, sha256: str) -> str:
     return CURRENT if entry.sha256 == sha256 else CHANGED
 
 
-def _now(workspace: Workspace, project: str, path: str, sha256: str) -> dict[str, str]:
+def _now(workspace: Workspace, project: str, path: str, sha256: str) -> tuple[str, str]:
     """Return what has become of a file, and where its bytes went if it is deleted."""
     now = state_now(workspace, project, path, sha256)
-    return {"now": now, "moved_to": _moved_to(workspace, project, sha256) if now == DELETED else ""}
+    return now, _moved_to(workspace, project, sha256) if now == DELETED else ""
 
 
 def _moved_to(workspace: Workspace, project: str, sha256: str) -> str:
@@ -191,42 +191,39 @@ def _moved_to(workspace: Workspace, project: str, sha256: str) -> str:
     return next(there, "")
 
 
-def _talk(workspace: Workspace, record: PromptRecord, name: str) -> dict[str, Any]:
+def _talk(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedConversation:
     """Return which turns the prompt shows as its newest ones, or tells in their digest."""
     from ragstream_core.wiring.conversation_memory import ConversationMemory
 
     memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs))
-    session, last = memory.pin.session, memory.pin.seq
-    told = {"kind": TALK, "source": name, "session_id": session, "seqs": [1, last]}
+    session, seqs, now = memory.pin.session, (1, memory.pin.seq), CURRENT
     try:
         memory.require()
+        if cited.id == RECENT:
+            first, last = memory.rendered()[0]["range"]
+            seqs = (first, last)
     except RagstreamError:
-        return {**told, "now": "no longer there"}
-    if name == RECENT:
-        told["seqs"] = list(memory.rendered()[0]["range"])
-    return {**told, "now": CURRENT}
+        now = "no longer there"
+    return TracedConversation(*cited, TALK, cited.id, now, session, seqs)
 
 
-def _turn(workspace: Workspace, record: PromptRecord, identifier: str) -> dict[str, Any]:
+def _turn(workspace: Workspace, record: PromptRecord, cited: Cited) -> TracedTurn:
     """Return the turn of the conversation that a piece was cut from."""
     from ragstream_core.wiring.conversation_memory import ConversationMemory
 
     memory = ConversationMemory(workspace, PromptInputs.from_json(record.inputs), "retrieval")
-    source = identifier.removeprefix(HISTORY_PREFIX)
-    gone = {"kind": TURN, "source": source, "now": "no longer there"}
+    source = cited.id.removeprefix(HISTORY_PREFIX)
+    gone = TracedTurn(*cited, TURN, source, "no longer there")
     try:
         memory.require()
         view = memory.view
         if view is None:
             return gone
-        (chunk,) = view.chunks([identifier])
+        (chunk,) = view.chunks([cited.id])
     except (RagstreamError, KeyError):
         return gone
-    names = ("session_id", "turn_id")
-    return {
-        "kind": TURN,
-        "source": chunk.source,
-        **{name: chunk.meta[name] for name in names},
-        "seq": chunk.meta["turn_id_start"],
-        "now": CURRENT,
-    }
+    meta = chunk.meta
+    return TracedTurn(
+        *cited, TURN, chunk.source, CURRENT,
+        meta["session_id"], meta["turn_id"], meta["turn_id_start"],
+    )  # fmt: skip

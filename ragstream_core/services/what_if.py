@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RagstreamError
 from ragstream_core.index.view import open_view
 from ragstream_core.prompts.blocks import HISTORY_PREFIX
 from ragstream_core.prompts.chain import OPS, StageFactory, run_chain
-from ragstream_core.prompts.compare import Output, compare_outputs
+from ragstream_core.prompts.compare import Output, OutputChanges, compare_outputs
 from ragstream_core.prompts.edits import run_edited
 from ragstream_core.prompts.inputs import begin, inputs_of, settings_at
 from ragstream_core.prompts.reparse import SUPER_PROMPT
@@ -28,6 +28,7 @@ from ragstream_core.wiring.stages import make_stage
 if TYPE_CHECKING:
     from ragstream_core.ports import FileSource
     from ragstream_core.prompts.chain import Stage
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -35,18 +36,97 @@ FIRST = "a1_file_injector"
 """The first op that knows which files are off; what is upstream of it is shared."""
 
 
-def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What leaving files out of a prompt does to it.
+
+    Attributes:
+        tokens: Difference.
+        output: What is added and removed by it; None if there is no prompt to compare with.
+        error: Why there is none, or "".
+    """
+
+    tokens: int = 0
+    output: OutputChanges | None = None
+    error: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return its part of a row of `leave-one-out --json` and of `prompt --without --json`."""
+        output = self.output.to_json() if self.output else None
+        return {"tokens": self.tokens, "output": output, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class FileLeftOut:
+    """A prompt without one of its files.
+
+    Attributes:
+        project: The project of the file.
+        path: Relative to the project.
+        chunks: How many of it were selected.
+        effect: What leaving it out does.
+    """
+
+    project: str
+    path: str
+    chunks: int
+    effect: Effect
+
+    def to_json(self) -> dict[str, Json]:
+        """Return a row of `ragstream leave-one-out --json`."""
+        home: dict[str, Json] = {"project": self.project, "path": self.path}
+        return {**home, "chunks": self.chunks, **self.effect.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """A prompt without each of its files in turn.
+
+    Attributes:
+        prompt_key: Of the prompt.
+        tokens: Of the prompt that is compared with.
+        note: In what that differs from the kept one, or "".
+        files: Its selected files, best first.
+    """
+
+    prompt_key: str
+    tokens: int
+    note: str
+    files: Sequence[FileLeftOut]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream leave-one-out --json` prints."""
+        return {
+            "prompt_key": self.prompt_key,
+            "tokens": self.tokens,
+            "note": self.note,
+            "files": [row.to_json() for row in self.files],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A prompt without some files beside the one that has them.
+
+    Attributes:
+        without: ``project/path`` of each.
+        effect: What leaving them out does.
+    """
+
+    without: Sequence[str]
+    effect: Effect
+
+    def to_json(self) -> dict[str, Json]:
+        """Return ``compared`` of `ragstream prompt --without --json`."""
+        return {"without": list(self.without), **self.effect.to_json()}
+
+
+def leave_one_out(workspace: Workspace, key: str) -> LeaveOneOut:
     """Switch each selected file off in turn and say what changes; nothing is kept of it.
 
     Args:
         workspace: The data root.
         key: The prompt's key or its first digits.
-
-    Returns:
-        ``prompt_key``, ``tokens``, ``note`` (in what the prompt that is compared with differs from
-        the kept one, or ""), and ``files``: a list of ``project``, ``path``, ``chunks`` (how
-        many of it were selected), ``tokens`` (difference), ``output`` as from `compare_outputs`,
-        and ``error``, why there is no prompt without it, or "".
 
     Raises:
         UnknownPrompt: No prompt under that key.
@@ -64,13 +144,12 @@ def leave_one_out(workspace: Workspace, key: str) -> dict[str, Any]:
     run = partial(run_edited, make, edits=edits, first=FIRST)
     base = run(upstream)
     rows = [
-        {"project": home, "path": path, "chunks": n, **_without(run, upstream, base, (home, path))}
+        FileLeftOut(home, path, n, _without(run, upstream, base, (home, path)))
         for (home, path), n in _selected_files(base).items()
     ]
     if record.parent:
         note = "; ".join(filter(None, [note, "the edit of the finished text is left out"]))
-    told = {"prompt_key": record.prompt_key, "tokens": base.extras.token_tree.total, "note": note}
-    return {**told, "files": rows}
+    return LeaveOneOut(record.prompt_key, base.extras.token_tree.total, note, rows)
 
 
 def _asking_nobody(inputs: PromptInputs) -> tuple[PromptInputs, str]:
@@ -89,20 +168,13 @@ def _asking_nobody(inputs: PromptInputs) -> tuple[PromptInputs, str]:
     return alone, note
 
 
-def compared_with(
-    workspace: Workspace, prompt: SuperPrompt, files: tuple[str, ...]
-) -> dict[str, Any]:
+def compared_with(workspace: Workspace, prompt: SuperPrompt, files: tuple[str, ...]) -> Compared:
     """Compare a prompt without some files with the one that has them, otherwise the same.
 
     Args:
         workspace: The data root.
         prompt: Without them, at any stage.
         files: Those of its files that are off, as they were named.
-
-    Returns:
-        ``without`` (``project/path`` of each), ``tokens`` (difference), ``output`` as from
-        `compare_outputs`: what is added and removed by leaving them out; and ``error``, why there
-        is no prompt with them, or "".
 
     Raises:
         UsageError: The prompt carries no inputs.
@@ -115,14 +187,9 @@ def compared_with(
         make = _factory(workspace, inputs, LiveFiles(workspace, whole))
         base = run_chain(make, begin(whole), through=through)
     except RagstreamError as error:
-        return {"without": left, "tokens": 0, "output": None, "error": error.message}
-    told = compare_outputs(_output(base), _output(prompt))
-    return {
-        "without": left,
-        "tokens": prompt.extras.token_tree.total - base.extras.token_tree.total,
-        "output": told,
-        "error": "",
-    }
+        return Compared(left, Effect(error=error.message))
+    tokens = prompt.extras.token_tree.total - base.extras.token_tree.total
+    return Compared(left, Effect(tokens, compare_outputs(_output(base), _output(prompt))))
 
 
 def _names(qualified: str, file: str) -> bool:
@@ -176,7 +243,7 @@ def _without(
     upstream: SuperPrompt,
     base: SuperPrompt,
     home: tuple[str, str],
-) -> dict[str, Any]:
+) -> Effect:
     inputs = upstream.extras.inputs
     off = tuple(sorted({*inputs.off, "/".join(home)}))
     changed = evolve(upstream)
@@ -184,10 +251,6 @@ def _without(
     try:
         result = run(changed)
     except RagstreamError as error:
-        return {"tokens": 0, "output": None, "error": error.message}
-    told = compare_outputs(Output.of(base), Output.of(result))
-    return {
-        "tokens": result.extras.token_tree.total - base.extras.token_tree.total,
-        "output": told,
-        "error": "",
-    }
+        return Effect(error=error.message)
+    tokens = result.extras.token_tree.total - base.extras.token_tree.total
+    return Effect(tokens, compare_outputs(Output.of(base), Output.of(result)))

@@ -8,10 +8,10 @@ Why a file has no chunk in the generations that a prompt was made from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.agents.context.passage_selection import framed_tokens
 from ragstream_core.agents.history_conflicts import is_past
@@ -19,10 +19,11 @@ from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError, UsageError
 from ragstream_core.index.view import open_view
 from ragstream_core.ingestion.parsers.engines import untagged
-from ragstream_core.prompts.explain import named, ways
+from ragstream_core.prompts.explain import Way, named, ways
 from ragstream_core.prompts.inputs import settings_at
 from ragstream_core.prompts.trail import latest_view, pieces_of
 from ragstream_core.records import Decision
+from ragstream_core.records.json_form import json_of
 from ragstream_core.records.prompt_inputs import PromptInputs
 from ragstream_core.wiring import ingestion, prompt_inputs, saved_prompts, search
 from ragstream_core.wiring.conversation_memory import ConversationMemory
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from ragstream_core.ports import IndexView, TokenCounter
     from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.records import SuperPrompt
+    from ragstream_core.records.identity import Json
     from ragstream_core.records.prompt_inputs import Pin
+    from ragstream_core.retrieval.list_ranks import ListRank
     from ragstream_core.settings import ChainSettings
     from ragstream_core.wiring.workspace import Workspace
 
@@ -57,41 +60,105 @@ class Lack(NamedTuple):
     measure: str
 
 
-def lacks(found: Lack | None) -> dict[str, Any]:
-    """Return the JSON form of what a candidate lacks; None: no number decides."""
-    return found._asdict() if found else {"distance": None, "measure": ""}
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a chunk, or a file without chunks, ended, and why.
+
+    Attributes:
+        chunk_id: The chunk; "" for a whole file.
+        project: Its project.
+        path: Its file.
+        kept: Whether it is in the prompt.
+        stage: That decided last.
+        rule: That decided there.
+        reason: One sentence for people.
+        lack: What it lacks to go on: `Lack`, or of a signal's list; None where no number decides.
+        places: In the lists of retrieval, if it was searched for.
+    """
+
+    chunk_id: str
+    project: str
+    path: str
+    kept: bool
+    stage: str
+    rule: str
+    reason: str
+    lack: Lack | None = None
+    places: Sequence[ListRank] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as `ragstream why-not --json` writes it."""
+        return {
+            "chunk_id": self.chunk_id,
+            "project": self.project,
+            "path": self.path,
+            "kept": self.kept,
+            "stage": self.stage,
+            "rule": self.rule,
+            "reason": self.reason,
+            "distance": self.lack.distance if self.lack else None,
+            "measure": self.lack.measure if self.lack else "",
+            "places": [{**json_of(place), "distance": place.distance} for place in self.places],
+        }
 
 
-def missing(
-    settings: ChainSettings, step: Mapping[str, Any], ways: Sequence[Mapping[str, Any]]
-) -> Lack | None:
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why a chunk, or every chunk of a file, is not in a prompt.
+
+    Attributes:
+        prompt_key: Of the prompt.
+        target: As it was named.
+        note: What could not be recomputed, or "".
+        pieces: The texts of the query pieces, q1 first.
+        verdicts: One a chunk, or one of the whole file.
+    """
+
+    prompt_key: str
+    target: str
+    note: str
+    pieces: Sequence[str]
+    verdicts: Sequence[Verdict]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream why-not --json` prints."""
+        return {
+            "prompt_key": self.prompt_key,
+            "target": self.target,
+            "note": self.note,
+            "pieces": list(self.pieces),
+            "verdicts": [verdict.to_json() for verdict in self.verdicts],
+        }
+
+
+def missing(settings: ChainSettings, step: Decision, ways: Iterable[Way]) -> Lack | None:
     """Return what a candidate lacks at the stage where it ended, None where no number tells.
 
     Args:
         settings: As the gate saw them.
-        step: Its last step, of `ways`.
+        step: Its last step.
         ways: All candidates.
     """
-    rule, scores = step["rule"], step["scores"]
+    rule, scores = step.rule, step.scores
     if rule in ("top_k", "keep"):
-        same = (step["stage"], step["pass"])
+        same = (step.stage, step.pass_no)
         kept = [
-            other["score"]
+            other.score
             for way in ways
-            for other in way["steps"]
-            if other["kept"] and (other["stage"], other["pass"]) == same
+            for other in way.steps
+            if other.kept and (other.stage, other.pass_no) == same
         ]
-        short = min(kept, default=0.0) - step["score"]
+        short = min(kept, default=0.0) - step.score
         return _lack(short, SCORE) if short >= 0 else None  # a later pass has another scale
     if rule == "min_score":
         return _lack(settings.retrieval.min_score - scores["cosine"], COSINE)
     if rule == "similarity_gate":
-        return _lack(settings.gate.theta - step["score"], COSINE)
+        return _lack(settings.gate.theta - step.score, COSINE)
     if rule == "relative_score" and "both" in scores:
         return _lack(settings.gate.relative - scores["both"], SHARE)
     if rule in ("nli_gate", "llm_gate"):
         measure = "entailment" if rule == "nli_gate" else "relevance"
-        return _lack(settings.gate.nli_theta - step["score"], measure)
+        return _lack(settings.gate.nli_theta - step.score, measure)
     return None
 
 
@@ -120,7 +187,7 @@ def _lack(distance: float, measure: str) -> Lack:
 INGESTION = "ingestion"
 
 
-def absent_file(workspace: Workspace, inputs: PromptInputs, target: str) -> dict[str, Any]:
+def absent_file(workspace: Workspace, inputs: PromptInputs, target: str) -> Verdict:
     """Return the verdict on a file without chunks: skipped, refused, later, or unchunked.
 
     Args:
@@ -137,16 +204,7 @@ def absent_file(workspace: Workspace, inputs: PromptInputs, target: str) -> dict
         found = _in_generation(workspace, pin, path) or _elsewhere(workspace, pin, path)
         if found is not None:
             rule, reason = found
-            return {
-                "chunk_id": "",
-                "project": pin.project,
-                "path": path,
-                "kept": False,
-                "stage": INGESTION,
-                "rule": rule,
-                "reason": reason,
-                **lacks(None),
-            }
+            return Verdict("", pin.project, path, False, INGESTION, rule, reason)
     known = [path for pin in inputs.pins for path in _manifest(workspace, pin.project, 0)]
     near = get_close_matches(target, known, 3, 0.5)
     raise UsageError(
@@ -191,21 +249,13 @@ def _manifest(workspace: Workspace, project: str, n: int) -> dict[str, FileEntry
 POOL, RETRIEVAL = "pool", "retrieval"
 
 
-def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
+def why_not(workspace: Workspace, target: str, key: str) -> WhyNot:
     """Say why a chunk, or every chunk of a file, is not in a prompt.
 
     Args:
         workspace: The data root.
         target: A chunk id, a marker, a short id, ``path#index``, ``path`` or ``project/path``.
         key: The prompt's key or its first digits.
-
-    Returns:
-        ``prompt_key``, ``target``, ``note`` (what could not be recomputed, or ""), ``pieces`` (the
-        texts of the query pieces, q1 first), and ``verdicts``: a list of ``chunk_id`` ("" for a
-        whole file), ``project``, ``path``, ``kept``, ``stage``, ``rule``, ``reason``, ``distance``
-        (what is missing to go on; null where no number decides), ``measure`` (of what: see
-        `Lack`, a signal's name, or "") and ``places``
-        (``signal, rank, of, score, last, depth, distance``).
 
     Raises:
         UnknownPrompt: No prompt under that key.
@@ -219,13 +269,9 @@ def why_not(workspace: Workspace, target: str, key: str) -> dict[str, Any]:
     verdicts = [_verdict(case, project, i) for project, i in ids]
     if not verdicts:
         verdicts = [absent_file(workspace, case.inputs, path)]
-    return {
-        "prompt_key": record.prompt_key,
-        "target": target,
-        "note": case.note,
-        "pieces": pieces_of(case.prompt) if case.prompt is not None else [],
-        "verdicts": _with_places(case, verdicts),
-    }
+    pieces = pieces_of(case.prompt) if case.prompt is not None else []
+    verdicts = _with_places(case, verdicts)
+    return WhyNot(record.prompt_key, target, case.note, pieces, verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +280,7 @@ class _Case:
 
     workspace: Workspace
     inputs: PromptInputs
-    ways: dict[str, dict[str, Any]]
+    ways: dict[str, Way]
     prompt: SuperPrompt | None
     note: str
     views: Sequence[IndexView] = field(default_factory=tuple)
@@ -266,8 +312,8 @@ def _case(workspace: Workspace, record: PromptRecord) -> _Case:
     return _Case(workspace, inputs, _ways(prompt.extras.decisions), prompt, "", views)
 
 
-def _ways(rows: Sequence[Decision]) -> dict[str, dict[str, Any]]:
-    return {way["chunk_id"]: way for way in ways(rows)}
+def _ways(rows: Sequence[Decision]) -> dict[str, Way]:
+    return {way.chunk_id: way for way in ways(rows)}
 
 
 def _resolved(case: _Case, target: str) -> tuple[str, list[tuple[str, str]]]:
@@ -295,62 +341,66 @@ def _path(identifier: str) -> str:
     return identifier.rsplit("::", 2)[0]
 
 
-def _verdict(case: _Case, project: str, identifier: str) -> dict[str, Any]:
+def _verdict(case: _Case, project: str, identifier: str) -> Verdict:
     path = _path(identifier)
-    base = {"chunk_id": identifier, "project": project, "path": path, **lacks(None)}
     way = case.ways.get(identifier)
     if way is not None:
-        step = way["steps"][-1]
-        told = {name: step[name] for name in ("kept", "stage", "rule", "reason")}
-        return {**base, **told, **lacks(None if step["kept"] else _missing(case, way))}
-    out = {**base, "kept": False, "stage": POOL}
+        step = way.last
+        lack = None if step.kept else _missing(case, way)
+        return Verdict(
+            identifier, project, path, step.kept, step.stage, step.rule, step.reason, lack
+        )
+    stage, rule, reason = POOL, "", ""
     if f"{project}/{path}" in case.inputs.receipts:
-        told = {"stage": "a1_file_injector", "rule": "injected"}
-        return {**base, **told, "kept": True, "reason": f"{path} is in ❖ FILES"}
-    if case.inputs.lock:
-        return {**out, "rule": "lock", "reason": "Exact File Lock: only ❖ FILES, no retrieval"}
-    if f"{project}/{path}" in case.inputs.off:
+        stage, rule, reason = "a1_file_injector", "injected", f"{path} is in ❖ FILES"
+    elif case.inputs.lock:
+        rule, reason = "lock", "Exact File Lock: only ❖ FILES, no retrieval"
+    elif f"{project}/{path}" in case.inputs.off:
         filters = case.prompt.extras.filters if case.prompt is not None else ()
         written = " ".join(found.written for found in filters)
         why = f"switched off, or left out by {written}" if written else "switched off"
-        return {**out, "rule": "off", "reason": f"{path} is {why}"}
-    reason = "no list of retrieval reaches down to it"
-    return {**out, "stage": RETRIEVAL, "rule": "not_listed", "reason": reason}
+        rule, reason = "off", f"{path} is {why}"
+    else:
+        stage, rule = RETRIEVAL, "not_listed"
+        reason = "no list of retrieval reaches down to it"
+    return Verdict(identifier, project, path, rule == "injected", stage, rule, reason)
 
 
-def _missing(case: _Case, way: Mapping[str, Any]) -> Lack | None:
+def _missing(case: _Case, way: Way) -> Lack | None:
     """Return what a candidate lacks to go on, where one number decides."""
     gate = settings_at(case.inputs, "a3_nli_gate")
-    found = missing(gate, way["steps"][-1], list(case.ways.values()))
-    if found is None and way["steps"][-1]["rule"] == OVER_BUDGET and case.prompt is not None:
-        return tokens_short(case.prompt, way["chunk_id"], counter_of(case.workspace, case.inputs))
+    found = missing(gate, way.last, case.ways.values())
+    if found is None and way.last.rule == OVER_BUDGET and case.prompt is not None:
+        return tokens_short(case.prompt, way.chunk_id, counter_of(case.workspace, case.inputs))
     return found
 
 
-def _with_places(case: _Case, verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_places(case: _Case, verdicts: list[Verdict]) -> list[Verdict]:
     """Add the places of the chunks that were searched for and are not in."""
-    asked = {v["chunk_id"] for v in verdicts if not v["kept"] and v["stage"] == RETRIEVAL}
+    asked = {v.chunk_id for v in verdicts if not v.kept and v.stage == RETRIEVAL}
     places = _places(case, asked - {""})
-    return [{**v, **_placed(v, places.get(v["chunk_id"], []))} for v in verdicts]
+    return [_placed(verdict, places.get(verdict.chunk_id, [])) for verdict in verdicts]
 
 
-def _placed(verdict: dict[str, Any], places: list[dict[str, Any]]) -> dict[str, Any]:
-    if verdict["rule"] == "not_listed" and verdict["project"] == HISTORY and not places:
+def _placed(verdict: Verdict, places: list[ListRank]) -> Verdict:
+    verdict = replace(verdict, places=places)
+    if verdict.rule != "not_listed":
+        return verdict
+    if not places and verdict.project == HISTORY:
         reason = "the turn is shown already, cleared, or outside of the filters of the history"
-        return {"places": [], "rule": "not_eligible", "reason": reason}
-    if verdict["rule"] != "not_listed" or not places:
-        return {"places": places}
-    if any(0 < place["rank"] <= place["depth"] for place in places):
+        return replace(verdict, rule="not_eligible", reason=reason)
+    if not places:
+        return verdict
+    if any(place.listed for place in places):
         reason = "the vector store that proposes candidates did not name it"
-        return {"places": places, "rule": "not_proposed", "reason": reason}
-    first = min(places, key=lambda place: (place["rank"] == 0, place["rank"]))
-    where = f"{first['signal']} rank {first['rank']} of {first['of']:,}"
-    reason = f"{where}; the list ends at {first['depth']} with {first['last']:.3f}"
-    told = {"places": places, "reason": reason}
-    return {**told, "distance": first["distance"], "measure": first["signal"]}
+        return replace(verdict, rule="not_proposed", reason=reason)
+    first = min(places, key=lambda place: (place.rank == 0, place.rank))
+    where = f"{first.signal} rank {first.rank} of {first.of:,}"
+    reason = f"{where}; the list ends at {first.depth} with {first.last:.3f}"
+    return replace(verdict, reason=reason, lack=Lack(first.distance, first.signal))
 
 
-def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
+def _places(case: _Case, wanted: set[str]) -> dict[str, list[ListRank]]:
     from ragstream_core.retrieval.list_ranks import list_ranks
 
     prompt = case.prompt
@@ -360,7 +410,7 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
     off = prompt.extras.pool.off
     alone = case.views[0].project if len(case.views) == 1 else ""
     closed = {f"{alone}/{path}" if alone else path for path in off}
-    found = list_ranks(
+    return list_ranks(
         search.retriever(
             case.workspace,
             settings_at(inputs, "retrieval"),
@@ -373,7 +423,3 @@ def _places(case: _Case, wanted: set[str]) -> dict[str, list[dict[str, Any]]]:
         off=closed,
         past=case.memory.past(),
     )
-    return {
-        i: [{**place._asdict(), "distance": place.distance} for place in places]
-        for i, places in found.items()
-    }

@@ -1,12 +1,14 @@
 """The passage behind a citation: the lines of the file, or the pieces that the index holds."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstream_core.index.view import open_view
+from ragstream_core.prompts.traced import Cited, TracedChunk, TracedFile, TracedGeneration
 from ragstream_core.records.identity import chunk_id, parse_chunk_id, sha256_hex
 from ragstream_core.services.ingest import ingest_project
 from ragstream_core.services.passages import AROUND, WIDE, Line, as_text, passage
@@ -59,7 +61,7 @@ def test_a_span_that_ends_with_its_line_does_not_reach_into_the_next_one(asked, 
     workspace, key, ids = asked
     found = trace(workspace, next(i for i in ids if i.startswith("guide/locks.md::")), key)
     first = (indexed / "doc_raw" / "manual" / "guide" / "locks.md").read_text().index("\n") + 1
-    lines = passage(workspace, found | {"span": [0, first]})
+    lines = passage(workspace, replace(found, span=(0, first)))
     assert [line.number for line in lines if line.cited] == [1]
 
 
@@ -74,22 +76,28 @@ def test_the_pieces_before_and_after_stand_around_the_cited_one(indexed):
         chunk.snippet
         for chunk in open_view(workspace.index_dir("manual"), generation=number).chunks(ids)
     ]
-    found = {"kind": "chunk", "now": "changed", "project": "manual", "path": "long.md"}
-    found |= {"sha256": digest, "span": [0, 1], "generation": {"kept": True, "n": number}}
+    found = TracedChunk(
+        "", "", ids[0], True, "chunk", "long.md", "changed", "manual", "long.md", digest,
+        chunk_idx=0, indexed="current", span=(0, 1),
+        generation=TracedGeneration(number, "", kept=True),
+    )  # fmt: skip
     for at, around in ((0, pieces[:2]), (1, pieces)):
-        lines = passage(workspace, found | {"chunk_idx": at})
+        lines = passage(workspace, replace(found, chunk_idx=at))
         assert "\n".join(line.text for line in lines) == "\n".join(around)
         assert "\n".join(line.text for line in lines if line.cited) == pieces[at]
 
 
 def test_what_is_no_piece_of_a_document_has_no_passage(asked):
-    assert passage(asked[0], {"kind": "file", "now": "current"}) == []
+    cited = Cited("", "", "files/a.yaml@0", issued=True)
+    file = TracedFile(*cited, "file", "a.yaml", "current", "manual", "a.yaml", "0")
+    assert passage(asked[0], file) == []
 
 
 def test_a_generation_that_is_gone_leaves_nothing(asked, indexed):
     workspace, key, ids = asked
-    found = trace(workspace, ids[0], key) | {"now": "changed", "generation": {"kept": False}}
-    assert passage(workspace, found) == []
+    found = trace(workspace, ids[0], key)
+    gone = replace(found, now="changed", generation=replace(found.generation, kept=False))
+    assert passage(workspace, gone) == []
 
 
 @given(st.lists(st.tuples(st.text(st.characters(exclude_characters="\n")), st.booleans())))

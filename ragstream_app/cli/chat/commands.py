@@ -18,6 +18,7 @@ from ragstream_core.platform.files import create_bytes
 if TYPE_CHECKING:
     from ragstream_app.cli.chat.repl import ChatRepl
     from ragstream_core.answers.citations import Citation
+    from ragstream_core.records.identity import Json
     from ragstream_core.services.chat import ChatTurn
     from ragstream_core.wiring.workspace import Workspace
 
@@ -91,22 +92,24 @@ def why(talk: ChatRepl, rest: str) -> CommandOutput:
 
     key = _last_key(talk)
     if not rest:
-        found = ways(saved_prompts.decisions(talk.workspace, key))
+        everything = ways(saved_prompts.decisions(talk.workspace, key))
         locked = bool(talk.workspace.store.record(key).inputs["lock"])
-        show = partial(print_explained, key, found, locked=locked, detailed=False, most_out=10)
-        return CommandOutput(data={"prompt_key": key, "candidates": found}, show=show)
-    verdict = why_not(talk.workspace, rest, key)
-    kept = {row["chunk_id"] for row in verdict["verdicts"] if row["kept"]}
+        show = partial(print_explained, key, everything, locked=locked, detailed=False, most_out=10)
+        rows: list[Json] = [way.to_json() for way in everything]
+        return CommandOutput(data={"prompt_key": key, "candidates": rows}, show=show)
+    found = why_not(talk.workspace, rest, key)
+    kept = {row.chunk_id for row in found.verdicts if row.kept}
     steps = [
-        way for way in ways(saved_prompts.decisions(talk.workspace, key)) if way["chunk_id"] in kept
+        way for way in ways(saved_prompts.decisions(talk.workspace, key)) if way.chunk_id in kept
     ]
 
     def show_one() -> None:
-        print_why_not(verdict)
+        print_why_not(found)
         if steps:
             print_explained(key, steps, locked=False, detailed=True)
 
-    return CommandOutput(data={**verdict, "candidates": steps}, show=show_one)
+    told: list[Json] = [way.to_json() for way in steps]
+    return CommandOutput(data={**found.to_json(), "candidates": told}, show=show_one)
 
 
 def _last_key(talk: ChatRepl) -> str:

@@ -67,7 +67,7 @@ def diff(
 
     found = diff_prompts.diff(session_of(ctx).workspace(), before, after)
     if as_json:
-        emit_json(found)
+        emit_json(found.to_json())
         return
     from ragstream_app.output.explain import print_diff
 
@@ -92,7 +92,7 @@ def trace(
 
     found = follow(session_of(ctx).workspace(), citation, key)
     if as_json:
-        emit_json(found)
+        emit_json(found.to_json())
         return
     from ragstream_app.output.explain import print_trace
 
@@ -120,7 +120,7 @@ def why_not(
 
     found = explain(session_of(ctx).workspace(), target, key)
     if as_json:
-        emit_json(found)
+        emit_json(found.to_json())
         return
     from ragstream_app.output.explain import print_why_not
 
@@ -179,7 +179,7 @@ def leave_one_out(
 
     found = what_if.leave_one_out(session_of(ctx).workspace(), key)
     if as_json:
-        emit_json(found)
+        emit_json(found.to_json())
         return
     from ragstream_app.output.explain import print_leave_one_out
 

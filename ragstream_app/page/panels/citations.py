@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.panels.shared import run_link, shown_errors, workspace
 from ragstream_app.session import describe
+from ragstream_core.prompts.traced import TracedChunk, TracedConversation, TracedFile
 from ragstream_core.records.identity import parse_chunk_id
 from ragstream_core.services.pages import has_pages, page_picture
 
 if TYPE_CHECKING:
     from ragstream_core.answers.answer import Answer
     from ragstream_core.answers.citations import Citation, Issued
+    from ragstream_core.prompts.traced import Trace
 
 
 class PageOf(NamedTuple):
@@ -120,7 +122,7 @@ def passage(
         try:
             found = trace.trace(workspace(), citation.id, key)
             lines = passages.passage(workspace(), found)
-            run_id = found.get("generation", {}).get("provenance", {}).get("run_id", "")
+            run_id = found.run_id if isinstance(found, TracedChunk) else ""
             shown, facts, page = passages.as_text(lines) or shown, facts_of(found), _page(found)
         except Exception as error:  # the page's error boundary; the prompt's words are still here
             facts = [describe(error).message, "These are the words that the prompt showed."]
@@ -135,34 +137,34 @@ def passage(
     st.code(shown, language=None, wrap_lines=True, height=height)
 
 
-def facts_of(found: Mapping[str, Any]) -> list[str]:
+def facts_of(found: Trace) -> list[str]:
     """Return what a trace says, as lines for people."""
-    if found["kind"] == "turn":
-        return [f"a turn of the conversation, {found['source']}: {found['now']}"]
-    if found["kind"] == "conversation":
-        first, last = found["seqs"]
-        return [f"the conversation, records {first}–{last}: {found['now']}"]
-    moved = f", its bytes are now {found['moved_to']}" if found.get("moved_to") else ""
-    state = f"{found['now']}{moved} · sha256 {found['sha256'][:12]}"
-    lines = [f"{found['project']}/{found['path']}: {state}"]
-    if "span" in found:
-        page = f" · page {found['page']}" if found["page"] else ""
-        heading = f" · {found['heading']}" if found["heading"] else ""
-        lines.append(f"characters {found['span'][0]:,}–{found['span'][1]:,}{page}{heading}")
-    if "generation" in found:
-        generation = found["generation"]
-        kept = "" if generation["kept"] else ", no longer kept"
-        came = f" · came in with generation {generation['since']}" if "since" in generation else ""
-        newest = f" · in the newest: {found['indexed']}"
-        lines.append(f"generation {generation['n']}{kept}{came}{newest}")
+    if isinstance(found, TracedConversation):
+        first, last = found.seqs
+        return [f"the conversation, records {first}–{last}: {found.now}"]
+    if not isinstance(found, TracedFile):
+        return [f"a turn of the conversation, {found.source}: {found.now}"]
+    moved = f", its bytes are now {found.moved_to}" if found.moved_to else ""
+    state = f"{found.now}{moved} · sha256 {found.sha256[:12]}"
+    lines = [f"{found.project}/{found.path}: {state}"]
+    if not isinstance(found, TracedChunk):
+        return lines
+    if found.span is not None:
+        page = f" · page {found.page}" if found.page else ""
+        heading = f" · {found.heading}" if found.heading else ""
+        lines.append(f"characters {found.span[0]:,}–{found.span[1]:,}{page}{heading}")
+    made = found.generation
+    kept = "" if made.kept else ", no longer kept"
+    came = f" · came in with generation {made.since}" if made.since is not None else ""
+    lines.append(f"generation {made.n}{kept}{came} · in the newest: {found.indexed}")
     return lines
 
 
-def _page(found: Mapping[str, Any]) -> PageOf | None:
+def _page(found: Trace) -> PageOf | None:
     """Return the page that a traced chunk lies in; None where it is none of a document."""
-    if found["kind"] != "chunk":
+    if not isinstance(found, TracedChunk):
         return None
-    return PageOf(found["project"], found["path"], found["sha256"], int(found.get("page") or 0))
+    return PageOf(found.project, found.path, found.sha256, found.page or 0)
 
 
 def _unkept(citation: Citation) -> PageOf | None:

@@ -20,6 +20,7 @@ from ragstream_core.prompts.exchanges import usage_of
 
 if TYPE_CHECKING:
     from ragstream_assets.recorder.chain_run import RecordedPrompt
+    from ragstream_core.prompts.explain import Way
     from ragstream_core.records import SuperPrompt
     from ragstream_core.records.s_ctx import IssuedCitation
 
@@ -27,6 +28,8 @@ HEIGHT = 300
 WRITTEN_EVERY_S = 2.0
 _WIDTHS = {"kept": 50, "source": 190, "reason": 330, "rule": 110, "stage": 60, "rank": 50,
            "score": 60, "tokens": 60, "heading": 300}  # fmt: skip
+Row = dict[str, str | float | None]
+"""A row of a table."""
 KEPT = {"all": ("in", "out"), "kept": ("in",), "dropped": ("out",)}
 
 
@@ -76,7 +79,7 @@ def decision_table(prompt: SuperPrompt) -> None:
         label_visibility="collapsed",
         help="A row is the last decision on one candidate.",
     )
-    rows = {row["chunk_id"]: row for row in everything if row["kept"] in KEPT[str(wanted)]}
+    rows = {str(row["chunk_id"]): row for row in everything if row["kept"] in KEPT[str(wanted)]}
     columns = {name: st.column_config.Column(width=width) for name, width in _WIDTHS.items()}
     columns["score"] = st.column_config.NumberColumn(format="%.3f", width=_WIDTHS["score"])
     picked = pick_row("decisions", rows, height=HEIGHT, columns=columns, order=list(_WIDTHS))
@@ -100,9 +103,7 @@ def passage(prompt: SuperPrompt, chunk_id: str) -> str:
     return next((c.snippet for c in prompt.base_context_chunks if c.id == chunk_id), "")
 
 
-def last_decisions(
-    prompt: SuperPrompt, count: Callable[[str], int] = COUNTER.count
-) -> list[dict[str, Any]]:
+def last_decisions(prompt: SuperPrompt, count: Callable[[str], int] = COUNTER.count) -> list[Row]:
     """Return a row a candidate, those that went furthest and ranked best first.
 
     Args:
@@ -115,7 +116,7 @@ def last_decisions(
     known = {c.id: (str(c.meta.get("heading") or ""), c) for c in prompt.base_context_chunks}
     rows = []
     for way in found:
-        heading, chunk = known.get(way["chunk_id"], ("", None))
+        heading, chunk = known.get(way.chunk_id, ("", None))
         rows.append(_row(way, heading, count(chunk.snippet) if chunk else None))
     return rows
 
@@ -233,18 +234,17 @@ def run_rows(steps: Mapping[str, RecordedPrompt]) -> list[dict[str, str | None]]
     ]
 
 
-def _row(way: dict[str, Any], heading: str, tokens: int | None) -> dict[str, Any]:
-    step = way["steps"][-1]
-    path, _, rest = way["chunk_id"].partition("::")
+def _row(way: Way, heading: str, tokens: int | None) -> Row:
+    path, _, rest = way.chunk_id.partition("::")
     return {
-        "chunk_id": way["chunk_id"],
-        "kept": "in" if step["kept"] else "out",
+        "chunk_id": way.chunk_id,
+        "kept": "in" if way.last.kept else "out",
         "source": f"{path}#{rest.rpartition('::')[2]}",
         "heading": heading,
-        "stage": step["stage"],
-        "rank": step["rank"],
-        "score": last_score(way["steps"]),
+        "stage": way.last.stage,
+        "rank": way.last.rank,
+        "score": last_score(way.steps),
         "tokens": tokens,
-        "rule": step["rule"],
-        "reason": step["reason"],
+        "rule": way.last.rule,
+        "reason": way.last.reason,
     }

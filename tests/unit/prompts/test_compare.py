@@ -55,15 +55,15 @@ def test_items_are_read_without_their_numbers():
 def test_renumbering_and_another_mark_are_no_difference():
     other = TEXT.replace("0a1b2c3d4e5f", "ffffffffffff").replace("F2.", "F7.")
     found = compare_outputs(Output(TEXT), Output(other))
-    assert found["blocks"] == ["S_CTX"] and found["facts"] == {"added": [], "removed": []}
-    assert not found["identical"] and compare_outputs(Output(TEXT), Output(TEXT))["identical"]
+    assert found.blocks == ("S_CTX",) and found.facts == ((), ())
+    assert not found.identical and compare_outputs(Output(TEXT), Output(TEXT)).identical
 
 
 def test_both_sides_and_the_order_of_a_selection_are_told():
     found = compare_outputs(Output("", ("a", "b", "c")), Output("", ("c", "b", "d")))
-    assert found["selection"] == {"added": ["d"], "removed": ["a"], "reordered": True}
+    assert found.selection == (("d",), ("a",), True)
     back = compare_outputs(Output("", ("c", "b", "d")), Output("", ("a", "b", "c")))
-    assert back["selection"] == {"added": ["a"], "removed": ["d"], "reordered": True}
+    assert back.selection == (("a",), ("d",), True)
 
 
 OUTPUTS = st.builds(
@@ -80,11 +80,11 @@ OUTPUTS = st.builds(
 def test_the_other_way_round_added_and_removed_change_places(one, other):
     there, back = compare_outputs(one, other), compare_outputs(other, one)
     for name in ("selection", "facts"):
-        assert there[name]["added"] == back[name]["removed"]
-        assert there[name]["removed"] == back[name]["added"]
-    assert there["blocks"] == back["blocks"] and there["identical"] == back["identical"]
-    left = [i for i in one.selection if i not in there["selection"]["removed"]]
-    assert sorted([*left, *there["selection"]["added"]]) == sorted(other.selection)
+        assert getattr(there, name).added == getattr(back, name).removed
+        assert getattr(there, name).removed == getattr(back, name).added
+    assert there.blocks == back.blocks and there.identical == back.identical
+    left = [i for i in one.selection if i not in there.selection.removed]
+    assert sorted([*left, *there.selection.added]) == sorted(other.selection)
 
 
 CHANGES = {

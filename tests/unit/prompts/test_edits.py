@@ -137,17 +137,17 @@ def test_diff_names_the_edits_as_the_cause(workspace):
     shaped = save_prompt(workspace, built(workspace, VALUES)).prompt_key
     later = save_prompt(workspace, built(workspace, VALUES, minutes=1)).prompt_key
     found = diff(workspace, plain, shaped)
-    assert [(row["input"], row["effect"]) for row in found["causes"]] == [("edits", ALL)]
-    assert "audience: as the chain made it → auditors of banks" in found["causes"][0]["details"]
+    assert [(row.input, row.effect) for row in found.causes] == [("edits", ALL)]
+    assert "audience: as the chain made it → auditors of banks" in found.causes[0].details
     assert later == shaped
-    assert diff(workspace, shaped, shaped)["causes"] == []
+    assert diff(workspace, shaped, shaped).causes == []
 
 
 def test_diff_of_an_edited_text_with_the_one_before(workspace):
     _, key, before = rewritten(workspace)
     found = diff(workspace, before, key)
-    assert [(row["input"], row["effect"]) for row in found["causes"]] == [("edits", ALL)]
-    assert found["output"]["blocks"] == ["TASK"]
+    assert [(row.input, row.effect) for row in found.causes] == [("edits", ALL)]
+    assert found.output.blocks == ("TASK",)
 
 
 def test_a_bundle_carries_the_edits(workspace, tmp_path):
@@ -174,8 +174,8 @@ def test_a_forgotten_file_takes_the_edited_prompt_with_it(workspace, tmp_path):
 def test_leave_one_out_compares_what_the_chain_makes_of_the_edits(workspace):
     _, key, _ = rewritten(workspace, values=VALUES)
     found = leave_one_out(workspace, key)
-    assert found["files"] and all(not row["error"] for row in found["files"])
-    assert "the edit of the finished text is left out" in found["note"]
+    assert found.files and all(not row.effect.error for row in found.files)
+    assert "the edit of the finished text is left out" in found.note
 
 
 def test_nothing_is_kept_of_edits_where_nothing_may_be(workspace):

@@ -227,12 +227,12 @@ def test_explain_tells_every_candidates_way(workspace):
     prompt, record = made(workspace)
     rows = load_decisions(workspace.store.root / record.prompt_key)
     table = ways(rows)
-    assert {w["chunk_id"] for w in table if w["kept"]} == set(prompt.final_selection_ids)
+    assert {w.chunk_id for w in table if w.kept} == set(prompt.final_selection_ids)
     for way in table:
-        stages = [s["stage"] for s in way["steps"]]
+        stages = [s.stage for s in way.steps]
         assert stages[0] == "retrieval"
         assert len(stages) == len(set(stages))
-        assert all(s["kept"] for s in way["steps"][:-1])
+        assert all(s.kept for s in way.steps[:-1])
 
 
 def test_two_requests_with_equal_text_share_one_inbox_entry(workspace):

@@ -132,7 +132,7 @@ def test_what_the_prompt_saw_of_the_conversation_travels_with_it(space, empty, t
     assert replay_bundle(empty, path)[1].verdict == "input unavailable"
     one = next(i for i in ledger if i.startswith("history::"))
     found = trace(space, one, key)
-    assert (found["kind"], found["session_id"], found["now"]) == ("turn", "talk", "current")
+    assert (found.kind, found.session_id, found.now) == ("turn", "talk", "current")
 
 
 def test_turns_that_are_not_theirs_are_refused(space, empty, tmp_path):

@@ -32,24 +32,24 @@ def key_of(space, text=QUESTION, minutes=0, **more):
 
 
 def effects(found):
-    return {row["input"]: row["effect"] for row in found["causes"]}
+    return {row.input: row.effect for row in found.causes}
 
 
 def test_where_the_time_was_read_it_is_a_cause_that_did_nothing(space):
     found = diff(space, key_of(space), key_of(space, minutes=1))
-    assert found["output"]["identical"] and found["output"]["blocks"] == []
+    assert found.output.identical and found.output.blocks == ()
     assert effects(found) == {"time": NONE}
-    assert "03:05:05" in found["causes"][0]["details"][0]
+    assert "03:05:05" in found.causes[0].details[0]
 
 
 def test_one_input_is_named_with_what_it_changed(space):
     first, other = key_of(space), key_of(space, off=("demo/notes/limits.txt",))
     found = diff(space, first, other)
     assert effects(found) == {"off": ALL}
-    gone = found["output"]["selection"]["removed"]
+    gone = found.output.selection.removed
     assert gone and all(i.startswith("notes/limits.txt::") for i in gone)
-    assert "ATTACHMENTS" in found["output"]["blocks"]
-    assert diff(space, other, first)["output"]["selection"]["added"] == gone
+    assert "ATTACHMENTS" in found.output.blocks
+    assert diff(space, other, first).output.selection.added == gone
 
 
 def test_several_inputs_are_told_apart_by_trial(space):
@@ -67,10 +67,8 @@ def test_another_generation_names_its_files(space, tmp_path):
     ingest_project(space, "demo")
     found = diff(space, first, key_of(space))
     assert effects(found) == {"generation": ALL}
-    assert found["causes"][0]["details"] == ["demo: generation 1 → 2"]
-    assert found["documents"]["demo"] == {
-        "added": ["more.md"], "changed": ["catalog.md"], "removed": [],
-    }  # fmt: skip
+    assert found.causes[0].details == ["demo: generation 1 → 2"]
+    assert found.documents["demo"] == (("more.md",), ("catalog.md",), ())
 
 
 def test_an_injected_file_that_changed_is_named_by_its_digests(space, tmp_path):
@@ -79,16 +77,16 @@ def test_an_injected_file_that_changed_is_named_by_its_digests(space, tmp_path):
     (tmp_path / "doc_raw" / "demo" / "settings.yaml").write_text("gate:\n  theta: 0.5\n")
     found = diff(space, first, key_of(space, text))
     assert effects(found) == {"files": ALL}
-    assert "receipts.demo/settings.yaml" in found["causes"][0]["details"][0]
-    assert len(found["output"]["files"]["added"]) == 1
-    assert "❖ FILES" in found["output"]["blocks"]
+    assert "receipts.demo/settings.yaml" in found.causes[0].details[0]
+    assert len(found.output.files.added) == 1
+    assert "❖ FILES" in found.output.blocks
 
 
 def test_where_nothing_can_be_tried_the_renderings_still_tell(space, tmp_path):
     first, other = key_of(space), key_of(space, text="Who may write?", minutes=2)
     shutil.rmtree(tmp_path / "index")
     found = diff(space, first, other)
-    assert not found["output"]["identical"] and found["output"]["blocks"]
+    assert not found.output.identical and found.output.blocks
     assert all(effect.startswith("unknown: ") for effect in effects(found).values())
 
 

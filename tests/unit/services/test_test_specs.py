@@ -106,7 +106,7 @@ def test_every_source_is_a_verbatim_quotation_that_can_be_traced(space):
             head, tail = shown.split("\n")[0], shown.split("\n")[-1]
             assert source.quote.split("\n")[0] in head and source.quote.split("\n")[-1] in tail
             found = trace(space, source.marker, source.prompt_key)
-            assert (found["id"], found["now"]) == (source.chunk_id, "current")
+            assert (found.id, found.now) == (source.chunk_id, "current")
         assert replay_prompt(space, case.sources[0].prompt_key).verdict == "identical"
 
 
@@ -289,7 +289,7 @@ def test_a_model_writes_the_case_and_what_it_invents_is_dropped(scripted):
     assert case.expected == ("The second one stops.",) and "R-77" in case.notes[0]
     assert case.sources[0].quote == GOOD["quote"] == case.quote
     found = trace(asking, case.sources[0].marker, case.sources[0].prompt_key)
-    assert found["issued"] and found["id"] == case.sources[0].chunk_id
+    assert found.issued and found.id == case.sources[0].chunk_id
 
 
 def test_a_case_that_covers_another_requirement_does_not_take_its_id(scripted):

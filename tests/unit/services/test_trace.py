@@ -50,15 +50,15 @@ def test_every_citation_of_a_prompt_leads_to_its_file_and_its_ingest(space, tmp_
     for marker in markers:
         text = prompt.extras.super_prompt[slice(*marker.span)]
         found = trace(space, text if marker.form == "answer" else marker.id, key[:8])
-        path = tmp_path / "doc_raw" / "demo" / found["path"]
-        assert (found["issued"], found["now"]) == (True, "current")
-        assert found["sha256"] == sha256_hex(path.read_bytes())
-        if found["kind"] == "chunk":
-            generation = found["generation"]
-            assert (generation["n"], generation["since"]) == (1, 1)
-            assert generation["provenance"]["run_id"] == "run-7"
-            chunk = next(c for c in prompt.base_context_chunks if c.id == found["id"])
-            assert tuple(found["span"]) == chunk.span and found["indexed"] == "current"
+        path = tmp_path / "doc_raw" / "demo" / found.path
+        assert (found.issued, found.now) == (True, "current")
+        assert found.sha256 == sha256_hex(path.read_bytes())
+        if found.kind == "chunk":
+            generation = found.generation
+            assert (generation.n, generation.since) == (1, 1)
+            assert generation.provenance["run_id"] == "run-7"
+            chunk = next(c for c in prompt.base_context_chunks if c.id == found.id)
+            assert found.span == chunk.span and found.indexed == "current"
 
 
 def test_a_file_that_changed_moved_on_or_went_away_is_said_to_have(space, tmp_path):
@@ -67,15 +67,15 @@ def test_a_file_that_changed_moved_on_or_went_away_is_said_to_have(space, tmp_pa
     path = tmp_path / "doc_raw" / "demo" / "catalog.md"
     path.write_text(path.read_text() + "\nMore.\n")
     found = trace(space, one, key)
-    assert (found["now"], found["indexed"]) == ("changed", "current")
+    assert (found.now, found.indexed) == ("changed", "current")
     ingest_project(space, "demo", provenance={"run_id": "run-8"})
     found = trace(space, one, key)
-    assert (found["now"], found["indexed"]) == ("changed", "changed")
-    assert found["generation"]["provenance"]["run_id"] == "run-7"
+    assert (found.now, found.indexed) == ("changed", "changed")
+    assert found.generation.provenance["run_id"] == "run-7"
     path.unlink()
     ingest_project(space, "demo")
     found = trace(space, one, key)
-    assert (found["now"], found["indexed"]) == ("deleted", "no longer")
+    assert (found.now, found.indexed) == ("deleted", "no longer")
 
 
 def test_a_file_that_was_renamed_is_found_under_its_new_name(space, tmp_path):
@@ -91,9 +91,9 @@ def test_a_file_that_was_renamed_is_found_under_its_new_name(space, tmp_path):
             ingest_project(space, "demo")
         for name, citation in asked.items():
             found = trace(space, citation, key)
-            assert (found["now"], found["moved_to"]) == ("deleted", f"new-{name}" * ingested)
+            assert (found.now, found.moved_to) == ("deleted", f"new-{name}" * ingested)
     (folder / "new-catalog.md").unlink()
-    assert trace(space, one, key)["moved_to"] == ""
+    assert trace(space, one, key).moved_to == ""
 
 
 def test_every_id_that_a_prompt_gives_out_can_be_followed(space, tmp_path):
@@ -108,11 +108,11 @@ def test_every_id_that_a_prompt_gives_out_can_be_followed(space, tmp_path):
     kinds = set()
     for identifier in ids:
         found = trace(space, f"As said [source: a.md, chunk: {identifier}].", key)
-        assert (found["short_id"], found["issued"], found["now"]) == (identifier, True, "current")
-        kinds.add(found["kind"])
+        assert (found.short_id, found.issued, found.now) == (identifier, True, "current")
+        kinds.add(found.kind)
     assert kinds == {"chunk", "file", "turn", "conversation"}
-    assert trace(space, "recent", key)["seqs"] == [6, 7]
-    assert trace(space, "digest", key)["seqs"] == [1, 7]
+    assert trace(space, "recent", key).seqs == (6, 7)
+    assert trace(space, "digest", key).seqs == (1, 7)
     alone = made(space, text, settings={"prompt.recent_history": False})[1]
     for name in ("recent", "digest"):
         with pytest.raises(UsageError, match="means nothing"):
@@ -120,7 +120,7 @@ def test_every_id_that_a_prompt_gives_out_can_be_followed(space, tmp_path):
     log = tmp_path / "history" / "logs" / "conversation.log"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
     again = hashed_workspace(tmp_path)
-    assert trace(again, "recent", key)["now"] == "no longer there"
+    assert trace(again, "recent", key).now == "no longer there"
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(space, tmp_path):
@@ -129,7 +129,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(space, tmp_path):
     path = tmp_path / "doc_raw" / "demo" / "catalog.md"
     path.rename(tmp_path / "kept.md")
     path.symlink_to(tmp_path / "kept.md")
-    assert trace(space, one, key)["now"] == "unreadable"
+    assert trace(space, one, key).now == "unreadable"
 
 
 def test_a_generation_that_is_gone_leaves_what_the_id_says(space, tmp_path):
@@ -137,8 +137,8 @@ def test_a_generation_that_is_gone_leaves_what_the_id_says(space, tmp_path):
     for path in (tmp_path / "index" / "demo").glob("catalog*"):
         path.unlink()
     found = trace(space, prompt.final_selection_ids[0], key)
-    assert found["generation"]["kept"] is False and "span" not in found
-    assert (found["now"], found["indexed"]) == ("current", "no longer")
+    assert found.generation.kept is False and found.span is None
+    assert (found.now, found.indexed) == ("current", "no longer")
 
 
 def test_another_generation_under_its_number_is_not_taken_for_it(space, tmp_path):
@@ -148,12 +148,12 @@ def test_another_generation_under_its_number_is_not_taken_for_it(space, tmp_path
     (tmp_path / "doc_raw" / "demo" / "more.md").write_text("# More\n\nAnother first one.\n")
     assert ingest_project(space, "demo").generation == 1
     found = trace(space, one, key)
-    assert found["generation"]["kept"] is False and "span" not in found
-    assert (found["now"], found["indexed"]) == ("current", "current")
+    assert found.generation.kept is False and found.span is None
+    assert (found.now, found.indexed) == ("current", "current")
     (tmp_path / "doc_raw" / "demo" / "catalog.md").write_bytes(b"\0\0\0")
     ingest_project(space, "demo")
     found = trace(space, one, key)
-    assert (found["now"], found["indexed"]) == ("changed", "no longer")  # there, but not read
+    assert (found.now, found.indexed) == ("changed", "no longer")  # there, but not read
 
 
 def test_the_project_is_found_among_several(space, tmp_path):
@@ -163,7 +163,7 @@ def test_the_project_is_found_among_several(space, tmp_path):
     homes = {c.id: c.meta["project"] for c in prompt.base_context_chunks}
     assert set(homes.values()) == {"demo", "other"}
     for identifier, home in homes.items():
-        assert trace(space, identifier, key)["project"] == home
+        assert trace(space, identifier, key).project == home
 
 
 def test_a_file_of_two_projects_is_current_while_one_of_them_has_it(space, tmp_path):
@@ -218,7 +218,7 @@ def test_of_two_projects_with_one_path_the_one_that_was_quoted_is_meant(space, t
     }
     assert set(homes.values()) == {"alpha", "demo"}
     for chunk_id, project in homes.items():
-        assert trace(space, chunk_id, key)["project"] == project
+        assert trace(space, chunk_id, key).project == project
     quoted = {row.sha256: row for row in verify_key(space, key).files}
     for chunk_id, project in homes.items():
         if chunk_id in prompt.final_selection_ids:
@@ -248,10 +248,8 @@ def test_a_diff_is_a_citation_of_its_own(space, tmp_path):
     prompt, key = made(space, "What changed in the gate?", diffs=("settings.yaml",))
     (row,) = prompt.extras.diffs
     found = trace(space, row.id, key)
-    assert (found["kind"], found["path"], found["now"]) == ("diff", "settings.yaml", "current")
-    assert (
-        found["issued"] and states(verify_key(space, key))[("diff", "settings.yaml")] == "current"
-    )
+    assert (found.kind, found.path, found.now) == ("diff", "settings.yaml", "current")
+    assert found.issued and states(verify_key(space, key))[("diff", "settings.yaml")] == "current"
     (docs / "settings.yaml").write_text("gate:\n  theta: 0.6\n")
-    assert trace(space, row.id, key)["now"] == "changed"
+    assert trace(space, row.id, key).now == "changed"
     assert states(verify_key(space, key))[("diff", "settings.yaml")] == "changed"

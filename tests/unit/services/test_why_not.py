@@ -50,7 +50,7 @@ def made(space, text=QUESTION, **more):
 
 
 def only(found):
-    (verdict,) = found["verdicts"]
+    (verdict,) = found.to_json()["verdicts"]
     return verdict
 
 
@@ -152,7 +152,7 @@ def test_a_chunk_and_a_file_can_be_named_in_several_ways(space):
     for name in (sha256_hex(identifier)[:8], "rows/r07.md#0", "rows/r07.md", "demo/rows/r07.md",
                  "r07.md"):  # fmt: skip
         assert only(why_not(space, name, key)) == expected
-    assert len(why_not(space, "catalog.md", key)["verdicts"]) >= 1
+    assert len(why_not(space, "catalog.md", key).verdicts) >= 1
 
 
 def test_off_lock_and_injection_are_rules_of_their_own(space):
@@ -192,23 +192,23 @@ def test_without_the_generation_the_recorded_ledger_answers(space, tmp_path):
     for path in (tmp_path / "index" / "demo").glob("catalog*"):
         path.unlink()
     found = why_not(space, prompt.final_selection_ids[0], key)
-    assert "nothing could be recomputed" in found["note"] and only(found)["kept"]
+    assert "nothing could be recomputed" in found.note and only(found)["kept"]
 
 
 def test_leaving_a_file_out_is_what_a_prompt_without_it_is(space):
     prompt, key = made(space)
     found = leave_one_out(space, key)
     sources = {c.source for c in prompt.base_context_chunks if c.id in prompt.final_selection_ids}
-    assert {row["path"] for row in found["files"]} == sources
-    assert sum(row["chunks"] for row in found["files"]) == len(prompt.final_selection_ids)
-    for row in found["files"]:
-        other, _ = made(space, off=(f"demo/{row['path']}",))
-        output = row["output"]
-        assert output["identical"] == (other.extras.super_prompt == prompt.extras.super_prompt)
+    assert {row.path for row in found.files} == sources
+    assert sum(row.chunks for row in found.files) == len(prompt.final_selection_ids)
+    for row in found.files:
+        other, _ = made(space, off=(f"demo/{row.path}",))
+        output = row.effect.output
+        assert output.identical == (other.extras.super_prompt == prompt.extras.super_prompt)
         added = set(other.final_selection_ids) - set(prompt.final_selection_ids)
-        assert set(output["selection"]["added"]) == added
+        assert set(output.selection.added) == added
         difference = other.extras.token_tree.total - prompt.extras.token_tree.total
-        assert row["tokens"] == difference
+        assert row.effect.tokens == difference
 
 
 def test_questions_are_embedded_once_whatever_is_left_out(space, monkeypatch):
@@ -224,7 +224,7 @@ def test_questions_are_embedded_once_whatever_is_left_out(space, monkeypatch):
         return plain(texts)
 
     monkeypatch.setattr(embedder, "embed_queries", counted)
-    assert len(leave_one_out(space, key)["files"]) > 1
+    assert len(leave_one_out(space, key).files) > 1
     assert asked and len(asked) == len(set(asked))
 
 
@@ -232,11 +232,11 @@ def test_a_prompt_without_a_file_is_compared_with_the_one_that_has_it(space):
     whole, _ = made(space)
     prompt, _ = made(space, off=("catalog.md", "rows/r01.md"))
     found = compared_with(space, prompt, ("catalog.md", "rows/r01.md"))
-    assert found["without"] == ["demo/catalog.md", "demo/rows/r01.md"] and not found["error"]
+    assert found.without == ["demo/catalog.md", "demo/rows/r01.md"] and not found.effect.error
     gone = set(whole.final_selection_ids) - set(prompt.final_selection_ids)
-    assert set(found["output"]["selection"]["removed"]) == gone
+    assert set(found.effect.output.selection.removed) == gone
     kept_off = compared_with(space, prompt, ("rows/r01.md",))
-    assert kept_off["output"]["identical"] == ("rows/r01.md" not in str(whole.final_selection_ids))
+    assert kept_off.effect.output.identical == ("rows/r01.md" not in str(whole.final_selection_ids))
 
 
 def test_older_turns_are_questioned_like_documents(space):

@@ -199,7 +199,7 @@ def test_a_refined_header_is_explained_and_is_no_candidate(root, meet):
     (row,) = found.to_json()["headers"]
     assert (row["header"], row["kept"], row["rule"]) == ("format", True, "language_model")
     assert "numbered steps" in row["reason"]
-    assert "format" not in {way["chunk_id"] for way in found.candidates}
+    assert "format" not in {way.chunk_id for way in found.candidates}
     assert "format" not in citable(space, found.record)
 
 
@@ -361,9 +361,9 @@ def test_a_diff_names_what_the_model_said_otherwise(root, meet):
     meet(Thinking(Condensed=lambda v: {**v, "facts": v["facts"][:1]}))
     other = save_prompt(space, run_prompt(space, inputs))
     assert first.input_key == other.input_key and first.prompt_key != other.prompt_key
-    (cause,) = diff(space, first.prompt_key, other.prompt_key)["causes"]
-    assert cause["input"] == "language model" and cause["effect"] == "all of it"
-    assert cause["details"][-1] == "a4_condenser: another answer"
+    (cause,) = diff(space, first.prompt_key, other.prompt_key).causes
+    assert cause.input == "language model" and cause.effect == "all of it"
+    assert cause.details[-1] == "a4_condenser: another answer"
 
 
 def test_a_lost_exchange_is_an_input_that_is_not_there(root, meet):
@@ -486,9 +486,7 @@ def test_the_audit_reruns_once_and_each_pass_has_its_exchange(root, meet):
     record = save_prompt(space, prompt)
     assert selected_ids(space, record.prompt_key) == tuple(prompt.final_selection_ids)
     kept = [
-        way["chunk_id"]
-        for way in ways(saved_prompts.decisions(space, record.prompt_key))
-        if way["kept"]
+        way.chunk_id for way in ways(saved_prompts.decisions(space, record.prompt_key)) if way.kept
     ]
     assert kept == prompt.final_selection_ids  # by the pass that counts, best first
     meet(NEVER)
@@ -694,9 +692,9 @@ def test_leave_one_out_asks_nobody_and_says_in_which_form_it_compares(root, meet
     plain = save_prompt(space, made(space, settings=dict.fromkeys(ALL, "deterministic")))
     meet(NEVER)
     found, other = (leave_one_out(space, r.prompt_key) for r in (record, plain))
-    assert "deterministic" in found["note"] and other["note"] == ""
-    assert found["files"] == other["files"] and found["tokens"] == other["tokens"]
-    assert found["files"] and all(row["error"] == "" for row in found["files"])
+    assert "deterministic" in found.note and other.note == ""
+    assert found.files == other.files and found.tokens == other.tokens
+    assert found.files and all(row.effect.error == "" for row in found.files)
 
 
 def test_without_a_file_the_model_is_asked_for_both_prompts(root, meet):
@@ -705,5 +703,5 @@ def test_without_a_file_the_model_is_asked_for_both_prompts(root, meet):
     prompt = made(space, off=("catalog.md",))
     asked = len(model.asked)
     found = compared_with(space, prompt, ("catalog.md",))
-    assert (found["error"], found["without"]) == ("", ["demo/catalog.md"])
-    assert found["output"]["selection"]["removed"] and len(model.asked) > asked
+    assert (found.effect.error, found.without) == ("", ["demo/catalog.md"])
+    assert found.effect.output.selection.removed and len(model.asked) > asked

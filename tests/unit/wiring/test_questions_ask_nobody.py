@@ -23,13 +23,13 @@ def recorded(space, server):
 
 def test_every_question_is_answered_from_the_record(space, server, recorded, tmp_path):
     prompt, key, asked = recorded
-    rows = leave_one_out(space, key)["files"]
-    assert [row["error"] for row in rows] == [""] * len(rows)
+    rows = leave_one_out(space, key).files
+    assert [row.effect.error for row in rows] == [""] * len(rows)
     found = why_not(space, open_view(space.index_dir("demo")).chunk_ids[0], key)
-    assert found["note"] == "" and len(found["verdicts"]) == 1
+    assert found.note == "" and len(found.verdicts) == 1
     for identifier in prompt.views_by_stage["retrieval"][:1]:
-        assert trace(space, identifier, key)["now"] == "current"
-    assert diff(space, key, key)["causes"] == []
+        assert trace(space, identifier, key).now == "current"
+    assert diff(space, key, key).causes == []
     write_bundle(space, key, tmp_path / "p.bundle")
     assert replay_bundle(space, tmp_path / "p.bundle")[1].verdict == "identical"
     assert len(server.seen) == asked
@@ -39,5 +39,5 @@ def test_without_a_file_the_same_vectors_make_both_prompts(space, server):
     prompt, _ = made(space, off=("catalog.md",))
     asked = len(server.seen)
     found = compared_with(space, prompt, ("catalog.md",))
-    assert found["error"] == "" and found["without"] == ["demo/catalog.md"]
+    assert found.effect.error == "" and found.without == ["demo/catalog.md"]
     assert len(server.seen) == asked

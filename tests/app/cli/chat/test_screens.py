@@ -10,6 +10,8 @@ from rich.console import Console
 
 from ragstream_app.cli.chat.screens import AnswerMarkdown, Coming, picked
 from ragstream_app.output.explain import print_explained
+from ragstream_core.prompts.explain import Way
+from ragstream_core.records import Decision
 from tests.app.hostile_answers import PAYLOADS
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -68,9 +70,9 @@ def test_a_model_is_picked_by_number_by_name_or_not_at_all(monkeypatch):
 
 @given(st.lists(st.booleans(), max_size=30), st.none() | st.integers(0, 12))
 def test_a_chat_shows_all_that_is_in_a_prompt_and_the_first_of_the_rest(kept, most_out):
-    step = {"stage": "a3", "rule": "gate", "reason": "far", "rank": 1, "pass": 1}
-    ways = [{"chunk_id": f"p/f{n}.md::{n:064x}::{n}", "kept": there, "steps": [step]}
-            for n, there in enumerate(kept)]  # fmt: skip
+    ids = [f"p/f{n}.md::{n:064x}::{n}" for n in range(len(kept))]
+    ways = [Way(i, there, [Decision("a3", i, 1, 0.0, there, "gate", "far")])
+            for i, there in zip(ids, kept, strict=True)]  # fmt: skip
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         print_explained("k" * 12, ways, locked=False, detailed=False, most_out=most_out)

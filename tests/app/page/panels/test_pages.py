@@ -105,10 +105,8 @@ def test_the_trace_of_a_citation_leads_to_the_page(plant, run):
     pages = {}
     for identifier in made["selection"]:
         found = trace.trace(space, identifier, made["prompt_key"])
-        place = (found["project"], found["path"])
-        pages[found["page"]] = page_picture(
-            space, *place, sha256=found["sha256"], page=found["page"]
-        )
+        place = (found.project, found.path)
+        pages[found.page] = page_picture(space, *place, sha256=found.sha256, page=found.page)
     assert set(pages) == {1, 2} and pages[1] != pages[2]
 
 
