@@ -121,6 +121,11 @@ class CatalogView:
             raise _gone(self.project, self.generation)
         return found
 
+    def holds(self, chunk_id: str) -> bool:
+        """Whether a chunk is live in this generation."""
+        row = bisect_left(self.chunk_ids, chunk_id)
+        return row < len(self.chunk_ids) and self.chunk_ids[row] == chunk_id
+
     def forget_texts(self) -> None:
         """Read and check the texts of chunks again when they are asked for."""
         with _cache_lock:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RunCommand, UnknownPrompt, UsageError
 from ragstream_core.platform.data_frame import data_frame
-from ragstream_core.prompts.explain import HeaderDecision, Way, headers_of, named, step_row, ways
+from ragstream_core.prompts.explain import (
+    HeaderDecision,
+    Way,
+    candidates_of,
+    headers_of,
+    load_decisions,
+    named,
+    step_row,
+    ways,
+)
 from ragstream_core.prompts.recorded import Asking, times_asked
 from ragstream_core.prompts.reparse import SUPER_PROMPT
 from ragstream_core.prompts.store import PromptRecord, PromptStore
@@ -26,6 +35,9 @@ if TYPE_CHECKING:
 
     from ragstream_core.records.stage_results import Edit
     from ragstream_core.wiring.workspace import Workspace
+
+RECENT_PROMPTS = 50
+"""So many are looked through for a citation that comes without a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +204,27 @@ def explanation(workspace: Workspace, key: str, *, chunk: str = "") -> Explanati
         usage,
         times_asked(workspace.store.root / record.prompt_key),
         headers_of(ledger),
+    )
+
+
+def newest_with(workspace: Workspace, citation: str) -> str:
+    """Return the key of the newest prompt that considered a passage.
+
+    Args:
+        workspace: The data root.
+        citation: As `explanation` takes a candidate, but for parts of a path.
+
+    Raises:
+        UnknownPrompt: None of the last `RECENT_PROMPTS` did.
+    """
+    store = workspace.store
+    for key in store.keys()[: -RECENT_PROMPTS - 1 : -1]:
+        ledger = load_decisions(store.root / key) or ()
+        if named((row.chunk_id for row in candidates_of(ledger)), citation):
+            return key
+    raise UnknownPrompt(
+        f"none of the last {RECENT_PROMPTS} prompts considered {citation[:200]!r}",
+        hint=(RunCommand("prompt", '"…" -p PROJECT'), ", then ", RunCommand("why-not")),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ragstream_core.errors import ChooseProject, RunCommand, UsageError
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ragstream_core.wiring.workspace import Workspace
+
+
+_ROW = ("chunk_id", "source", "score", "dense", "lexical", "snippet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,9 @@ class SearchHit:
         dense: The cosine.
         lexical: The BM25 score.
         snippet: Its text.
+        project: The project that it was found in.
+        heading: The heading above it, empty for none.
+        span: Start and end character offsets in the decoded file.
     """
 
     chunk_id: str
@@ -36,10 +42,13 @@ class SearchHit:
     dense: float
     lexical: float
     snippet: str
+    project: str = ""
+    heading: str = ""
+    span: tuple[int, int] = (0, 0)
 
     def to_json(self) -> dict[str, Any]:
         """Return one row of `ragstream search --json`."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _ROW}
 
     def __str__(self) -> str:
         """Return score, source and text."""
@@ -107,7 +116,7 @@ class SearchResult(Sequence[SearchHit]):
         Raises:
             OperationFailed: pandas is not installed.
         """
-        return data_frame(self.to_json(), [field.name for field in fields(SearchHit)])
+        return data_frame(self.to_json(), list(_ROW))
 
 
 def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) -> SearchResult:
@@ -144,7 +153,17 @@ def search(workspace: Workspace, text: str, projects: Sequence[str], *, k: int) 
     return SearchResult(
         text,
         tuple(
-            SearchHit(hit.chunk_id, chunk.source, hit.score, hit.cosine, hit.bm25, chunk.snippet)
+            SearchHit(
+                hit.chunk_id,
+                chunk.source,
+                hit.score,
+                hit.cosine,
+                hit.bm25,
+                chunk.snippet,
+                str(chunk.meta["project"]),
+                str(chunk.meta["heading"]),
+                chunk.span,
+            )
             for hit, chunk in zip(hits, chunks, strict=True)
         ),
     )

@@ -98,15 +98,24 @@ def issued_ids(workspace: Workspace, key: str) -> set[str]:
         UnknownPrompt: No prompt under that key.
         RagstreamError: Its rendering is lost and cannot be made again.
     """
-    record = workspace.store.record(key)
-    path = workspace.store.root / record.prompt_key / "super_prompt.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if sha256_hex(text) != record.output_sha256:
-        answers = RecordedAnswers.of(record)
-        prompt = prompt_inputs.rerun(workspace, PromptInputs.from_json(record.inputs), answers)
-        text = prompt.extras.super_prompt
+    text = prompt_text(workspace, workspace.store.record(key))
     frames = "\n".join(line for line in text.split("\n") if line.startswith(_FRAME))
     return {marker.id for marker in parse_markers(frames) if marker.form == "fence"}
+
+
+def prompt_text(workspace: Workspace, record: PromptRecord) -> str:
+    """Return the Super-Prompt of a record; one that is lost or altered is made again.
+
+    Raises:
+        RagstreamError: Its rendering is lost and cannot be made again.
+    """
+    path = workspace.store.root / record.prompt_key / "super_prompt.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if sha256_hex(text) == record.output_sha256:
+        return text
+    answers = RecordedAnswers.of(record)
+    prompt = prompt_inputs.rerun(workspace, PromptInputs.from_json(record.inputs), answers)
+    return prompt.extras.super_prompt
 
 
 def selected_ids(workspace: Workspace, key: str) -> tuple[str, ...]:
