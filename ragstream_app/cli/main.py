@@ -26,6 +26,7 @@ from ragstream_app.cli.commands import (
     history_import,
     index,
     ingest,
+    mcp,
     memory,
     models,
     prompt,
@@ -68,6 +69,8 @@ runs_app = typer.Typer(help="Look after the recorded runs.", no_args_is_help=Tru
 history_app = typer.Typer(help="Keep conversations and look after them.", no_args_is_help=True)
 memory_app = typer.Typer(help="Decide what is remembered of what you say.", no_args_is_help=True)
 eval_app = typer.Typer(help="Measure retrieval and the answers to it.", no_args_is_help=True)
+mcp_app = typer.Typer(help=mcp.MCP_HELP, epilog=mcp.MCP_EPILOG, invoke_without_command=True)
+mcp_app.callback()(mcp.mcp)
 
 
 def _add(group: typer.Typer, name: str, command: Callable[..., None], epilog: str = "") -> None:
@@ -110,6 +113,7 @@ app.add_typer(memory_app, name="memory")
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(eval_app, name="eval")
+app.add_typer(mcp_app, name="mcp")
 _add(index_app, "generations", index.generations)
 _add(index_app, "check", index.check, index.CHECK_EPILOG)
 _add(index_app, "diff", index.diff)

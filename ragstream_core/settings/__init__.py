@@ -31,6 +31,7 @@ from ragstream_core.settings.services import (
     EvaluationConfig,
     FactsConfig,
     HubConfig,
+    McpConfig,
     PageConfig,
     ProviderConfig,
 )
@@ -63,6 +64,7 @@ class Settings(Section):
     dagster: DagsterConfig = Field(default_factory=DagsterConfig)
     page: PageConfig = Field(default_factory=PageConfig)
     api: ApiConfig = Field(default_factory=ApiConfig)
+    mcp: McpConfig = Field(default_factory=McpConfig)
     debug: DebugConfig = Field(default_factory=DebugConfig)
 
 

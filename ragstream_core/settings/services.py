@@ -158,6 +158,20 @@ class ApiConfig(Section):
     )
 
 
+class McpConfig(Section):
+    """What programs may do that speak the Model Context Protocol, `ragstream mcp`."""
+
+    allow_remember: bool = Field(
+        default=False, description="Offer the tool `remember`, which keeps a turn."
+    )
+    allow_ingest: bool = Field(
+        default=False, description="Offer the tool `ingest`, which brings an index up to date."
+    )
+    result_tokens: int = Field(
+        4000, ge=200, le=100_000, description="Maximum tokens of a result; a call may ask for less."
+    )
+
+
 class DebugConfig(Section):
     """The Debug Logger, for developers."""
 

@@ -24,7 +24,7 @@ COMMANDS = (
     "index generations", "index check", "index diff", "index gc", "index import-pkl",
     "prompts", "prompts gc", "runs", "runs gc", "history", "history adopt",
     "history append", "history show", "history sessions", "history tag", "history import",
-    "history export", "history embed", "history backfill", "history check", "history clear",
+    "history export", "history embed", "history backfill", "history check", "history clear", "mcp",
 )  # fmt: skip
 
 

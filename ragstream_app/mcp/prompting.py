@@ -1,0 +1,66 @@
+"""A Super-Prompt for a client: made, kept and recorded as `ragstream prompt` does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ragstream_app.mcp.results import PromptResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ragstream_app.mcp.calls import Call
+    from ragstream_app.mcp.desk import Desk
+    from ragstream_assets.recorder.chain_run import RecordedPrompt
+
+
+def build(
+    desk: Desk,
+    call: Call,
+    question: str,
+    project: str,
+    *,
+    task: str = "",
+    settings: Mapping[str, str] | None = None,
+) -> PromptResult:
+    """Return the Super-Prompt of a question; its Dagster run is written behind it.
+
+    Args:
+        desk: The workspace.
+        call: Told about every op; a cancelled call ends after the op at work, and keeps nothing.
+        question: What is asked.
+        project: Its name.
+        task: Name of a task profile.
+        settings: Dotted setting → value, for this prompt.
+
+    Raises:
+        RagstreamError: A wrong request, or a stage that refused or failed; nothing is kept.
+        Stopped: The call was cancelled.
+    """
+    from ragstream_app.prompt_runner import outcome_of
+    from ragstream_assets.recorder.recorder import record_prompt
+    from ragstream_core.prompts.chain import OPS
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.ingestion import changed_files
+
+    call.steps = len(OPS)
+
+    def observe(op: str, _: RecordedPrompt) -> None:
+        if op != OPS[-1]:  # after the last one it is kept: there is nothing left to end
+            call.progress(op, 0, 0)
+
+    request = PromptRequest(
+        text=question, projects=(project,), settings=dict(settings or {}), task=task
+    )
+    changed = changed_files(desk.workspace, request.projects)
+    call.progress("reading", 0, 0)
+    desk.load_models()
+    outcome = outcome_of(record_prompt(desk.workspace, request, observe=observe))
+    return PromptResult(
+        prompt_key=outcome.prompt_key,
+        project=project,
+        super_prompt=outcome.text,
+        tokens=outcome.tokens,
+        from_record=bool(outcome.asked),
+        warnings=[*changed, *outcome.warnings],
+    )

@@ -1,0 +1,251 @@
+"""`ragstream mcp` as clients start it: a child process, the SDK's client, or bare lines."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from mcp import MCPError
+from mcp_types import METHOD_NOT_FOUND, PARSE_ERROR
+
+from ragstream_app.mcp.stdio import MAX_MESSAGE_BYTES
+from tests.app.mcp.mcp_clients import MODULE, environment, server, text_of, with_client
+from tests.workspaces import QUESTION, hashed_workspace, ingested_workspace, write_docs
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("mcp")
+    ingested_workspace(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def answers(root):
+    """What one client got for one call of each tool, in a session."""
+
+    async def use(session):
+        told = []
+
+        async def progress(done, total, text):
+            told.append((done, total, text))
+
+        found = await session.call_tool("search", {"query": QUESTION, "limit": 2})
+        citation = found.structured_content["passages"][0]["citation"]
+        made = await session.call_tool(
+            "build_prompt", {"question": QUESTION}, progress_callback=progress
+        )
+        key = made.structured_content["prompt_key"]
+        return {
+            "tools": (await session.list_tools()).tools,
+            "search": found,
+            "open_passage": await session.call_tool(
+                "open_passage", {"citation": citation, "neighbours": 1}
+            ),
+            "build_prompt": made,
+            "progress": told,
+            "again": await session.call_tool("build_prompt", {"question": QUESTION}),
+            "then": await session.call_tool(
+                "open_passage", {"citation": citation, "prompt_key": key[:8]}
+            ),
+            "explain": await session.call_tool("explain", {"prompt_key": key}),
+            "explain one": await session.call_tool("explain", {"citation": citation}),
+            "list_projects": await session.call_tool("list_projects", {}),
+        }
+
+    return with_client(server(root), use)
+
+
+def test_tools_say_what_they_take_give_and_change(answers):
+    tools = {tool.name: tool for tool in answers["tools"]}
+    assert set(tools) == {"search", "build_prompt", "open_passage", "explain", "list_projects"}
+    for tool in tools.values():
+        assert len(tool.description) > 40
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.output_schema["type"] == "object"
+        assert tool.annotations.read_only_hint is (tool.name != "build_prompt")
+        assert tool.annotations.destructive_hint is False
+
+
+def test_no_call_failed(answers):
+    results = [a for a in answers.values() if hasattr(a, "is_error")]
+    assert len(results) == 8
+    assert not [text_of(result) for result in results if result.is_error]
+
+
+def test_a_search_quotes_in_frames_and_says_how_to_cite(answers):
+    first = answers["search"].structured_content["passages"][0]
+    assert first["file"] == "catalog.md"
+    assert first["citation"].startswith("[source: catalog.md, chunk: ")
+    lines = first["quote"].split("\n")
+    assert lines[0].startswith("<<DOC 1 ")
+    assert lines[-1].startswith("<<END DOC 1 ")
+    assert all(line.startswith("| ") for line in lines[1:-1])
+    assert first["quote"] in text_of(answers["search"])
+
+
+def test_a_citation_opens_its_passage_now_and_as_a_prompt_saw_it(answers):
+    for name in ("open_passage", "then"):
+        found = answers[name].structured_content
+        (cited,) = [p for p in found["passages"] if p["cited"]]
+        assert cited["citation"] == answers["search"].structured_content["passages"][0]["citation"]
+        assert "One writer holds the project lock" in cited["quote"]
+
+
+def test_a_prompt_is_that_of_the_command_line_kept_and_told_of(answers, root):
+    made = answers["build_prompt"].structured_content
+    space = hashed_workspace(root)
+    record = space.store.record(made["prompt_key"])
+    assert record.inputs["text"] == QUESTION
+    kept = root / "prompts" / record.prompt_key / "super_prompt.md"
+    assert kept.read_text(encoding="utf-8") == made["super_prompt"]
+    assert answers["build_prompt"].content[0].text == made["super_prompt"]
+    assert not made["from_record"]
+    assert answers["again"].structured_content["prompt_key"] == made["prompt_key"]
+    assert answers["again"].structured_content["from_record"]
+    from ragstream_core.services.replay import replay_prompt
+
+    assert replay_prompt(space, record.prompt_key).verdict == "identical"
+
+
+def test_progress_rises(answers):
+    done = [step for step, _, _ in answers["progress"]]
+    assert done == sorted(set(done))
+    assert "retrieval" in [text for _, _, text in answers["progress"]]
+
+
+def test_explain_takes_a_key_or_a_citation(answers):
+    key = answers["build_prompt"].structured_content["prompt_key"]
+    whole, one = (answers[n].structured_content for n in ("explain", "explain one"))
+    assert whole["prompt_key"] == one["prompt_key"] == key
+    assert whole["kept"] + whole["dropped"] == len(whole["candidates"])
+    assert [row["file"] for row in one["candidates"]] == ["catalog.md"]
+
+
+def test_projects_say_what_is_indexed(answers):
+    found = answers["list_projects"].structured_content
+    assert found["default"] == "demo"
+    (demo,) = found["projects"]
+    assert (demo["indexed"], demo["files"], demo["changed"]) == (True, 4, 0)
+
+
+WRONG = [
+    ("search", {"query": QUESTION, "limitt": 3}, "limitt"),
+    ("search", {}, "query"),
+    ("search", {"query": "…"}, "empty"),
+    ("search", {"query": QUESTION, "limit": 0}, "limit"),
+    ("search", {"query": QUESTION, "project": "nix"}, "`list_projects`"),
+    ("search", {"query": QUESTION, "project": "../demo"}, "no project"),
+    ("build_prompt", {"question": QUESTION, "profile": "nix"}, "nix"),
+    ("open_passage", {"citation": "nix"}, "the tool `search`"),
+    ("open_passage", {"citation": "nix", "prompt_key": "000000"}, "000000"),
+    ("explain", {}, "prompt_key"),
+    ("explain", {"prompt_key": "12"}, "6 digits"),
+    ("explain", {"citation": "nix"}, "`build_prompt`"),
+]
+
+
+def test_a_wrong_call_says_what_to_do(root):
+    async def use(session):
+        return [await session.call_tool(tool, arguments) for tool, arguments, _ in WRONG]
+
+    for result, (tool, arguments, said) in zip(with_client(server(root), use), WRONG, strict=True):
+        assert result.is_error, (tool, arguments)
+        assert said in text_of(result), (tool, arguments)
+        assert "next: " in text_of(result)
+        assert "Traceback" not in text_of(result)
+
+
+def test_an_unknown_tool_names_those_that_there_are(root):
+    async def use(session):
+        with pytest.raises(MCPError, match="search, build_prompt"):
+            await session.call_tool("rm", {})
+
+    with_client(server(root), use)
+
+
+def test_what_another_process_ingests_is_found_by_the_next_call(tmp_path):
+    space = ingested_workspace(tmp_path)
+
+    async def use(session):
+        async def files():
+            found = await session.call_tool("search", {"query": "zebra crossings", "limit": 9})
+            return {p["file"] for p in found.structured_content["passages"]}
+
+        before = await files()
+        write_docs(tmp_path, docs={"zebra.md": "# Zebras\n\nZebra crossings are striped.\n"})
+        from ragstream_core.services.ingest import ingest_project
+
+        ingest_project(space, "demo")
+        return before, await files()
+
+    before, after = with_client(server(tmp_path), use)
+    assert "zebra.md" not in before
+    assert "zebra.md" in after
+
+
+def test_with_several_projects_a_call_names_one_or_the_server_does(tmp_path):
+    ingested_workspace(tmp_path)
+    write_docs(tmp_path, "other")
+
+    def search(session):
+        return session.call_tool("search", {"query": QUESTION})
+
+    assert "demo, other" in text_of(with_client(server(tmp_path), search))
+    assert not with_client(server(tmp_path, "--project", "demo"), search).is_error
+    refused = talk(tmp_path, "", words=("--project", "nix"))
+    assert refused.returncode == 2
+    assert "nix" in refused.stderr
+
+
+def talk(root, lines, words=()):
+    """Send lines to a server; return what it wrote until it ended."""
+    return subprocess.run(
+        [sys.executable, *MODULE, "--data", str(root), "mcp", *words],
+        input=lines,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+
+
+def line(number, method, params=None):
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}})
+
+
+HELLO = line(
+    1,
+    "initialize",
+    {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+)
+READY = '{"jsonrpc": "2.0", "method": "notifications/initialized"}'
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["{", "[]", '"x"', '{"jsonrpc": "2.0"}', "\0", "\udce9", "x" * (MAX_MESSAGE_BYTES + 10)],
+    ids=["cut", "a list", "a text", "no method", "a null", "no UTF-8", "too long"],
+)
+def test_a_bad_line_is_answered_and_the_next_one_works(root, bad):
+    bad = bad.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    done = talk(root, "\n".join([HELLO, READY, bad, line(2, "tools/list"), ""]))
+    assert done.returncode == 0, done.stderr
+    answers = {row.get("id"): row for row in map(json.loads, done.stdout.splitlines())}
+    assert answers[None]["error"]["code"] == PARSE_ERROR
+    assert "4 MiB" in answers[None]["error"]["message"]
+    assert len(answers[2]["result"]["tools"]) == 5
+
+
+def test_only_the_protocol_goes_to_stdout(root):
+    calls = [line(2, "tools/call", {"name": "list_projects"}), line(3, "nix/nix"), ""]
+    done = talk(root, "\n".join([HELLO, READY, *calls]))
+    rows = {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows[3]["error"]["code"] == METHOD_NOT_FOUND
+    assert {row["jsonrpc"] for row in rows.values()} == {"2.0"}
+    assert "Traceback" not in done.stderr
