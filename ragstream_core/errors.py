@@ -16,6 +16,7 @@ RagstreamError                 exit code 1: the operation failed
 │   ├── BudgetExceeded         the fixed parts alone are over the token budget
 │   └── FenceBroken            a line of the prompt does not belong to who it should
 └── OperationFailed            1
+    ├── ExtraMissing           a package is needed that an extra of the installation brings
     ├── WeightsMissing         model weights cannot be found here
     ├── EmbeddingFailed        the encoder returned something unusable
     ├── StoreFailed            a vector store's engine refused, or its process died
@@ -266,6 +267,10 @@ class FenceBroken(Refused):
 
 class OperationFailed(RagstreamError):
     """The attempt was right and did not succeed."""
+
+
+class ExtraMissing(OperationFailed):
+    """A package is needed that the base install does not have; the hint installs it."""
 
 
 class WeightsMissing(OperationFailed):

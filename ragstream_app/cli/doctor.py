@@ -5,7 +5,6 @@ Nothing here contacts anything: the provider is shown, ports are tried on loopba
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
 
 PACKAGES = (
-    "dagster", "dagster-webserver", "streamlit", "onnxruntime", "tokenizers", "numpy",
-    "semantic-text-splitter", "PyStemmer", "pyarrow", "torch", "sentence-transformers",
+    "dagster", "dagster-webserver", "onnxruntime", "tokenizers", "numpy",
+    "semantic-text-splitter", "PyStemmer", "pyarrow",
 )  # fmt: skip
 OLDEST = (3, 11)
 LOW_DISK_BYTES = 2_000_000_000
@@ -49,7 +48,7 @@ class Check:
 def examine(config: AppConfig) -> list[Check]:
     """Run all checks; one that breaks is a finding itself."""
     models = (_embedder, _reranker, _gate)
-    looks = (_python, _packages, *models, _data_root, _history, _ports, _provider)
+    looks = (_python, _packages, _extras, *models, _data_root, _history, _ports, _provider)
     return _examined(looks, config)
 
 
@@ -95,9 +94,24 @@ def _packages(_: AppConfig) -> Iterator[Check]:
         except metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
-        yield Check("packages", "fail", f"missing: {', '.join(missing)}", "make demo")
+        step = "install RAGstream again: these come with it"
+        yield Check("packages", "fail", f"missing: {', '.join(missing)}", step)
     else:
         yield Check("packages", "ok", ", ".join(versions))
+
+
+def _extras(config: AppConfig) -> Iterator[Check]:
+    """Say which extras are installed, and which one the settings need that is not."""
+    from ragstream_core.platform import extras
+
+    absent = [extra for extra in extras.EXTRAS if not extras.is_here(extra)]
+    here = ", ".join(extra for extra in extras.EXTRAS if extra not in absent)
+    yield Check("extras", "ok", here or "none; each brings what the base install leaves out")
+    store = config.chain().retrieval.store
+    for extra in absent:
+        level = "fail" if extra == store else "ok"
+        what = f"not installed: {extras.USES[extra]}"
+        yield Check(f"extra {extra}", level, what, extras.install(extra).line)
 
 
 def _embedder(config: AppConfig) -> Iterator[Check]:
@@ -134,13 +148,9 @@ def _embedder(config: AppConfig) -> Iterator[Check]:
     yield Check("embedding model", "ok", f"{verified}, by onnxruntime on cpu")
     made = config.data_dir / "models" / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
     if onnx_export.is_intact(made):
-        yield Check("ONNX export", "ok", str(made))
-    elif importlib.util.find_spec("onnx") is None:
-        yield Check(
-            "ONNX export", "fail", "not made yet, and onnx is missing", weights.MISSING_HINT.line
-        )
+        yield Check("ONNX model", "ok", str(made))
     else:
-        yield Check("ONNX export", "warn", "not made yet; the first ingest makes it (about 13 s)")
+        yield Check("ONNX model", "ok", "not made yet; the first ingest makes it in a second")
 
 
 def _other_embedder(config: AppConfig) -> Check:
@@ -148,6 +158,7 @@ def _other_embedder(config: AppConfig) -> Check:
     from ragstream_core.models.embedders.onnx_encoder import known_export
     from ragstream_core.models.embedders.sentence_transformers import resolve_device
     from ragstream_core.models.embedders.weights import find_model
+    from ragstream_core.platform import extras
     from ragstream_core.wiring.models import models_dir
 
     settings = config.settings.embeddings
@@ -158,11 +169,19 @@ def _other_embedder(config: AppConfig) -> Check:
         detail = f"{local.name} in {local.folder}, by FastEmbed on cpu"
         return Check("embedding model", "ok", detail)
     folder = find_model(settings.model, models_dir(config))
+    export = (
+        known_export(settings.model, models_dir(config)) if settings.backend == "onnx" else None
+    )
+    if export is not None and export.made:
+        return Check(
+            "embedding model", "ok", f"{settings.model} in {folder}, by onnxruntime on cpu"
+        )
+    extras.require(f"{settings.model} without an export", "torch")
     how = f"torch on {resolve_device(settings.device)}"
-    if settings.backend == "onnx":
-        export = known_export(settings.model, models_dir(config))
-        how = "onnxruntime on cpu" if not export.refused else f"{how}, since {export.refused}"
-        how += "" if export.made or export.refused else " (exported by the first ingest)"
+    if export is not None:
+        how = "onnxruntime on cpu (exported by the first ingest)"
+        if export.refused:
+            how = f"torch on {resolve_device(settings.device)}, since {export.refused}"
     return Check("embedding model", "ok", f"{settings.model} in {folder}, by {how}")
 
 
@@ -214,7 +233,7 @@ def _token_files(config: AppConfig) -> Iterator[Check]:
 
 
 def _reranker(config: AppConfig) -> Iterator[Check]:
-    from ragstream_core.wiring.models import MODEL_FREE, reranker_name
+    from ragstream_core.wiring.models import MODEL_FREE, reranker_name, weights_folder
 
     settings = config.settings.rerank
     name = reranker_name(config, settings)
@@ -224,12 +243,14 @@ def _reranker(config: AppConfig) -> Iterator[Check]:
     if settings.backend != "auto":
         yield Check("reranker", "ok", f"{name} (rerank.backend={settings.backend})")
         return
-    yield Check(
-        "reranker",
-        "warn",
-        f"{name}; the cross-encoder {settings.model} is not on this machine",
-        f"ragstream models pull {settings.model}",
-    )
+    detail, step = f"{name}; the cross-encoder {settings.model} is", f"models pull {settings.model}"
+    if weights_folder(config, settings.model) is None:
+        yield Check("reranker", "warn", f"{detail} not on this machine", f"ragstream {step}")
+        return
+    from ragstream_core.platform import extras
+
+    step = extras.install("torch").line
+    yield Check("reranker", "warn", f"{detail} here, but the extra 'torch' is not", step)
 
 
 def _gate(config: AppConfig) -> Iterator[Check]:

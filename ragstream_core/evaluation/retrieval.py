@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import RunProgram, UsageError
+from ragstream_core.errors import UsageError
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import replace_text
 from ragstream_core.records import Chunk
 from ragstream_core.records.identity import chunk_id, digest_of, parse_chunk_id, sha256_hex
@@ -230,7 +231,8 @@ def evaluate(
         progress: Called with (done, total).
 
     Raises:
-        UsageError: No query has a judgement, or ir-measures is not installed.
+        UsageError: No query has a judgement.
+        ExtraMissing: ir-measures is not installed.
     """
     judged = [query for query in queries if query["id"] in qrels]
     if not judged:
@@ -267,14 +269,11 @@ def measure(
         metrics: Which ones, as ir-measures calls them; ``MRR`` for its ``RR``.
 
     Raises:
-        UsageError: ir-measures is not installed.
+        ExtraMissing: ir-measures is not installed.
     """
-    try:
-        import ir_measures
-    except ImportError:
-        raise UsageError(
-            "metrics need ir-measures", hint=RunProgram("pip install 'ragstream[eval]'")
-        ) from None
+    extras.require("metrics", "eval", "ir_measures")
+    import ir_measures
+
     wanted = set(queries)
     scored = {q: {d: -float(rank) for rank, d in enumerate(run[q])} for q in wanted}
     judged = {q: qrels[q] for q in wanted}

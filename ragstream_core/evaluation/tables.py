@@ -6,9 +6,11 @@ The page shows them as they are, Dagster as metadata, and a notebook can go on f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from ragstream_core.evaluation.gold_answers import FIGURES
+from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,8 +41,7 @@ def gold_table(questions: Sequence[GoldQuestion], ranks: Sequence[Sequence[int]]
     Returns:
         Columns `GOLD_COLUMNS`; ``rank`` is a nullable integer, missing if nothing was found.
     """
-    import pandas as pd
-
+    pd = _pandas()
     rows = [
         (question.line, _short(question.question, QUESTION_CHARS), item, rank or pd.NA)
         for question, found in zip(questions, ranks, strict=True)
@@ -56,8 +57,7 @@ def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
     Returns:
         Columns `SWEEP_COLUMNS`, as `Point` documents them.
     """
-    import pandas as pd
-
+    pd = _pandas()
     rows = [[getattr(point, name) for name in SWEEP_COLUMNS] for point in points]
     return pd.DataFrame(rows, columns=[*SWEEP_COLUMNS])
 
@@ -69,8 +69,7 @@ def faithfulness_table(answers: Sequence[Judged]) -> pd.DataFrame:
         Columns `FAITHFULNESS_COLUMNS`; if a right answer is known also those of
         `gold_answers.FIGURES`. ``score`` is missing if an answer claims nothing.
     """
-    import pandas as pd
-
+    pd = _pandas()
     rows = [
         {**judged.counts(), "question": _short(judged.of.question, QUESTION_CHARS)}
         for judged in answers
@@ -85,6 +84,18 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as plain Python values; a missing one is None."""
     rows: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict("records")
     return rows
+
+
+def _pandas() -> ModuleType:
+    """Return pandas.
+
+    Raises:
+        ExtraMissing: It is not installed.
+    """
+    extras.require("a table of an evaluation", "eval", "pandas")
+    import pandas
+
+    return cast("ModuleType", pandas)
 
 
 def _expected(question: GoldQuestion) -> list[str]:

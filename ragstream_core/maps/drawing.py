@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragstream_core.maps.chunk_map import ChunkMap, labels, largest
+from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -67,7 +68,11 @@ def draw(found: ChunkMap, *, by: str = "", size: tuple[int, int] = (1200, 820)) 
 
     Returns:
         A PNG of that size.
+
+    Raises:
+        ExtraMissing: The extra `maps` is not installed.
     """
+    extras.require("a picture of a map", "maps", "PIL")
     from PIL import Image, ImageDraw
 
     names = labels(found.places, by or found.by)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import AddOption, OperationFailed
+from ragstream_core.platform import extras
 from ragstream_core.platform.sandbox import answer_stdin, run_child
 
 if TYPE_CHECKING:
@@ -86,8 +87,11 @@ def project_vectors(
         Shape (n, 2), rounded to 4 digits.
 
     Raises:
+        ExtraMissing: t-SNE is asked for, and the extra `maps` is not installed.
         OperationFailed: The child died: too little memory, or it was stopped.
     """
+    if method != "pca":
+        extras.require("t-SNE (`pca` needs nothing)", "maps", "sklearn", "threadpoolctl")
     points = pca(vectors) if method == "pca" else _tsne(vectors, seed, perplexity, told)
     return points.round(DIGITS) + 0.0  # no -0.0
 

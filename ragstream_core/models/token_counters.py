@@ -18,13 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragstream_core.errors import (
-    InputUnavailable,
-    RunCommand,
-    RunProgram,
-    WeightsMismatch,
-    WeightsMissing,
-)
+from ragstream_core.errors import InputUnavailable, RunCommand, WeightsMismatch, WeightsMissing
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import known_sha256
 from ragstream_core.ports import TokenCounter
 from ragstream_core.settings.prompts import PromptConfig
@@ -37,7 +32,6 @@ from ragstream_core.text.tokens import (
     ScriptTokenCounter,
 )
 
-EXTRA = RunProgram("pip install 'ragstream[tiktoken]'")
 _HOME = "https://openaipublic.blob.core.windows.net/encodings"
 
 
@@ -182,7 +176,7 @@ def _opened(file: TokenFile, path: Path) -> Any:
     try:
         import tiktoken
     except ImportError:
-        raise WeightsMissing("tiktoken is not installed", hint=EXTRA) from None
+        raise WeightsMissing("tiktoken is not installed", hint=extras.install("tiktoken")) from None
     try:
         lines = (line.split() for line in path.read_bytes().splitlines() if line)
         ranks = {base64.b64decode(token): int(rank) for token, rank in lines}

@@ -141,7 +141,8 @@ class VectorStoreConfig(Section):
         "catalog", description="Another name of `retrieval.store`, which takes precedence."
     )
     collection: bool = Field(
-        default=True, description="Keep a sealed Chroma collection of each project."
+        default=True,
+        description="Keep a sealed Chroma collection of each project, if Chroma is installed.",
     )
 
 

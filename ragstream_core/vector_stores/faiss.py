@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import DuplicateId, IntegrityError, RunProgram, UsageError
+from ragstream_core.errors import DuplicateId, IntegrityError
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import replace_bytes, replace_text
 from ragstream_core.records.identity import digest_of, sha256_hex
 from ragstream_core.vector_stores.model_stamp import ModelStamp
@@ -35,7 +36,7 @@ class FaissStore:
         model: Its name, for people.
 
     Raises:
-        UsageError: The extra ``faiss`` is not installed.
+        ExtraMissing: The extra ``faiss`` is not installed.
         ModelMismatch: The files were written for another model.
         IntegrityError: The files do not belong together.
     """
@@ -164,11 +165,7 @@ def _contiguous(vectors: F32) -> F32:
 
 
 def _engine() -> Any:
-    try:
-        import faiss
-    except ImportError:
-        raise UsageError(
-            "the vector store faiss needs the package faiss-cpu",
-            hint=RunProgram("pip install 'ragstream[faiss]'"),
-        ) from None
+    extras.require("the vector store faiss", "faiss")
+    import faiss
+
     return faiss

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import InputUnavailable, IntegrityError
+from ragstream_core.platform import extras
 from ragstream_core.vector_stores.chroma import seal
 from ragstream_core.wiring.chroma_collections import collection_of, model_name
 
@@ -62,10 +63,14 @@ def pinned(workspace: Workspace, settings: ChainSettings, pins: Sequence[Pin]) -
     Raises:
         UnknownSetting: There is no such store.
         UsageError: It does not satisfy the port.
+        ExtraMissing: It is Chroma or FAISS, and that is not installed.
         RagstreamError: A collection is behind and cannot be brought up to date.
     """
     require_store(settings)
-    if settings.retrieval.store != CHROMA:
+    store = settings.retrieval.store
+    if store in extras.EXTRAS:
+        extras.require(f"retrieval.store={store}", store)
+    if store != CHROMA:
         return {}
     seals = []
     for pin in pins:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, RagstreamError
+from ragstream_core.platform import extras
 from ragstream_core.vector_stores.chroma import publisher, seal
 from ragstream_core.vector_stores.chroma.names import HISTORY_MAIN
 from ragstream_core.wiring.projects import checked
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
 
 SWITCHED_OFF = "switched off: vector_store.collection"
+NOT_INSTALLED = "not kept: the extra 'chroma' is not installed"
 TRIES = 5
 """A collection is of one generation: if a commit comes meanwhile, it is made again."""
 
@@ -47,6 +49,21 @@ class Left:
     def warning(self) -> str:
         """What to say of a failure; empty if there was none."""
         return f"{self.why}\n  next: {self.next}" if self.failed else ""
+
+
+def _is_kept(workspace: Workspace) -> bool:
+    """Return whether collections are to be kept: by default if Chroma is installed.
+
+    If a person switched them on, they are, and that Chroma is missing is a failure.
+    """
+    config = workspace.config
+    if config.origin["vector_store.collection"] == "default" and not extras.is_here("chroma"):
+        return False
+    return config.settings.vector_store.collection
+
+
+def _why_not(workspace: Workspace) -> str:
+    return NOT_INSTALLED if workspace.config.settings.vector_store.collection else SWITCHED_OFF
 
 
 def collection_of(workspace: Workspace, project: str) -> Collection:
@@ -104,8 +121,8 @@ def keep_up(
     Returns:
         What became of it, or why it was left.
     """
-    if not workspace.config.settings.vector_store.collection:
-        return Left(SWITCHED_OFF)
+    if not _is_kept(workspace):
+        return Left(_why_not(workspace))
     collection = collection_of(workspace, project)
     age = _age_s(collection.chroma_dir)
     if age < rest_s:
@@ -161,7 +178,7 @@ def failures(workspace: Workspace, project: str, newest: Generation | None) -> t
 
 def _failed(workspace: Workspace, project: str, newest: Generation | None) -> FailedAttempt | None:
     folder = _chroma_dir(workspace, project)
-    kept = workspace.config.settings.vector_store.collection
+    kept = _is_kept(workspace)
     if not kept or newest is None or publisher.noted(folder) is None:
         return None
     return collection_of(workspace, project).failed(newest)
@@ -185,7 +202,7 @@ def state(workspace: Workspace, project: str, newest: Generation | None) -> dict
     failed = _failed(workspace, project, newest)
     measured = receipt is not None and receipt.self_recall >= 0
     return {
-        "kept": workspace.config.settings.vector_store.collection,
+        "kept": _is_kept(workspace),
         "generation": receipt.generation if receipt else 0,
         "rows": receipt.rows if receipt else 0,
         "self_recall": receipt.self_recall if receipt and measured else None,
@@ -204,7 +221,7 @@ def compare(workspace: Workspace, project: str) -> list[str]:
         RagstreamError: The index is damaged.
         OSError: Disk full.
     """
-    if not workspace.config.settings.vector_store.collection:
+    if not _is_kept(workspace):
         return []
     try:
         return collection_of(workspace, project).faults()
@@ -217,7 +234,7 @@ def due(workspace: Workspace, project: str, newest: Generation) -> bool:
 
     One that could not be made for it is not due.
     """
-    if not workspace.config.settings.vector_store.collection:
+    if not _is_kept(workspace):
         return False
     receipt = seal.current_receipt(_chroma_dir(workspace, project))
     if receipt is not None and (receipt.generation, receipt.digest) == (newest.n, newest.digest):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstream_core.errors import RunCommand, SetSetting, UnknownSetting
+from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
     from ragstream_core.config import AppConfig
@@ -204,11 +205,10 @@ def reranker_name(config: AppConfig, settings: RerankConfig) -> str:
         return f"flashrank:{settings.flashrank_model}"
     from ragstream_core.models.rerankers.cross_encoder import find_cross_encoder
 
-    if settings.backend == "cross_encoder" or find_cross_encoder(
-        settings.model, models_dir(config)
-    ):
+    if settings.backend == "cross_encoder":
         return settings.model
-    return "maxsim"
+    usable = find_cross_encoder(settings.model, models_dir(config)) and extras.is_here("torch")
+    return settings.model if usable else "maxsim"
 
 
 def reranker_weights(config: AppConfig, name: str) -> str:
@@ -282,8 +282,8 @@ def unmeasured_gate(config: AppConfig, settings: GateConfig) -> str:
 
 
 def nli_is_here(config: AppConfig, model: str) -> bool:
-    """Say whether an NLI model's weights are on this machine."""
-    return _reranker_folder(model, models_dir(config)) is not None
+    """Say whether an NLI model's weights are on this machine, and what runs it."""
+    return _reranker_folder(model, models_dir(config)) is not None and extras.is_here("torch")
 
 
 def _is_better(config: AppConfig, settings: GateConfig) -> bool:

@@ -106,7 +106,7 @@ def up(
     given = {"dagster.port": port, "page.port": page_port}
     explicit: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     config = session.workspace(explicit=explicit).config
-    door = None if no_page else page_access(config)
+    door = None if no_page or not _page_is_here() else page_access(config)
     _require_free(config, door)
     servers = [*([_page(door)] if door else []), *_dagster(config, read_only=read_only)]
     servers += [_api(config)] if config.settings.api.enabled else []
@@ -114,6 +114,16 @@ def up(
     with _signals_stop(), _running(servers, environment, config) as supervisor:
         _announce(supervisor, config)
         supervisor.watch()
+
+
+def _page_is_here() -> bool:
+    """Return whether the page is installed; say how to install it if it is not."""
+    from ragstream_core.platform import extras
+
+    if extras.is_here("page"):
+        return True
+    note(f"the page is not installed; it comes with: {extras.install('page').line}")
+    return False
 
 
 def _require_free(config: AppConfig, door: PageAccess | None) -> None:

@@ -23,6 +23,7 @@ from typing import IO
 from ragstream_core.ingestion.file_types import kind_of
 from ragstream_core.ingestion.parsers import engines
 from ragstream_core.ingestion.parsers.engines import Limits, Parsed
+from ragstream_core.platform import extras
 from ragstream_core.platform.sandbox import run_child, start_child
 
 CHILD = "ragstream_core.ingestion.parsers.child"
@@ -175,7 +176,7 @@ def parse(data: bytes, *, file_type: str, limits: Limits) -> Parsed:
 def missing(file_type: str) -> str:
     """Return what has to be installed to read a type, as one phrase; empty if nothing."""
     extra = engines.missing_extra(file_type)
-    return f"needs the extra '{extra}': pip install 'ragstream[{extra}]'" if extra else ""
+    return f"needs the extra '{extra}': {extras.install(extra).line}" if extra else ""
 
 
 def ask_child(words: Sequence[str], data: bytes, limits: Limits) -> tuple[bytes, str]:

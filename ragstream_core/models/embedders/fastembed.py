@@ -17,15 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragstream_core.errors import (
-    RunCommand,
-    RunProgram,
-    UnknownSetting,
-    WeightsMismatch,
-    WeightsMissing,
-)
+from ragstream_core.errors import RunCommand, UnknownSetting, WeightsMismatch, WeightsMissing
 from ragstream_core.models.embedders import fingerprints, weights
 from ragstream_core.models.embedders.base import Encoder, mean_of_windows, unit_rows_f16
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import file_sha256
 from ragstream_core.records.identity import digest_of
 from ragstream_core.text.tokenizer import ModelTokenizer, clean, even_windows
@@ -33,7 +28,6 @@ from ragstream_core.text.tokenizer import ModelTokenizer, clean, even_windows
 if TYPE_CHECKING:
     from ragstream_core.ports import F16, F32
 
-EXTRA = RunProgram("pip install 'ragstream[fastembed]'")
 _CONFIGURATION = ("tokenizer.json", "tokenizer_config.json")
 _OPTIONAL = ("config.json", "special_tokens_map.json")
 _NEAR = 32
@@ -118,7 +112,8 @@ def _described(model: str) -> dict[str, Any]:
     try:
         from fastembed import TextEmbedding
     except ImportError:
-        raise WeightsMissing("FastEmbed is not installed", hint=EXTRA) from None
+        hint = extras.install("fastembed")
+        raise WeightsMissing("FastEmbed is not installed", hint=hint) from None
     rows: list[dict[str, Any]] = TextEmbedding.list_supported_models()
     for row in rows:
         if str(row["model"]).lower() == model.lower():

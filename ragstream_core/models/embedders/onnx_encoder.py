@@ -4,7 +4,8 @@ One text a call without padding, with one thread inside the call: the bits of a 
 its text and on nothing else, which byte-exact replay needs (a batched encoder differs with its
 batch by 1e-7). Parallelism is over texts.
 
-A model is exported once and checked against torch. The folder ``<models>/<fingerprint>/`` holds the
+The default model is put together once from its graph and its weights; any other is exported by
+torch, once, and checked against it. The folder ``<models>/<fingerprint>/`` holds the
 export. If a model cannot be exported, or its export differs from torch, the reason is kept there
 instead, and torch runs the model; the reason holds as long as the model's files are the same.
 """
@@ -86,17 +87,16 @@ def known_export(model: str, models_dir: Path) -> Export:
 def open_default(
     models_dir: Path, *, workers: int = 0, notice: onnx_export.Notice | None = None
 ) -> OnnxEmbedder:
-    """Return all-MiniLM-L6-v2, exporting it first if it was never exported.
+    """Return all-MiniLM-L6-v2, writing it as ONNX first if that was never done.
 
     Args:
         models_dir: ``<data>/models``.
         workers: Texts encoded at the same time; 0 = one for each core.
-        notice: Told one line before the one-time export begins.
+        notice: Told one line before it is written as ONNX.
 
     Raises:
-        WeightsMissing: No weights here, or torch or onnx is missing for the export.
+        WeightsMissing: No weights here.
         WeightsMismatch: A source file is not the expected one.
-        EmbeddingFailed: The exported model differs from torch.
         OperationFailed: Another process holds the export lock for too long.
     """
     folder = onnx_export.ensure_onnx(models_dir, notice=notice)
@@ -117,7 +117,8 @@ def open_model(
         notice: Told one line before the one-time export begins.
 
     Raises:
-        WeightsMissing: The model is not on this machine, or onnx is missing for the export.
+        WeightsMissing: The model is not on this machine.
+        ExtraMissing: It was never exported, and the extra `torch` is not installed.
         NotExportable: It cannot be exported, or its export differs from torch.
         OperationFailed: Another process holds the export lock for too long.
     """
@@ -149,7 +150,7 @@ def _make(model: str, models_dir: Path, export: Export, notice: onnx_export.Noti
     """Export a model and check its vectors, or write down why there is no export."""
     if notice is not None:
         notice(f"exporting {model} to ONNX, once ({export.folder})")
-    onnx_export.require_packages()
+    onnx_export.require_packages(model)
     stamp = export.folder / onnx_export.STAMP_FILE
     try:
         recipe = recipe_of(export.source, model)

@@ -1,8 +1,9 @@
-"""Makes `model.onnx` once from the verified weights, and checks it each time it is opened.
+"""Makes `model.onnx` once, and checks it each time it is opened.
 
-The folder ``<models>/<fingerprint>/`` then holds everything the encoder needs: ``model.onnx``,
-``tokenizer.json`` and ``stamp.json`` (sha256 of the model, what it was made from and with). A file
-that does not have its stamped digest is made again.
+The default model's is its verified weights in the graph that ships (`minilm_graph`); another
+model's is exported by torch. The folder ``<models>/<fingerprint>/`` then holds everything the
+encoder needs: ``model.onnx``, ``tokenizer.json`` and ``stamp.json`` (sha256 of the model, what it
+was made from). A file that does not have its stamped digest is made again.
 """
 
 from __future__ import annotations
@@ -17,17 +18,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragstream_core.errors import (
-    EmbeddingFailed,
-    OperationFailed,
-    SetSetting,
-    TryAgain,
-    WeightsMissing,
-)
-from ragstream_core.models.embedders import fingerprints, weights
+from ragstream_core.errors import OperationFailed, TryAgain
+from ragstream_core.models.embedders import fingerprints, minilm_graph, weights
 from ragstream_core.models.embedders.fingerprints import NotExportable
-from ragstream_core.platform import files
-from ragstream_core.records.identity import canonical_json, sha256_hex
+from ragstream_core.platform import extras, files
+from ragstream_core.records.identity import canonical_json
 
 if TYPE_CHECKING:
     import torch
@@ -47,16 +42,15 @@ Notice = Callable[[str], None]
 
 
 def ensure_onnx(models_dir: Path, *, notice: Notice | None = None) -> Path:
-    """Return the folder of the verified ONNX model, making it first if needed (13 s, once).
+    """Return the folder of the verified ONNX model, making it first if needed.
 
     Args:
         models_dir: ``<data>/models``.
         notice: Told one line before an export begins.
 
     Raises:
-        WeightsMissing: No weights here, or torch or onnx is missing for the export.
+        WeightsMissing: No weights here.
         WeightsMismatch: A source file is not the expected one.
-        EmbeddingFailed: The exported model differs from torch by more than 1e-5.
         OperationFailed: Another process holds the export lock for too long.
     """
     folder = models_dir / fingerprints.default_fingerprint(fingerprints.ONNX_RUNTIME)
@@ -104,30 +98,23 @@ def _export_into(folder: Path, *, notice: Notice | None) -> None:
     source = weights.find_default(folder.parent)
     weights.verify_files(source, SOURCE_FILES)
     if notice is not None:
-        notice(f"exporting {weights.DEFAULT_MODEL} to ONNX, once ({folder})")
-    require_packages()
-    model = _loaded(source)
-    data = _to_onnx(model, INPUT_NAMES)
-    _check_against_torch(model, data)
+        notice(f"writing {weights.DEFAULT_MODEL} as ONNX, once ({folder})")
+    data = minilm_graph.onnx_bytes(source / "model.safetensors")
     files.replace_bytes(folder / MODEL_FILE, data)
     files.replace_bytes(folder / TOKENIZER_FILE, (source / TOKENIZER_FILE).read_bytes())
-    files.replace_text(folder / STAMP_FILE, canonical_json(_stamp(data)) + "\n")
+    files.replace_text(folder / STAMP_FILE, canonical_json(_stamp()) + "\n")
 
 
-def require_packages() -> None:
-    """Refuse an export before its slow part.
+def require_packages(model: str) -> None:
+    """Refuse the export of a model other than the default one before its slow part.
+
+    Args:
+        model: Its name.
 
     Raises:
-        WeightsMissing: What it needs is not installed.
+        ExtraMissing: What it needs is not installed.
     """
-    try:
-        import onnx  # noqa: F401 - the exporter needs it
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise WeightsMissing(
-            f"the one-time ONNX export needs {error.name}", hint=weights.MISSING_HINT
-        ) from error
+    extras.require(f"the one-time ONNX export of {model}", "torch")
 
 
 def exported_bytes(source: Path) -> bytes:
@@ -172,12 +159,11 @@ def _loaded(source: Path) -> Any:
     ).eval()
 
 
-def _stamp(data: bytes) -> dict[str, Any]:
+def _stamp() -> dict[str, Any]:
     return {
-        "sha256": sha256_hex(data),
+        "sha256": minilm_graph.ONNX_SHA256,
         "weights": weights.SHA256["model.safetensors"],
         "tokenizer": weights.SHA256[TOKENIZER_FILE],
-        **versions(),
     }
 
 
@@ -220,25 +206,3 @@ def _to_onnx(model: torch.nn.Module, names: tuple[str, ...]) -> bytes:
             dynamo=False,
         )
     return buffer.getvalue()
-
-
-def _check_against_torch(model: torch.nn.Module, data: bytes) -> None:
-    import numpy as np
-    import onnxruntime
-    import torch
-
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    for tokens in (2, 9, fingerprints.WINDOW_WITH_SPECIALS):
-        inputs = _example(tokens, model.config.vocab_size)
-        with torch.no_grad():
-            named = dict(zip(INPUT_NAMES, inputs, strict=True))
-            expected = model(**named).last_hidden_state.numpy()
-        feed = {name: tensor.numpy() for name, tensor in named.items()}
-        found = session.run([OUTPUT_NAME], feed)[0]
-        worst = float(np.abs(found - expected).max())
-        if not worst <= TOLERANCE:
-            raise EmbeddingFailed(
-                f"the exported model differs from torch by {worst:.2e} at {tokens} tokens "
-                f"(at most {TOLERANCE:.0e} is accepted)",
-                hint=SetSetting("embeddings.backend", "sentence_transformers", lasting=True),
-            )

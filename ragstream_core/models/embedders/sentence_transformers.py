@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 from ragstream_core.errors import EmbeddingFailed, UsageError
 from ragstream_core.models.embedders import fingerprints, weights
 from ragstream_core.models.embedders.base import Ids, WindowedEncoder
+from ragstream_core.platform import extras
 from ragstream_core.text.tokenizer import ModelTokenizer
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
+
+ENGINE = ("torch", "sentence_transformers")
+"""What runs a model; an export needs onnx as well."""
 
 
 def resolve_device(device: str) -> str:
@@ -25,9 +29,13 @@ def resolve_device(device: str) -> str:
 
     Args:
         device: ``auto`` or a torch device name, which is taken as it is.
+
+    Raises:
+        ExtraMissing: It is ``auto``, and torch is not installed.
     """
     if device != "auto":
         return device
+    extras.require("a torch device", "torch", "torch")
     import torch
 
     if torch.cuda.is_available():
@@ -49,10 +57,12 @@ class SentenceTransformerEmbeddings(WindowedEncoder):
             device: ``auto`` or a torch device name.
 
         Raises:
+            ExtraMissing: The extra `torch` is not installed.
             WeightsMissing: The model is not on this machine.
             WeightsMismatch: A file of the default model is not the expected one.
             UsageError: The model has no fast tokenizer.
         """
+        extras.require("embeddings.backend=sentence_transformers", "torch", *ENGINE)
         folder = weights.find_model(model, models_dir)
         if weights.is_default(model):
             weights.verify_files(folder, weights.SHA256)

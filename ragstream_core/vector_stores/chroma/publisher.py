@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ragstream_core.errors import IntegrityError, RagstreamError, StoreFailed
 from ragstream_core.index.derived import MANIFEST_NAME
 from ragstream_core.index.lock import check_hint, label
+from ragstream_core.platform import extras
 from ragstream_core.platform.files import publish_dir, replace_bytes, replace_text
 from ragstream_core.records.identity import sha256_hex
 from ragstream_core.vector_stores.chroma import seal
@@ -153,6 +154,8 @@ def _minor(version: str) -> list[str]:
 def chromadb_version() -> str:
     """Return the version of chromadb that is installed; imports nothing of it."""
     from importlib import metadata
+
+    extras.require("the vector store chroma", "chroma")
 
     return metadata.version("chromadb")
 

@@ -1,12 +1,12 @@
 """The two files of a FAISS store: written whole, read back, refused when they do not fit."""
 
-import builtins
 import json
+import sys
 
 import numpy as np
 import pytest
 
-from ragstream_core.errors import IntegrityError, UsageError
+from ragstream_core.errors import ExtraMissing, IntegrityError
 from ragstream_core.vector_stores.faiss import FaissStore
 
 
@@ -67,15 +67,8 @@ def test_every_flip_and_every_cut_is_noticed(saved, tmp_path, name):
 
 
 def test_without_the_extra_the_error_names_it(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def missing(name, *rest, **given):
-        if name == "faiss":
-            raise ImportError(name)
-        return real(name, *rest, **given)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(UsageError, match="faiss-cpu") as caught:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ExtraMissing, match="needs faiss") as caught:
         FaissStore(tmp_path, 8)
     assert "ragstream[faiss]" in caught.value.hint
 

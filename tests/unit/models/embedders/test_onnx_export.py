@@ -1,5 +1,6 @@
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from ragstream_core.errors import EmbeddingFailed
 from ragstream_core.models.embedders import onnx_export
 from ragstream_core.models.embedders.base import mean_unit, stack_checked, unit_rows_f16
 from ragstream_core.models.embedders.onnx_encoder import RECENT, open_default
+from ragstream_core.records.identity import sha256_hex
 
 
 def test_a_damaged_export_is_made_again(onnx_embedder, models_dir, tmp_path, monkeypatch):
@@ -32,9 +34,14 @@ def test_a_damaged_export_is_made_again(onnx_embedder, models_dir, tmp_path, mon
     assert made == [folder]
 
 
-def test_a_stamp_names_digest_and_versions(onnx_embedder, models_dir):
-    stamp = json.loads((onnx_export.ensure_onnx(models_dir) / "stamp.json").read_text())
-    assert {"sha256", "weights", "tokenizer", "opset", "versions"} == set(stamp)
+@pytest.mark.model
+def test_the_default_model_is_made_without_torch_and_stamped(tmp_path, monkeypatch):
+    for name in ("torch", "transformers", "onnx"):
+        monkeypatch.setitem(sys.modules, name, None)
+    folder = onnx_export.ensure_onnx(tmp_path)
+    stamp = json.loads((folder / onnx_export.STAMP_FILE).read_text())
+    assert set(stamp) == {"sha256", "weights", "tokenizer"}
+    assert stamp["sha256"] == sha256_hex((folder / onnx_export.MODEL_FILE).read_bytes())
 
 
 def test_an_opened_model_needs_no_weights(models_dir, onnx_embedder, monkeypatch):

