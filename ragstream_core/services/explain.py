@@ -228,6 +228,20 @@ def newest_with(workspace: Workspace, citation: str) -> str:
     )
 
 
+def text_of(workspace: Workspace, key: str) -> str:
+    """Return the text of a kept Super-Prompt; one that is lost or altered is made again.
+
+    Args:
+        workspace: The data root.
+        key: Its key or the first digits of it.
+
+    Raises:
+        UnknownPrompt: No such prompt.
+        RagstreamError: Its rendering is lost and cannot be made again.
+    """
+    return saved_prompts.prompt_text(workspace, workspace.store.record(key))
+
+
 def _told(edit: Edit) -> dict[str, str]:
     """Return an edit without passages: of the finished text only its digest."""
     if edit.target != SUPER_PROMPT:

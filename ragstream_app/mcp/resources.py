@@ -1,0 +1,149 @@
+"""Kept Super-Prompts and passages as resources, and task profiles as prompts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from mcp_types import (
+    GetPromptResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+)
+
+from ragstream_core.errors import RagstreamError, UsageError
+from ragstream_core.prompts.fences import one_line
+
+if TYPE_CHECKING:
+    from ragstream_app.mcp.calls import Call
+    from ragstream_app.mcp.desk import Desk
+
+SCHEME, PROMPTS, PASSAGES = "ragstream", "prompts", "passages"
+MARKDOWN = "text/markdown"
+LISTED = 20
+"""So many of the newest Super-Prompts are listed; older ones are read by their key."""
+TITLE_CHARS = 80
+ANY_PROFILE = "answer"
+"""The prompt without a task profile."""
+TEMPLATES = [
+    ResourceTemplate(
+        name="super_prompt",
+        title="A kept Super-Prompt",
+        uri_template=f"{SCHEME}://{PROMPTS}/{{key}}",
+        description="By its key or the first 6 digits of it, or more.",
+        mime_type=MARKDOWN,
+    ),
+    ResourceTemplate(
+        name="passage",
+        title="A passage",
+        uri_template=f"{SCHEME}://{PASSAGES}/{{project}}/{{citation}}",
+        description="By the ID of its citation; framed, since it is untrusted text.",
+        mime_type=MARKDOWN,
+    ),
+]
+
+
+def list_resources(desk: Desk) -> list[Resource]:
+    """Return the newest kept Super-Prompts."""
+    store = desk.workspace.store
+    rows: list[Resource] = []
+    for key in store.keys()[: -LISTED - 1 : -1]:
+        try:
+            question = one_line(str(store.record(key).inputs["text"]))
+        except RagstreamError:  # damaged, or cleared just now
+            continue
+        rows.append(
+            Resource(
+                name=key[:12],
+                title=question[:TITLE_CHARS],
+                uri=f"{SCHEME}://{PROMPTS}/{key}",
+                mime_type=MARKDOWN,
+            )
+        )
+    return rows
+
+
+def read_resource(desk: Desk, uri: str) -> TextResourceContents:
+    """Return a Super-Prompt or a passage.
+
+    Raises:
+        UsageError: There is nothing under that address.
+        RagstreamError: It cannot be read.
+    """
+    parts = urlsplit(uri)
+    names = [unquote(name) for name in parts.path.split("/")[1:]]
+    if parts.scheme == SCHEME and parts.netloc == PROMPTS and len(names) == 1:
+        text = _prompt(desk, names[0])
+    elif parts.scheme == SCHEME and parts.netloc == PASSAGES and len(names) == 2:
+        text = _passage(desk, *names)
+    else:
+        known = " or ".join(template.uri_template for template in TEMPLATES)
+        raise UsageError(f"there is no resource {uri[:200]!r}", hint=f"read {known}")
+    return TextResourceContents(uri=uri, mime_type=MARKDOWN, text=text)
+
+
+def _prompt(desk: Desk, key: str) -> str:
+    from ragstream_core.services.explain import text_of
+
+    return text_of(desk.workspace, key)
+
+
+def _passage(desk: Desk, project: str, citation: str) -> str:
+    from ragstream_app.mcp.quotes import READING_RULE, Quote, framed
+    from ragstream_core.services.open_passage import open_passage
+
+    found = open_passage(desk.workspace, citation, [desk.project(project)])
+    chunks = [passage.chunk for passage in found]
+    quotes = framed(Quote(c.id, c.source, c.span, c.snippet) for c in chunks)
+    return "\n\n".join([*quotes, READING_RULE])
+
+
+def list_prompts(desk: Desk) -> list[Prompt]:
+    """Return one prompt a task profile, and one without."""
+    arguments = [
+        PromptArgument(name="question", description="What is to be answered.", required=True),
+        PromptArgument(name="project", description="Default: the only one, or the server's own."),
+    ]
+    profiles = sorted(desk.workspace.config.tasks.keys() - {ANY_PROFILE})
+    return [
+        Prompt(
+            name=name,
+            title="Answer from documents" + (f": {name}" if name != ANY_PROFILE else ""),
+            description="A Super-Prompt of cited evidence, within a token budget"
+            + (f", by the task profile {name}." if name != ANY_PROFILE else "."),
+            arguments=arguments,
+        )
+        for name in (ANY_PROFILE, *profiles)
+    ]
+
+
+def get_prompt(desk: Desk, call: Call, name: str, arguments: dict[str, str]) -> GetPromptResult:
+    """Return the Super-Prompt of a question by a task profile; it is kept like any other.
+
+    Raises:
+        UsageError: No such prompt, no question, or an argument that it does not take.
+        RagstreamError: As `ragstream_app.mcp.prompting.build`.
+    """
+    from ragstream_app.mcp.prompting import build
+
+    known = [prompt.name for prompt in list_prompts(desk)]
+    if name not in known:
+        raise UsageError(f"there is no prompt {name[:80]!r}", hint=f"one of: {', '.join(known)}")
+    unknown = sorted(arguments.keys() - {"question", "project"})
+    if unknown or not arguments.get("question"):
+        what = f"no argument {unknown[0][:80]!r}" if unknown else "no question"
+        raise UsageError(what, hint="give `question`, and `project` if you want")
+    project = desk.project(arguments.get("project", ""))
+    made = build(
+        desk, call, arguments["question"], project, task="" if name == ANY_PROFILE else name
+    )
+    text = TextContent(type="text", text=made.super_prompt)
+    return GetPromptResult(
+        description=f"Super-Prompt {made.prompt_key[:12]}, {made.tokens} tokens",
+        messages=[PromptMessage(role="user", content=text)],
+    )

@@ -1,0 +1,81 @@
+"""The tools that change something: off unless the settings allow them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from ragstream_app.mcp.results import IngestResult, RememberResult
+from ragstream_app.mcp.tools import ADDS, ProjectName, ToolCall
+
+if TYPE_CHECKING:
+    from ragstream_app.mcp.calls import Call
+    from ragstream_app.mcp.desk import Desk
+
+Said = Annotated[str, Field(max_length=500_000)]
+
+
+class Remember(ToolCall):
+    """Keep one turn of a conversation, so that later Super-Prompts can draw on it.
+
+    Keep what was decided or found out, in the user's words and yours; never a secret.
+    """
+
+    name = "remember"
+    title = "Remember a turn"
+    annotations = ADDS.model_copy(update={"idempotent_hint": False})
+    result = RememberResult
+    user: Annotated[Said, Field(min_length=1, description="What the user said or asked.")]
+    assistant: Annotated[Said, Field(description="What was answered.")] = ""
+    session: Annotated[
+        str, Field(max_length=200, description="Of an earlier result, to continue it; else new.")
+    ] = ""
+    project: ProjectName = ""
+    prompt_key: Annotated[
+        str, Field(max_length=64, description="The Super-Prompt that the answer is based on.")
+    ] = ""
+
+    def run(self, desk: Desk, call: Call) -> RememberResult:
+        """Append it to the journal; it is on the disk when this returns."""
+        from ragstream_core.library import History
+
+        projects = [desk.project(self.project)] if self.project or desk.default else []
+        kept = History(desk.workspace).append(
+            self.user,
+            self.assistant,
+            session=self.session,
+            projects=projects,
+            answers=self.prompt_key,
+        )
+        return RememberResult(turn_id=kept.id, session=kept.session)
+
+
+class Ingest(ToolCall):
+    """Bring a project's index up to date with its files; only what changed is read.
+
+    It may take minutes. A cancelled ingest changes nothing, and the next one goes on from there.
+    """
+
+    name = "ingest"
+    title = "Ingest a project"
+    annotations = ADDS
+    result = IngestResult
+    project: ProjectName = ""
+
+    def run(self, desk: Desk, call: Call) -> IngestResult:
+        """Ingest it as `ragstream ingest` does."""
+        from ragstream_assets.recorder.recorder import record_ingest
+
+        project = desk.project(self.project)
+        call.progress("looking at the files", 0, 0)
+        stats, _ = record_ingest(desk.workspace, project, progress=call.progress)
+        return IngestResult(
+            project=project,
+            generation=stats.generation,
+            committed=stats.committed,
+            files=dict(stats.files),
+            passages=stats.chunks.get("live", 0),
+            refused=stats.refused,
+            warnings=[*stats.warnings, *(f"{p}: {why}" for p, why in stats.skipped_reasons[:20])],
+        )
