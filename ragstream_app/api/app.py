@@ -52,7 +52,8 @@ def make_app(
         mounted: Other applications in this server.
     """
     routes: list[BaseRoute] = [Route(HEALTH, _health), *model_routes(models)]
-    routes += [Mount(one.path, one.app) for one in mounted]
+    for one in mounted:
+        routes += [Route(one.path, one.app), Mount(one.path, one.app)]  # with and without a slash
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -71,15 +71,19 @@ def listen(workspace: Workspace, *, port: int, projects: Sequence[str] = ()) -> 
         UnknownProject: There is no such project.
         OSError: The data root cannot be written.
     """
-    from ragstream_app.api.app import make_app
+    from ragstream_app.api.app import Mounted, make_app
     from ragstream_app.api.models import Models
+    from ragstream_app.mcp.desk import Desk
+    from ragstream_app.mcp.http import PATH, McpOverHttp
 
     models = Models(workspace, tuple(projects))
     models.require()
     token = ensure_token(token_file(workspace.config))
     taken = _bound(port)
     hosts = own_hosts(taken.getsockname()[1], map(str.lower, workspace.config.settings.api.hosts))
-    return Listening(taken, make_app(models, hosts=hosts, token=token))
+    mcp = McpOverHttp(Desk(workspace, tuple(projects)))
+    mounted = (Mounted(PATH, mcp, mcp.lifespan),)
+    return Listening(taken, make_app(models, hosts=hosts, token=token, mounted=mounted))
 
 
 def _bound(port: int) -> socket.socket:

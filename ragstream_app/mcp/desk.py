@@ -1,4 +1,4 @@
-"""What all calls of one server share: the workspace, its models, and which project is meant."""
+"""What all calls of one server share: the workspace, its models, and the projects served."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ragstream_core.errors import ChooseProject, RunCommand, UnknownProject, UsageError
+from ragstream_core.errors import (
+    ChooseProject,
+    RunCommand,
+    UnknownProject,
+    UnknownPrompt,
+    UsageError,
+)
+from ragstream_core.records.prompt_inputs import PromptInputs
 
 if TYPE_CHECKING:
     from ragstream_core.ports import TokenCounter
+    from ragstream_core.prompts.store import PromptRecord
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -19,39 +27,67 @@ class Desk:
 
     Attributes:
         workspace: The data root with its settings.
-        default: The project of calls that name none; empty: the only one.
+        only: Names of the projects that are served; none: all there are.
     """
 
     workspace: Workspace
-    default: str = ""
+    only: tuple[str, ...] = ()
     _loading: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def projects(self) -> list[str]:
+        """Return the projects that are served now."""
+        known = self.workspace.projects()
+        return [name for name in known if name in self.only] if self.only else known
 
     def project(self, named: str = "") -> str:
         """Return the project that a call means.
 
         Raises:
             UsageError: It names none, and there is not just one.
-            UnknownProject: There is no such project.
+            UnknownProject: There is no such project here.
         """
-        known = self.workspace.projects()
-        chosen = named or self.usual(known)
-        if not chosen:
-            if not known:
-                raise UsageError("there are no projects yet", hint=RunCommand("ingest"))
+        known = self.projects()
+        if named and named not in known:
+            raise UnknownProject(f"there is no project {named[:80]!r}", hint=ChooseProject())
+        if not known:
+            raise UsageError("there are no projects yet", hint=RunCommand("ingest"))
+        if not named and len(known) > 1:
             raise UsageError(
                 f"there are {len(known)} projects: {', '.join(known[:20])}", hint=ChooseProject()
             )
-        if chosen not in known:
-            raise UnknownProject(f"there is no project {chosen[:80]!r}", hint=ChooseProject())
-        return chosen
+        return named or known[0]
 
-    def usual(self, known: list[str]) -> str:
-        """Return the project of calls that name none; empty if they have to.
+    def require(self) -> None:
+        """Refuse projects that are not there.
 
-        Args:
-            known: All projects.
+        Raises:
+            UnknownProject: One of `only` is none; those that there are are named.
         """
-        return self.default or (known[0] if len(known) == 1 else "")
+        known = self.workspace.projects()
+        for name in self.only:
+            if name not in known:
+                there = ", ".join(known[:20]) or "none yet"
+                raise UnknownProject(f"there is no project {name!r}", hint=f"there are: {there}")
+
+    def kept(self, key: str) -> PromptRecord:
+        """Return the record of a kept prompt.
+
+        Raises:
+            UnknownPrompt: There is none under that key, or it quotes a project that is not served.
+            IntegrityError: It is damaged.
+        """
+        record = self.workspace.store.record(key)
+        if not self.serves(record):
+            raise UnknownPrompt(
+                f"prompt {record.prompt_key[:12]} quotes a project that is not served here",
+                hint=RunCommand("explain", record.prompt_key[:12]),
+            )
+        return record
+
+    def serves(self, record: PromptRecord) -> bool:
+        """Whether a prompt quotes nothing but projects that are served."""
+        pins = PromptInputs.from_json(record.inputs).pins
+        return not self.only or {pin.project for pin in pins} <= set(self.only)
 
     def load_models(self) -> None:
         """Load the embedding model once, however many calls come first at the same time.

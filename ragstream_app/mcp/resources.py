@@ -54,8 +54,8 @@ def list_resources(desk: Desk) -> list[Resource]:
     rows: list[Resource] = []
     for key in store.keys()[: -LISTED - 1 : -1]:
         try:
-            question = one_line(str(store.record(key).inputs["text"]))
-        except RagstreamError:  # damaged, or cleared just now
+            question = one_line(str(desk.kept(key).inputs["text"]))
+        except RagstreamError:  # damaged, cleared just now, or of another project
             continue
         rows.append(
             Resource(
@@ -90,7 +90,7 @@ def read_resource(desk: Desk, uri: str) -> TextResourceContents:
 def _prompt(desk: Desk, key: str) -> str:
     from ragstream_core.services.explain import text_of
 
-    return text_of(desk.workspace, key)
+    return text_of(desk.workspace, desk.kept(key).prompt_key)
 
 
 def _passage(desk: Desk, project: str, citation: str) -> str:
@@ -107,7 +107,7 @@ def list_prompts(desk: Desk) -> list[Prompt]:
     """Return one prompt a task profile, and one without."""
     arguments = [
         PromptArgument(name="question", description="What is to be answered.", required=True),
-        PromptArgument(name="project", description="Default: the only one, or the server's own."),
+        PromptArgument(name="project", description="May be left out if there is only one."),
     ]
     profiles = sorted(desk.workspace.config.tasks.keys() - {ANY_PROFILE})
     return [

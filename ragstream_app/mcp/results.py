@@ -167,12 +167,11 @@ class ProjectsResult(Result):
     """The projects that can be searched."""
 
     projects: list[Project]
-    default: str = Field(description="Taken where a call names none; empty: a call has to.")
 
     def as_text(self) -> str:
         """Return one line a project."""
         rows = [
-            f"{p.name}{' (default)' if p.name == self.default else ''}: "
+            f"{p.name}: "
             + (f"{p.files} files, {p.passages} passages" if p.indexed else "not ingested yet")
             + (f", {p.changed} files changed since the last ingest" if p.changed else "")
             for p in self.projects

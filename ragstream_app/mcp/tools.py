@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ragstream_core.prompts.explain import Way
 
 ProjectName = Annotated[
-    str, Field(max_length=64, description="Default: the only project, or the server's own.")
+    str, Field(max_length=64, description="May be left out if there is only one.")
 ]
 Question = Annotated[str, Field(min_length=1, max_length=100_000)]
 CitationText = Annotated[
@@ -198,7 +198,7 @@ class OpenPassage(ToolCall):
         from ragstream_core.prompts.traced import TracedChunk
         from ragstream_core.services.trace import trace
 
-        found = trace(desk.workspace, self.citation, self.prompt_key)
+        found = trace(desk.workspace, self.citation, desk.kept(self.prompt_key).prompt_key)
         if not isinstance(found, TracedChunk):
             raise UsageError(
                 f"{self.citation[:200]!r} is a {found.kind} that the prompt shows in full",
@@ -259,7 +259,7 @@ class Explain(ToolCall):
         if not self.prompt_key and not self.citation:
             raise UsageError("neither a key nor a citation", hint="give `prompt_key`")
         key = self.prompt_key or newest_with(desk.workspace, self.citation)
-        found = explanation(desk.workspace, key, chunk=self.citation)
+        found = explanation(desk.workspace, desk.kept(key).prompt_key, chunk=self.citation)
         rows = [_candidate(way) for way in found.candidates]
         texts = (row.model_dump_json() for row in rows)
         fitting = within(texts, desk.budget(self.budget_tokens), desk.counter())
@@ -285,8 +285,7 @@ class ListProjects(ToolCall):
         """Look at each folder and each index."""
         from ragstream_core.wiring import ingestion
 
-        known = desk.workspace.projects()
-        rows = [ingestion.status(desk.workspace, name) for name in known]
+        rows = [ingestion.status(desk.workspace, name) for name in desk.projects()]
         return ProjectsResult(
             projects=[
                 Project(
@@ -298,8 +297,7 @@ class ListProjects(ToolCall):
                     updated=row["created"],
                 )
                 for row in rows
-            ],
-            default=desk.usual(known),
+            ]
         )
 
 

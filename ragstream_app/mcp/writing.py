@@ -40,13 +40,13 @@ class Remember(ToolCall):
         """Append it to the journal; it is on the disk when this returns."""
         from ragstream_core.library import History
 
-        projects = [desk.project(self.project)] if self.project or desk.default else []
+        projects = [desk.project(self.project)] if self.project or desk.only else []
         kept = History(desk.workspace).append(
             self.user,
             self.assistant,
             session=self.session,
             projects=projects,
-            answers=self.prompt_key,
+            answers=desk.kept(self.prompt_key).prompt_key if self.prompt_key else "",
         )
         return RememberResult(turn_id=kept.id, session=kept.session)
 

@@ -21,12 +21,12 @@ ragstream --data /home/me/project/data mcp"""
 
 def mcp(
     ctx: typer.Context,
-    project: Annotated[
-        str,
+    projects: Annotated[
+        list[str] | None,
         typer.Option(
-            "-p", "--project", metavar="PROJECT", help="The project of calls that name none."
+            "-p", "--project", metavar="PROJECT", help="Serve only this one; repeat for more."
         ),
-    ] = "",
+    ] = None,
 ) -> None:
     """Serve MCP over stdin and stdout.
 
@@ -39,9 +39,8 @@ def mcp(
     from ragstream_app.mcp.desk import Desk
     from ragstream_app.mcp.stdio import serve
 
-    desk = Desk(session_of(ctx).workspace(), project)
-    if project:
-        desk.project(project)
+    desk = Desk(session_of(ctx).workspace(), tuple(dict.fromkeys(projects or ())))
+    desk.require()
     if sys.stdin.isatty():
         note("waiting for messages of an MCP client on stdin; Ctrl-C ends it")
     serve(desk)

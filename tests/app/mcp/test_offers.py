@@ -14,6 +14,7 @@ from ragstream_app.mcp.desk import Desk
 from ragstream_app.mcp.server import make_server
 from ragstream_core.errors import Action, RunCommand, SetSetting, worded
 from ragstream_core.library import History
+from ragstream_core.services.ingest import ingest_project
 from tests.app.mcp.mcp_clients import text_of
 from tests.workspaces import (
     QUESTION,
@@ -33,9 +34,10 @@ def space(tmp_path):
 
 def asked(space, use):
     """Return what a coroutine makes of a client in this process."""
+    desk = space if isinstance(space, Desk) else Desk(space)
 
     async def run():
-        async with Client(make_server(Desk(space))) as client:
+        async with Client(make_server(desk)) as client:
             return await use(client)
 
     return asyncio.run(run())
@@ -231,6 +233,32 @@ def test_an_error_that_nobody_expected_shows_no_traceback(space, monkeypatch):
     assert result.is_error
     assert "unexpected RuntimeError: boom" in text_of(result)
     assert "File x" not in text_of(result)
+
+
+def test_a_server_of_one_project_shows_nothing_of_the_others(space):
+    write_docs(space.data_dir, "other", {"secret.md": "# Secret\n\nThe harbour opens at nine.\n"})
+    ingest_project(space, "other")
+    key = ask_and_keep(space, "When does the harbour open?", ("demo", "other"))
+    own = ask_and_keep(space)
+    desk = Desk(space, ("demo",))
+
+    async def use(client):
+        refused = [
+            await client.call_tool("search", {"query": "harbour", "project": "other"}),
+            await client.call_tool("explain", {"prompt_key": key}),
+            await client.call_tool("open_passage", {"citation": "secret.md#0", "prompt_key": key}),
+        ]
+        with pytest.raises(MCPError, match="not served"):
+            await client.read_resource(f"ragstream://prompts/{key}")
+        listed = [row.name for row in (await client.list_resources()).resources]
+        projects = await client.call_tool("list_projects", {})
+        return refused, listed, projects.structured_content["projects"]
+
+    refused, listed, projects = asked(desk, use)
+    assert all(result.is_error for result in refused)
+    assert "harbour opens" not in "".join(map(text_of, refused))
+    assert listed == [own[:12]]
+    assert [row["name"] for row in projects] == ["demo"]
 
 
 def test_many_calls_at_once_get_their_own_answers(space):

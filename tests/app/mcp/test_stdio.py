@@ -124,7 +124,6 @@ def test_explain_takes_a_key_or_a_citation(answers):
 
 def test_projects_say_what_is_indexed(answers):
     found = answers["list_projects"].structured_content
-    assert found["default"] == "demo"
     (demo,) = found["projects"]
     assert (demo["indexed"], demo["files"], demo["changed"]) == (True, 4, 0)
 

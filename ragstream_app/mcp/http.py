@@ -1,0 +1,63 @@
+"""The server over HTTP, to be mounted in the server of `ragstream serve`, behind its door.
+
+The SDK is imported with the first request: who never sends one does not pay for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ragstream_app.mcp.desk import Desk
+
+PATH = "/mcp"
+MAX_SESSIONS = 1000
+IDLE_S = 30 * 60.0
+
+
+class McpOverHttp:
+    """An ASGI application that speaks MCP's streamable HTTP.
+
+    Args:
+        desk: What all its clients share.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._wanted, self._ready = anyio.Event(), anyio.Event()
+        self._app: ASGIApp | None = None
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Serve while this is entered; sessions that are open at the end are closed."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._run)
+            yield
+            group.cancel_scope.cancel()
+
+    async def _run(self) -> None:
+        await self._wanted.wait()
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from ragstream_app.mcp.server import make_server
+
+        manager = StreamableHTTPSessionManager(
+            make_server(self._desk), session_idle_timeout=IDLE_S, max_sessions=MAX_SESSIONS
+        )
+        async with manager.run():
+            self._app = manager.asgi_app
+            self._ready.set()
+            await anyio.sleep_forever()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; the first one waits for the SDK."""
+        self._wanted.set()
+        await self._ready.wait()
+        assert self._app is not None
+        await self._app(scope, receive, send)

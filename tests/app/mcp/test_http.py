@@ -1,0 +1,158 @@
+"""MCP over HTTP: the SDK's client against a real `ragstream serve`, and who may not come in."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from mcp import ClientSession
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+
+from tests.app.serving import serving
+from tests.workspaces import QUESTION, ingested_workspace
+
+SETTINGS = {"embeddings__backend": "hashed", "dagster__record": "none"}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+BOTH = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    root = tmp_path_factory.mktemp("http") / "data"
+    ingested_workspace(root)
+    with serving(root, "--data", str(root), **SETTINGS) as server:
+        yield server
+
+
+@asynccontextmanager
+async def http_client(served):
+    headers = {"Authorization": f"Bearer {served.token}"}
+    async with (
+        create_mcp_http_client(headers) as http,
+        streamable_http_client(f"{served.url}/mcp", http_client=http) as (read, write, *_),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        yield session
+
+
+def post(served, body, **headers):
+    own = {"Authorization": f"Bearer {served.token}", **BOTH}
+    found = {name: value for name, value in {**own, **headers}.items() if value}
+    return served.request("POST", "/mcp", json=body, headers=found)
+
+
+def test_a_client_finds_opens_and_builds_with_progress(served):
+    async def use():
+        async with http_client(served) as session:
+            told = []
+
+            async def progress(done, total, text):
+                told.append(text)
+
+            found = await session.call_tool("search", {"query": QUESTION})
+            made = await session.call_tool(
+                "build_prompt", {"question": QUESTION}, progress_callback=progress
+            )
+            return found, made, told, (await session.list_tools()).tools
+
+    found, made, told, tools = asyncio.run(use())
+    assert found.structured_content["passages"][0]["file"] == "catalog.md"
+    assert made.structured_content["prompt_key"]
+    assert "retrieval" in told
+    assert len(tools) == 5
+
+
+def test_clients_at_the_same_time_get_their_own_answers(served):
+    async def one(number, found):
+        async with http_client(served) as session:
+            for _ in range(5):
+                words = ("catalog", "BM25")[number % 2]
+                result = await session.call_tool("search", {"query": words, "limit": 1})
+                found.append((words, result.structured_content["passages"][0]["file"]))
+
+    async def use():
+        found = []
+        async with anyio.create_task_group() as group:
+            for number in range(8):
+                group.start_soon(one, number, found)
+        return found
+
+    found = asyncio.run(use())
+    assert len(found) == 40
+    assert set(found) == {("catalog", "catalog.md"), ("BM25", "retrieval.md")}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+    ids=["no token", "wrong token", "foreign origin", "foreign host", "opaque origin"],
+)
+def test_who_is_not_meant_stays_outside(served, headers, status):
+    answer = post(served, HELLO, **headers)
+    assert answer.status_code == status
+    assert "result" not in answer.text
+
+
+def test_the_same_request_with_the_token_is_answered(served):
+    answer = post(served, HELLO)
+    assert answer.status_code == 200
+    assert '"name":"ragstream"' in answer.text
+
+
+def test_bad_bodies_are_refused_and_the_server_goes_on(served):
+    assert post(served, "x" * (5 * 1024 * 1024)).status_code == 413
+    own = {"Authorization": f"Bearer {served.token}", **BOTH, "Content-Type": "application/json"}
+    broken = served.request("POST", "/mcp", content=b"{", headers=own)
+    assert broken.status_code == 400
+    assert json.loads(broken.text)["error"]["code"] == -32700
+    gone = post(served, HELLO, **{"mcp-session-id": "0" * 32})
+    assert gone.status_code == 404
+    assert post(served, HELLO).status_code == 200
+    assert "Traceback" not in served.log.read_text()
+
+
+def test_a_body_of_100_mb_is_refused_before_it_is_read(served):
+    sent = 0
+
+    def body():
+        nonlocal sent
+        for _ in range(100):
+            sent += 1
+            yield b"x" * (1024 * 1024)
+
+    own = {"Authorization": f"Bearer {served.token}", **BOTH, "Content-Type": "application/json"}
+    try:
+        answer = served.request("POST", "/mcp", content=body(), headers=own)
+    except Exception as error:  # the connection may be closed while we still write
+        assert "httpx" in type(error).__module__
+    else:
+        assert answer.status_code == 413
+    assert post(served, HELLO).status_code == 200
+
+
+def test_a_client_that_goes_in_the_middle_of_a_call_harms_nobody(served):
+    async def use():
+        with anyio.move_on_after(0.05):
+            async with http_client(served) as session:
+                await session.call_tool("build_prompt", {"question": "What is the budget?"})
+        async with http_client(served) as session:
+            return await session.call_tool("search", {"query": QUESTION})
+
+    assert not asyncio.run(use()).is_error
