@@ -7,9 +7,10 @@ from dataclasses import replace
 from ragstream_assets.recorder.chain_run import RecordedPrompt
 from ragstream_assets.recorder.recorder import is_on, record_stage
 from ragstream_assets.recorder.writer import Recording
+from ragstream_core.conversations.given import pairs_in
 from ragstream_core.errors import UsageError
 from ragstream_core.prompts.chain import CHAIN, OPS, step_of
-from ragstream_core.prompts.inputs import PromptRequest, begin
+from ragstream_core.prompts.inputs import CONVERSATION, PromptRequest, begin
 from ragstream_core.prompts.store import PromptRecord
 from ragstream_core.records import SuperPrompt
 from ragstream_core.records.prompt_inputs import PromptInputs
@@ -119,4 +120,5 @@ def _request(inputs: PromptInputs) -> PromptRequest:
         },
         session=inputs.history.session,
         diffs=tuple("/".join(home) for home in diffs_in(inputs.texts)),
+        conversation=pairs_in(inputs.texts.get(CONVERSATION, "")),
     )

@@ -16,6 +16,8 @@ from ragstream_core.settings import ChainSettings
 
 DIGEST = "memory_digest"
 """The text of `PromptInputs.texts` that is the rolling digest of the conversation."""
+CONVERSATION = "conversation"
+"""The text that is a conversation which came with the question, as `conversations.given` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class PromptRequest:
         task: Name of a task profile.
         as_of: Generation to read, for one project; 0 for the newest.
         session: The conversation it belongs to; empty: none, so nothing is recent.
+        conversation: Earlier pairs (asked, answered) that came with the question, oldest first;
+            shown in place of the session's.
     """
 
     text: str
@@ -45,6 +49,7 @@ class PromptRequest:
     as_of: int = 0
     session: str = ""
     diffs: tuple[str, ...] = ()
+    conversation: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked.
@@ -55,7 +60,7 @@ class PromptRequest:
                 no text.
         """
         given = (self.text, self.session, *self.projects, *self.files, *self.off, *self.diffs)
-        for text in given:
+        for text in (*given, *(text for pair in self.conversation for text in pair)):
             _require_text(text)
         if not any(c.isalnum() for c in self.text):
             raise EmptyPrompt("the prompt is empty", hint=RunCommand("prompt", '"…" -p PROJECT'))
@@ -98,8 +103,9 @@ def request_from(data: Mapping[str, Json]) -> PromptRequest:
     """
     try:
         tuples = {k: tuple(data[k]) for k in ("projects", "files", "off", "diffs") if k in data}
-        return PromptRequest(**{**data, **tuples})
-    except TypeError as error:
+        pairs = tuple((asked, answered) for asked, answered in data.get("conversation", ()))
+        return PromptRequest(**{**data, **tuples, "conversation": pairs})
+    except (TypeError, ValueError) as error:
         raise UsageError(f"not a prompt request: {error}") from None
 
 

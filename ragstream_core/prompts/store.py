@@ -157,7 +157,10 @@ class PromptStore:
         Raises:
             OSError: Disk full, permission denied.
         """
-        text = canonical_json(asdict(request))
+        data = asdict(request)
+        if not request.conversation:
+            del data["conversation"]  # as before there were any: references stay what they were
+        text = canonical_json(data)
         digest = sha256_hex(text)
         self._put_once(self.root / "inbox" / f"{digest}.json", text.encode("utf-8"))
         return f"sha256:{digest}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragstream_core.conversations.digest import fitted
 from ragstream_core.conversations.edits import Folded, apply_edits, visible_turns
+from ragstream_core.conversations.given import entries_in
 from ragstream_core.conversations.journal.records import INACTIVE, Entry, Turn
 from ragstream_core.conversations.lexicon import default_lexicon_text, lexicon_of, read_lexicon_text
 from ragstream_core.conversations.recent_history import (
@@ -28,7 +29,7 @@ from ragstream_core.conversations.recent_history import (
 )
 from ragstream_core.errors import InputUnavailable, RagstreamError, RunCommand
 from ragstream_core.prompts.blocks import HISTORY_PREFIX, digest_tokens
-from ragstream_core.prompts.inputs import DIGEST, settings_at
+from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, settings_at
 from ragstream_core.prompts.stage_versions import Clock
 from ragstream_core.records import Hit
 from ragstream_core.records.prompt_inputs import HistoryPin, PromptInputs
@@ -132,7 +133,13 @@ class ConversationMemory:
     def shown(self) -> bool:
         """Whether the prompt shows RECENT HISTORY at all."""
         settings = settings_at(self.inputs, self.op)
-        return bool(settings.prompt.recent_history and self.pin.seq and not self.inputs.lock)
+        said = self.pin.seq or self._given
+        return bool(settings.prompt.recent_history and said and not self.inputs.lock)
+
+    @property
+    def _given(self) -> str:
+        """The conversation that came with the question, "" for none."""
+        return self.inputs.texts.get(CONVERSATION, "")
 
     @functools.cached_property
     def clock(self) -> Clock:
@@ -175,6 +182,8 @@ class ConversationMemory:
         settings = self._first.history
         if not (self.shown and settings.recency_k):
             return Recent()
+        if self._given:
+            return Recent(own=entries_in(self._given)[-settings.recency_k :])
         scope = Scope(
             self.pin.session,
             settings.recency_k,
@@ -190,6 +199,11 @@ class ConversationMemory:
         settings, count = self._first, self.count
         most = min(settings.history.recent_max_tokens, settings.prompt.budget_tokens // 2)
         return render_recent(self.recent.pairs, fits=lambda text: count(text) <= most)
+
+    @functools.cached_property
+    def _turns_shown(self) -> dict[int, Shown]:
+        """What of `recent_shown` is in the journal, by its number there."""
+        return {pair.entry.seq: pair for pair in self.recent_shown if pair.entry.seq}
 
     def rendered(self) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return ``recentConversation`` and what the person should know about it."""
@@ -241,7 +255,7 @@ class ConversationMemory:
         """Say which turns are newer than the selection and not wholly shown either, "" for none."""
         if not (self.shown and self.settings.enabled) or self.pin.note:
             return ""
-        seqs = {pair.entry.seq for pair in self.recent_shown if pair.is_whole}
+        seqs = {seq for seq, pair in self._turns_shown.items() if pair.is_whole}
         if not self.pin.snapshot:
             before = journal(self.workspace).entries(1, self.pin.seq + 1)
             first = itertools.islice(before, _LOOKED_AT)  # a question without answer is no turn
@@ -291,7 +305,7 @@ class ConversationMemory:
             projects=[pin.project for pin in self.inputs.pins],
             now_ns=self._now_ns() if is_timed(self.settings) else 0,
         )
-        shown = {pair.entry.seq: pair.spans for pair in self.recent_shown}
+        shown = {seq: pair.spans for seq, pair in self._turns_shown.items()}
         return eligible(self._columns, filters, hidden=self.since.hidden, shown=shown)
 
     @functools.cached_property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ragstream_core.agents.a1_file_injector import candidates, forced_paths
 from ragstream_core.agents.headers import default_alias_text
 from ragstream_core.config import AppConfig, overlay
+from ragstream_core.conversations.given import pinned_text
 from ragstream_core.errors import (
     GenerationGone,
     IntegrityError,
@@ -21,7 +22,7 @@ from ragstream_core.errors import (
 from ragstream_core.index.view import open_view
 from ragstream_core.models.token_counters import resolved_counter
 from ragstream_core.prompts.classification import path_tokens
-from ragstream_core.prompts.inputs import DIGEST, PromptRequest
+from ragstream_core.prompts.inputs import CONVERSATION, DIGEST, PromptRequest
 from ragstream_core.prompts.stage_versions import STAGE_VERSIONS
 from ragstream_core.records.prompt_inputs import HistoryPin, Pin, PromptInputs
 from ragstream_core.settings import ChainSettings
@@ -85,6 +86,14 @@ def pin_inputs(
     )
     counter = counter_of_settings(workspace, settings)
     digest = digest_text(workspace, settings.memory, upto=history.seq, count=counter.count)
+    told = (
+        {}
+        if request.lock
+        else {
+            DIGEST: digest,
+            CONVERSATION: pinned_text(request.conversation, settings.history.recency_k),
+        }
+    )
     return PromptInputs(
         text=request.text,
         pins=tuple(pins),
@@ -104,7 +113,7 @@ def pin_inputs(
                 workspace, settings.prompt.budget_tokens, counter.count
             ),
             "lexicon": conversation_memory.lexicon_text(workspace, settings),
-            **({DIGEST: digest} if digest else {}),
+            **{name: text for name, text in told.items() if text},
             **file_sources.pinned_diffs(workspace, request.diffs, projects),
         },
         now=now.isoformat(),
