@@ -13,9 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 
-from ragstream_app.api.door import HEALTH, Door
+from ragstream_app.api.chat import ChatCompletions
+from ragstream_app.api.door import HEALTH, OPENAPI, Door
+from ragstream_app.api.embeddings import Embeddings
 from ragstream_app.api.errors import ApiError, api_error, response_of
 from ragstream_app.api.models import model_routes
+from ragstream_app.api.openapi import description
+from ragstream_app.api.workers import Workers
+from ragstream_core.errors import RagstreamError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -51,7 +56,15 @@ def make_app(
         token: What a request must know.
         mounted: Other applications in this server.
     """
-    routes: list[BaseRoute] = [Route(HEALTH, _health), *model_routes(models)]
+    settings = models.workspace.config.settings.api
+    workers = Workers(settings.workers, settings.queue)
+    routes: list[BaseRoute] = [
+        Route(HEALTH, _health),
+        Route(OPENAPI, _description),
+        *model_routes(models),
+        Route("/v1/chat/completions", ChatCompletions(models, workers), methods=["POST"]),
+        Route("/v1/embeddings", Embeddings(models, workers), methods=["POST"]),
+    ]
     for one in mounted:
         routes += [Route(one.path, one.app), Mount(one.path, one.app)]  # with and without a slash
 
@@ -68,6 +81,7 @@ def make_app(
         exception_handlers={
             HTTPException: _no_route,
             ApiError: _failed,
+            RagstreamError: _failed,
             Exception: _failed,
         },
     )
@@ -76,6 +90,10 @@ def make_app(
 
 async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
+
+
+async def _description(_: Request) -> Response:
+    return JSONResponse(description())
 
 
 async def _failed(_: Request, error: Exception) -> Response:

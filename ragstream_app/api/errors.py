@@ -12,6 +12,7 @@ from ragstream_core.errors import (
     ChatBusy,
     ChatFailed,
     ChatTimeout,
+    GenerationGone,
     RagstreamError,
     Refused,
     UnknownProject,
@@ -101,6 +102,8 @@ def _status(error: Exception) -> tuple[int, str]:
         return 504, "model_timeout"
     if isinstance(error, ChatFailed):
         return 502, "model_failed"
+    if isinstance(error, GenerationGone):
+        return 422, "not_ingested"
     if isinstance(error, Refused):
         return 422, "refused"
     return 500, "failed" if isinstance(error, RagstreamError) else "internal_error"

@@ -9,10 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import httpx2
+import openai
 
 from tests.workspaces import ROOT
 
 WAIT_S = 60.0
+QUICK = {
+    "embeddings__backend": "hashed",
+    "dagster__record": "none",
+    "rerank__backend": "none",
+    "vector_store__collection": "false",
+}
+"""As `environment` of the tests of the faces has it."""
+QUESTION = "How does the exact file lock restrict a prompt?"
 
 
 @dataclass
@@ -38,22 +48,31 @@ class Served:
         given.setdefault("headers", {"Authorization": f"Bearer {self.token}"})
         return httpx.request(method, f"{self.url}{path}", timeout=WAIT_S, trust_env=False, **given)
 
-    def chat(self, text="How does the exact file lock restrict a prompt?", **more):
+    def chat(self, text: str = QUESTION, **more) -> httpx.Response:
         """Ask one question of the project ``manual``."""
         asked = {"model": "ragstream/manual", "messages": [{"role": "user", "content": text}]}
         return self.request("POST", "/v1/chat/completions", json={**asked, **more})
 
+    def openai(self, **given) -> openai.OpenAI:
+        """Return OpenAI's own client of it."""
+        http = httpx2.Client(trust_env=False, timeout=WAIT_S)
+        return openai.OpenAI(
+            base_url=f"{self.url}/v1", api_key=self.token, http_client=http, **given
+        )
+
 
 @contextlib.contextmanager
 def serving(data: Path, *words: str, **settings: str) -> Iterator[Served]:
-    """Serve a data root; ``settings`` are ``SECTION__KEY`` of the environment, in lower case."""
-    own = {f"RAGSTREAM_{name.upper()}": text for name, text in settings.items()}
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **own}
+    """Serve a data root; ``settings`` are ``section__key``, over `QUICK`."""
+    own = {f"RAGSTREAM_{name.upper()}": text for name, text in {**QUICK, **settings}.items()}
+    outer = {k: v for k, v in os.environ.items() if not k.startswith(("RAGSTREAM_", "MEMORY_"))}
+    environment = {**outer, **own, "PYTHONPATH": str(ROOT), "RAGSTREAM_DATA_DIR": str(data)}
     log = data.parent / "serve.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "ragstream_app.cli.main", "serve", "--port", "0", *words],
             env=environment,
+            cwd=data.parent,
             stdout=subprocess.PIPE,
             stderr=errors,
         )
@@ -71,3 +90,12 @@ def serving(data: Path, *words: str, **settings: str) -> Iterator[Served]:
         process.terminate()
         process.wait(20)
         process.stdout.close()
+
+
+def error_of(response: httpx.Response) -> tuple[int, str]:
+    """Return status and code of an error, which has OpenAI's form."""
+    assert response.headers["content-type"] == "application/json"
+    assert set(response.json()) == {"error"}
+    found = response.json()["error"]
+    assert set(found) == {"message", "type", "param", "code"} and found["message"]
+    return response.status_code, found["code"]

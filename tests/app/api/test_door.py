@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.app.serving import serving
+from tests.app.serving import error_of, serving
 
 
 @pytest.fixture(scope="module")
@@ -12,19 +12,8 @@ def served(tmp_path_factory):
     root = tmp_path_factory.mktemp("door") / "data"
     (root / "doc_raw" / "manual").mkdir(parents=True)
     (root / "doc_raw" / "notes").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAGSTREAM_DATA_DIR", str(root))
-        with serving(root, "--project", "manual", api__hosts="gate.example:80") as found:
-            yield found
-
-
-def error_of(response):
-    assert response.headers["content-type"] == "application/json"
-    (name,) = response.json()
-    assert name == "error"
-    found = response.json()["error"]
-    assert set(found) == {"message", "type", "param", "code"} and found["message"]
-    return response.status_code, found["code"]
+    with serving(root, "--project", "manual", api__hosts="gate.example:80") as found:
+        yield found
 
 
 def test_the_base_url_the_way_to_the_token_and_one_line_to_try_are_printed(served):

@@ -1,0 +1,196 @@
+"""One question of a client on the way that `ragstream ask` takes: prompt, answer, citations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ragstream_app.answer_stream import StoppableChat
+from ragstream_app.prompt_runner import outcome_of
+from ragstream_core.errors import Stopped
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping
+
+    from ragstream_app.api.conversation import Asked
+    from ragstream_app.api.forms import ChatForm
+    from ragstream_app.api.models import Target
+    from ragstream_app.prompt_runner import PromptOutcome
+    from ragstream_core.answers.answer import Answer, Prepared
+    from ragstream_core.ports import ChatModel
+    from ragstream_core.prompts.inputs import PromptRequest
+    from ragstream_core.wiring.workspace import Workspace
+
+SESSION = "session"
+"""The entry of `metadata` that names a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an answer took.
+
+    Attributes:
+        prompt_tokens: Tokens of what was sent.
+        completion_tokens: Tokens of the answer.
+        cached_tokens: Those of the sent ones that the endpoint had kept.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer, and what is told with it.
+
+    Attributes:
+        answer: The answer.
+        usage: Counted by the endpoint, or by us if it does not count.
+        warnings: All there are, for people.
+    """
+
+    answer: Answer
+    usage: Usage
+    warnings: tuple[str, ...]
+
+
+class Answering:
+    """One question on its way; `build` makes its prompt, `answer` asks.
+
+    Args:
+        workspace: The data root.
+        target: Which project, under which profile.
+        form: The request.
+        asked: What its messages ask.
+        left: Set when nobody waits for the answer any more.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        target: Target,
+        form: ChatForm,
+        asked: Asked,
+        left: threading.Event,
+    ) -> None:
+        self.form = form
+        self.target = target
+        self.key = ""
+        self._workspace = workspace
+        self._asked = asked
+        self._left = left
+        self._made: PromptOutcome
+
+    def build(self) -> None:
+        """Make the prompt and keep it; it is recorded as the settings say.
+
+        Raises:
+            Stopped: The client left.
+            RagstreamError: A wrong request, or a stage refused or failed.
+        """
+        from ragstream_assets.recorder.recorder import record_prompt
+
+        self._workspace = self._with_model()
+        self._made = outcome_of(
+            record_prompt(self._workspace, self._request(), observe=lambda *_: self._require())
+        )
+        self.key = self._made.prompt_key
+
+    def answer(self, show: Callable[[str], object] | None = None) -> Answered:
+        """Ask the model, or take the extract; a turn is kept only if `store` says so.
+
+        What came before the client left is kept as partial, if it is kept at all.
+
+        Args:
+            show: Called with each piece of clean text.
+
+        Raises:
+            Refused: It seems to contain secrets, and they would leave this machine.
+            ChatFailed: There is no answer.
+            Stopped: The client left before it was asked.
+        """
+        from ragstream_core.wiring import answering
+
+        self._require()
+        space = self._answers_in()
+        prepared = answering.prepare(
+            space,
+            self._made.prompt,
+            prompt_key=self.key,
+            session=self._session,
+            model=StoppableChat(_model(space), self._left),
+            or_extract=True,
+        )
+        found = answering.answer(space, prepared, show=show)
+        if self._made.run_id:
+            from ragstream_assets.recorder.recorder import record_answer
+
+            record_answer(space, found, run_id=self._made.run_id)
+        warnings = (*self._asked.warnings, *self._made.warnings, *found.warnings)
+        return Answered(found, self._usage(prepared, found), warnings)
+
+    def _request(self) -> PromptRequest:
+        from ragstream_core.prompts.inputs import PromptRequest
+
+        system = {"prompt.system": self._asked.system} if self._asked.system else {}
+        return PromptRequest(
+            text=self._asked.question,
+            projects=(self.target.project,),
+            task=self.target.task,
+            settings=system,
+            session=self._session,
+            conversation=self._asked.pairs,
+        )
+
+    @property
+    def _session(self) -> str:
+        return (self.form.metadata or {}).get(SESSION, "")
+
+    def _with_model(self) -> Workspace:
+        """Return the data root with the model that `ask` would take."""
+        from ragstream_core.services.choose_model import SETTING, ensure_model
+
+        return _with(self._workspace, {SETTING: ensure_model(self._workspace.config)})
+
+    def _answers_in(self) -> Workspace:
+        """Return the data root as the answer sees it: what the client sets, and what it keeps."""
+        most = self.form.max_completion_tokens or self.form.max_tokens
+        given = {
+            "provider.temperature": self.form.temperature,
+            "provider.max_output_tokens": most,
+            "history.persist": None if self.form.store else False,
+        }
+        return _with(self._workspace, {name: v for name, v in given.items() if v is not None})
+
+    def _usage(self, prepared: Prepared, found: Answer) -> Usage:
+        """Return what an answer took; what nobody counted is counted as the prompt is."""
+        from ragstream_core.prompts.inputs import inputs_of
+        from ragstream_core.wiring.token_budget import counter_of
+
+        told = found.usage if found.origin == "model" else None
+        if told is not None and told.reported:
+            return Usage(told.input_tokens, told.output_tokens, told.cached_tokens)
+        count = counter_of(self._workspace, inputs_of(prepared.prompt)).count
+        return Usage(prepared.input_tokens or self._made.tokens, count(found.text))
+
+    def _require(self) -> None:
+        """Go on only while somebody waits.
+
+        Raises:
+            Stopped: Nobody does.
+        """
+        if self._left.is_set():
+            raise Stopped("the client left")
+
+
+def _with(workspace: Workspace, settings: Mapping[str, object]) -> Workspace:
+    return replace(workspace, config=workspace.config.with_task("", explicit=settings))
+
+
+def _model(workspace: Workspace) -> ChatModel:
+    from ragstream_core.wiring.models import chat_model
+
+    return chat_model(workspace.config)

@@ -1,0 +1,102 @@
+"""``POST /v1/embeddings``: texts as vectors of the model that a project is searched with."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+
+from ragstream_app.api.body import parsed, read_body
+from ragstream_app.api.errors import ApiError
+from ragstream_app.api.forms import EmbeddingForm
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from ragstream_app.api.models import Models, Target
+    from ragstream_app.api.workers import Workers
+    from ragstream_core.services.embed import Embedded
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """The endpoint, an ASGI application.
+
+    Attributes:
+        models: What is served, of which data root.
+        workers: Do the work.
+    """
+
+    models: Models
+    workers: Workers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request.
+
+        Raises:
+            ApiError: A wrong request.
+            RagstreamError: The model cannot be used.
+        """
+        try:
+            form = parsed(EmbeddingForm, await read_body(Request(scope, receive)))
+        except ClientDisconnect:
+            return
+        target = self.models.target(form.model)
+        async with self.workers.at_work(receive) as visit:
+            if visit is not None:
+                body = await self.workers.run(lambda: self._body(form, target))
+                await JSONResponse(body)(scope, receive, send)
+
+    def _body(self, form: EmbeddingForm, target: Target) -> dict[str, Any]:
+        """Return the answer.
+
+        Raises:
+            ApiError: Other dimensions than the model has, or no text.
+            RagstreamError: The model cannot be used.
+        """
+        from ragstream_core.services.embed import embed
+
+        texts = [form.input] if isinstance(form.input, str) else form.input
+        _require_text(texts)
+        found = embed(
+            self.models.workspace, target.project, texts, kind=form.input_type or "document"
+        )
+        if form.dimensions not in (None, found.vectors.shape[1]):
+            raise ApiError(
+                400,
+                f"dimensions: {found.model} has {found.vectors.shape[1]}, and no others",
+                code="invalid_value",
+                param="dimensions",
+            )
+        usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
+        rows = _rows(found, as_text=form.encoding_format == "base64")
+        data = [
+            {"object": "embedding", "index": at, "embedding": row} for at, row in enumerate(rows)
+        ]
+        return {"object": "list", "data": data, "model": target.name, "usage": usage}
+
+
+def _rows(found: Embedded, *, as_text: bool) -> list[str] | list[list[float]]:
+    """Return the vectors as lists of numbers, or in base64."""
+    little = found.vectors.astype("<f4", copy=False)
+    if as_text:
+        return [base64.b64encode(row.tobytes()).decode() for row in little]
+    rows: list[list[float]] = little.tolist()
+    return rows
+
+
+def _require_text(texts: Sequence[str]) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        ApiError: A text is blank; its place is named.
+    """
+    for at, text in enumerate(texts):
+        if not text.strip():
+            raise ApiError(
+                400, f"input.{at}: the text is blank", code="invalid_value", param=f"input.{at}"
+            )

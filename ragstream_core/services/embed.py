@@ -1,0 +1,72 @@
+"""Texts turned into vectors by the model that a project's index is made with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ragstream_core.errors import ModelMismatch, RunCommand
+
+if TYPE_CHECKING:
+    from ragstream_core.ports import F32
+    from ragstream_core.wiring.workspace import Workspace
+
+Kind = Literal["document", "query"]
+"""What texts are; some models tell the two apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The vectors of some texts.
+
+    Attributes:
+        vectors: One a text, in their order, shape (n, dimension), float32, each of length 1.
+        tokens: Of all texts together, special tokens not included.
+        model: Name of the model.
+    """
+
+    vectors: F32
+    tokens: int
+    model: str
+
+
+def embed(
+    workspace: Workspace, project: str, texts: Sequence[str], *, kind: Kind = "document"
+) -> Embedded:
+    """Return the vectors of texts, comparable with those of a project; nothing is kept.
+
+    Args:
+        workspace: The data root.
+        project: Its name; one without an index takes the model of the settings.
+        texts: Each holds at least one character.
+        kind: What they are.
+
+    Raises:
+        ModelMismatch: The project was embedded by another model than the settings name.
+        RagstreamError: The model cannot be used.
+    """
+    from ragstream_core.wiring import models
+
+    config = workspace.config
+    mine, stored = models.fingerprint(config), _stored(workspace, project)
+    if stored and stored != mine:
+        raise ModelMismatch(
+            f"project {project!r} was embedded by model {stored[:12]}, the settings name "
+            f"{mine[:12]}",
+            hint=RunCommand("ingest", f"{project} --rebuild"),
+        )
+    model = models.embedder(config)
+    made = model.embed_queries(texts) if kind == "query" else model.embed_documents(texts)
+    return Embedded(made, sum(map(model.count, texts)), model.name)
+
+
+def _stored(workspace: Workspace, project: str) -> str:
+    """Return the fingerprint that a project's index was made with; "" if it has no index."""
+    from ragstream_core.errors import GenerationGone
+    from ragstream_core.index.view import open_view
+
+    try:
+        return open_view(workspace.index_dir(project)).embed_fp
+    except GenerationGone:
+        return ""
