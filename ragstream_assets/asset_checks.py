@@ -169,14 +169,14 @@ def _severity(name: str) -> dg.AssetCheckSeverity:
 
 
 def _figures(found: HistoryReport) -> dict[str, dict[str, Any]]:
-    status, snapshot = found.status, found.status["snapshot"]
+    status, snapshot = found.status, found.status.snapshot
     known: dict[str, dict[str, Any]] = {
-        verify.JOURNAL: {"records": status["records"]},
-        verify.CATALOG: {"turns": status["turns"], "chunks": status["chunks"]},
-        verify.WAITING: {"pending": status["pending"]},
-        verify.MARK: {"records": status["records"], "up_to_record": status["seq"]},
+        verify.JOURNAL: {"records": status.records},
+        verify.CATALOG: {"turns": status.turns, "chunks": status.chunks},
+        verify.WAITING: {"pending": status.pending},
+        verify.MARK: {"records": status.records, "up_to_record": status.seq},
     }
     if snapshot is not None:
-        known[verify.SNAPSHOT] = {"rows": snapshot["rows"], "digest": snapshot["digest"]}
-        known[verify.AGE] = {"age_hours": round(snapshot["age_s"] / 3600, 2)}
+        known[verify.SNAPSHOT] = {"rows": snapshot.rows, "digest": snapshot.digest}
+        known[verify.AGE] = {"age_hours": round(snapshot.age_s / 3600, 2)}
     return {part: known.get(part, {}) for part in verify.PARTS}

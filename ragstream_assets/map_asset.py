@@ -5,7 +5,6 @@ project with its conversations is drawn by `ragstream index tsne` and on the pag
 """
 
 import base64
-from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -18,6 +17,8 @@ from ragstream_assets.resources import WorkspaceResource
 from ragstream_core.maps.chunk_map import ChunkMap
 from ragstream_core.maps.drawing import draw
 from ragstream_core.services import chunk_maps, inspect_index, neighbours
+from ragstream_core.services.inspect_index import IndexReport
+from ragstream_core.services.neighbours import Anchor, Neighbour
 
 GROUP = "inspection"
 CODE_VERSION = "1"
@@ -63,7 +64,7 @@ def draw_project_map(
         found = chunk_maps.draw(space, request, progress)
         near = neighbours.nearest(space, [project], anchors=ANCHORS, k=NEIGHBOURS, seed=config.seed)
         shown = {**_picture(found), **_figures(inspect_index.report(space, project))}
-    rows = [_row(anchor, other) for anchor in near for other in anchor["neighbours"]]
+    rows = [_row(anchor, other) for anchor in near for other in anchor.neighbours]
     return dg.MaterializeResult(
         metadata={**shown, "neighbours": table(rows, "chunk", "cosine", "near", "text")},
         data_version=dg.DataVersion(version),
@@ -87,29 +88,29 @@ def _picture(found: ChunkMap) -> Metadata:
     }
 
 
-def _figures(report: dict[str, Any]) -> Metadata:
-    lengths = [(f"{b['low']} to {b['high']}", b["count"]) for b in report["tokens"]["histogram"]]
-    findings = report["findings"]
+def _figures(report: IndexReport) -> Metadata:
+    lengths = [(f"{b.low} to {b.high}", b.count) for b in report.tokens.histogram]
+    findings = [finding._asdict() for finding in report.findings]
     return {
-        "generation": report["generation"],
-        "chunks": report["chunks"],
-        "different_texts": report["texts"],
-        "repeated_chunks": report["repeated"]["chunks"],
-        "tokens_a_chunk": report["tokens"]["mean"],
+        "generation": report.generation,
+        "chunks": report.chunks,
+        "different_texts": report.texts,
+        "repeated_chunks": report.repeated.chunks,
+        "tokens_a_chunk": report.tokens.mean,
         "lengths": dg.MetadataValue.md(bars(lengths, name="tokens", unit="chunks")),
         "findings": len(findings),
         "what": table(findings, "check", "message"),
     }
 
 
-def _row(anchor: dict[str, Any], other: dict[str, Any]) -> dict[str, str | float]:
+def _row(anchor: Anchor, other: Neighbour) -> dict[str, str | float]:
     return {
         "chunk": _name(anchor),
-        "cosine": round(other["score"], 3),
+        "cosine": round(other.score, 3),
         "near": _name(other),
-        "text": " ".join(str(other["text"]).split())[:SNIPPET_CHARS],
+        "text": " ".join(other.text.split())[:SNIPPET_CHARS],
     }
 
 
-def _name(row: dict[str, Any]) -> str:
-    return f"{row['source']} #{row['chunk_id'].rpartition('::')[2]}"
+def _name(row: Anchor | Neighbour) -> str:
+    return f"{row.source} #{row.chunk_id.rpartition('::')[2]}"

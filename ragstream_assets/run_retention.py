@@ -13,7 +13,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from ragstream_assets.instance import instance_of
 from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import remove_path
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
+from ragstream_core.records.identity import Json
+from ragstream_core.records.json_form import fields_of
 from ragstream_core.services.prompt_retention import DAY_S
 from ragstream_core.wiring.debug_log import debug_logs
 from ragstream_core.wiring.workspace import Workspace
@@ -66,13 +68,38 @@ class _Place:
                         yield path.stem
 
 
+@dataclass(frozen=True, slots=True)
+class DroppedRuns:
+    """What a retention of runs dropped, or would drop.
+
+    Attributes:
+        dry_run: Whether it only looked.
+        runs: Their ids, oldest first.
+        orphans: How many event files without a run.
+        note: Why runs stay that are old enough; may be empty.
+        logs: How many debug logs.
+        bytes: Freed on the disk; in a dry run without what the databases give back.
+    """
+
+    dry_run: bool
+    runs: tuple[str, ...] = ()
+    orphans: int = 0
+    note: str = ""
+    logs: int = 0
+    bytes: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream runs gc --json` prints."""
+        return fields_of(self)
+
+
 def gc(
     workspace: Workspace,
     *,
     instance: "DagsterInstance | None" = None,
     now: float | None = None,
     dry_run: bool = False,
-) -> dict[str, Any]:
+) -> DroppedRuns:
     """Drop the recorded runs and the debug logs that nobody needs.
 
     Args:
@@ -81,11 +108,6 @@ def gc(
         now: Seconds since the epoch; default: the present moment.
         dry_run: Only show what would be removed.
 
-    Returns:
-        ``dry_run``, ``runs`` (ids, oldest first), ``orphans`` (event files without a run),
-        ``logs`` (debug logs), ``bytes`` (freed on the disk; in a dry run without what the
-        databases give back), ``note`` (why runs stay that are old enough; may be empty).
-
     Raises:
         OSError: Something cannot be removed; what went is gone, run it again.
     """
@@ -93,8 +115,7 @@ def gc(
     rules = workspace.config.settings.retention
     old = now - rules.run_days * DAY_S
     logs = [p for p in debug_logs(workspace) if p.stat().st_mtime < old]
-    done: dict[str, Any] = {"dry_run": dry_run, "runs": [], "orphans": 0, "note": ""}
-    done |= {"logs": len(logs), "bytes": sum(size_of(path) for path in logs)}
+    done = DroppedRuns(dry_run, logs=len(logs), bytes=sum(size_of(path) for path in logs))
     for path in () if dry_run else logs:
         path.unlink(missing_ok=True)
     home = workspace.data_dir / "dagster_home"
@@ -102,15 +123,16 @@ def gc(
         return done
     instance = instance or instance_of(workspace.data_dir)
     if not hasattr(instance.event_log_storage, "path_for_shard"):
-        return done | {"note": NOT_SQLITE}
+        return replace(done, note=NOT_SQLITE)
     place = _Place(home, workspace.store.root / "runs")
     runs = _Runs(instance, place, workspace.store.root)
     if runs.kept is None:
-        return done | {"note": DAMAGED}
+        return replace(done, note=DAMAGED)
     going = runs.superfluous(old, rules.run_count)
     orphans = list(place.orphans((r.dagster_run.run_id for r in runs.records), now - DAY_S))
     freed = _drop(instance, place, [*going, *orphans], dry_run=dry_run)
-    return done | {"runs": going, "orphans": len(orphans), "bytes": done["bytes"] + freed}
+    bytes_ = done.bytes + freed
+    return replace(done, runs=tuple(going), orphans=len(orphans), bytes=bytes_)
 
 
 class _Runs:

@@ -4,8 +4,8 @@ All run by default: they read, repair what is derived, and drop only what the se
 keep. A project that is being written is left for the next time.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
@@ -20,6 +20,10 @@ from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, ProjectLocked, RagstreamError
 from ragstream_core.services import history_update
 from ragstream_core.wiring.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ragstream_assets.run_retention import DroppedRuns
+    from ragstream_core.services.prompt_retention import DroppedPrompts
 
 NIGHTLY = "15 2 * * *"
 WEEKLY_VERIFY = "30 3 * * 0"
@@ -76,22 +80,22 @@ def drop_unneeded(
 
 
 def _figures(
-    prompts: Mapping[str, Any], runs: Mapping[str, Any], rows: list[dict[str, Any]]
+    prompts: "DroppedPrompts", runs: "DroppedRuns", rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return what went, in numbers and as two tables: by kind, and by project."""
     kinds: list[dict[str, Any]] = [
-        {"what": "prompts", "went": len(prompts["prompts"]), "bytes": prompts["bytes"],
-         "note": f"stage files of {prompts['runs']} runs, {prompts['files']} other files"},
-        {"what": "recorded runs", "went": len(runs["runs"]), "bytes": runs["bytes"],
-         "note": runs["note"] or f"{runs['orphans']} event files without a run, "
-         f"{runs['logs']} debug logs"},
+        {"what": "prompts", "went": len(prompts.prompts), "bytes": prompts.bytes,
+         "note": f"stage files of {prompts.runs} runs, {prompts.files} other files"},
+        {"what": "recorded runs", "went": len(runs.runs), "bytes": runs.bytes,
+         "note": runs.note or f"{runs.orphans} event files without a run, "
+         f"{runs.logs} debug logs"},
         {"what": "generations", "went": sum(row["generations"] for row in rows),
          "bytes": sum(row["bytes"] for row in rows), "note": f"{len(rows)} projects"},
     ]  # fmt: skip
     return {
         "projects": len(rows),
-        "prompts": len(prompts["prompts"]),
-        "runs": len(runs["runs"]),
+        "prompts": len(prompts.prompts),
+        "runs": len(runs.runs),
         "bytes": sum(kind["bytes"] for kind in kinds),
         "freed": table(kinds, "what", "went", "bytes", "note"),
         "dropped": table(rows, *COLUMNS),

@@ -315,16 +315,16 @@ def _history(config: AppConfig) -> Iterator[Check]:
         yield Check("history", "ok", "history.persist is off: nothing of a prompt is kept")
         return
     now = history_status(Workspace(config))
-    if not now["records"] and not now["damaged"]:
+    if not now.records and not now.damaged:
         yield Check("history", "ok", "no conversation yet")
         return
-    detail = f"{now['turns']:,} turns embedded, {now['pending']:,} waiting"
-    if now["damaged"]:
-        yield Check("history", "fail", now["damaged"][0], "ragstream history check")
-    elif now["other_model"]:
+    detail = f"{now.turns:,} turns embedded, {now.pending:,} waiting"
+    if now.damaged:
+        yield Check("history", "fail", now.damaged[0], "ragstream history check")
+    elif now.other_model:
         step = "ragstream history backfill --rebuild"
         yield Check("history", "warn", f"{detail}; embedded by another model", step)
-    elif now["pending"]:
+    elif now.pending:
         yield Check("history", "warn", detail, "ragstream history embed")
     else:
         yield Check("history", "ok", detail)

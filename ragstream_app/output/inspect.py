@@ -5,7 +5,7 @@ All of it is safe for a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ragstream_core.evaluation.faithfulness import Judged, Report
+    from ragstream_core.services.inspect_index import IndexReport
+    from ragstream_core.services.neighbours import Anchor, Neighbour
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -25,12 +27,8 @@ SNIPPET_CHARS = 140
 BAR = 30
 
 
-def print_neighbours(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print each anchor with its neighbours as a table.
-
-    Args:
-        rows: As `nearest` returns them.
-    """
+def print_neighbours(rows: Sequence[Anchor]) -> None:
+    """Print each anchor with its neighbours as a table."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -43,49 +41,45 @@ def print_neighbours(rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_column("where", overflow="fold", max_width=max(20, 2 * console.width // 5))
         table.add_column("text", ratio=1)
         table.add_row("", Text("itself", style="dim"), Text(_words(row), style="dim"))
-        for near in row["neighbours"]:
-            table.add_row(f"{near['score']:.3f}", Text(_where(near)), Text(_words(near)))
+        for near in row.neighbours:
+            table.add_row(f"{near.score:.3f}", Text(_where(near)), Text(_words(near)))
         console.print(table)
-    if not any(row["neighbours"] for row in rows):
+    if not any(row.neighbours for row in rows):
         console.print(Text("there is no other chunk"))
 
 
-def print_report(found: Mapping[str, Any]) -> None:
-    """Print the one page about an index.
-
-    Args:
-        found: As `report` returns it.
-    """
+def print_report(found: IndexReport) -> None:
+    """Print the one page about an index."""
     from rich.text import Text
 
-    console, tokens, norms = _console(), found["tokens"], found["norms"]
-    repeats, vectors = found["repeated"], found["vectors"]
-    types = ", ".join(f"{count:,} {name}" for name, count in found["files"].items())
+    console, tokens, norms = _console(), found.tokens, found.norms
+    repeats, vectors = found.repeated, found.vectors
+    types = ", ".join(f"{count:,} {name}" for name, count in found.files.items())
     facts = (
-        ("generation", f"{found['generation']} of {found['created'][:19]}, "
-                       f"digest {found['digest'][:12]}"),
-        ("model", f"{found['model']}, {found['dimension']} dimensions, {found['embed_fp'][:12]}"),
-        ("files", f"{types or 'none'}; {found['skipped']:,} left out"),
-        ("chunks", f"{found['chunks']:,} of {found['texts']:,} different texts"),
-        ("tokens", f"{tokens['min']:,} to {tokens['max']:,} a chunk, "
-                   f"{tokens['mean']:,} on average"),
-        ("repeated", f"{repeats['texts']:,} texts in {repeats['chunks']:,} chunks, "
-                     f"one of them {repeats['most']:,} times" if repeats["texts"] else "none"),
-        ("vectors", f"{vectors['live']:,} live, {vectors['missing']:,} missing, "
-                    f"{vectors['older']:,} kept for older generations"),
-        ("lengths", f"{norms['min']:.6f} to {norms['max']:.6f}; "
-                    f"{norms['not_unit'] + norms['not_finite']:,} are not unit vectors"),
+        ("generation", f"{found.generation} of {found.created[:19]}, "
+                       f"digest {found.digest[:12]}"),
+        ("model", f"{found.model}, {found.dimension} dimensions, {found.embed_fp[:12]}"),
+        ("files", f"{types or 'none'}; {found.skipped:,} left out"),
+        ("chunks", f"{found.chunks:,} of {found.texts:,} different texts"),
+        ("tokens", f"{tokens.min:,} to {tokens.max:,} a chunk, "
+                   f"{tokens.mean:,} on average"),
+        ("repeated", f"{repeats.texts:,} texts in {repeats.chunks:,} chunks, "
+                     f"one of them {repeats.most:,} times" if repeats.texts else "none"),
+        ("vectors", f"{vectors.live:,} live, {vectors.missing:,} missing, "
+                    f"{vectors.older:,} kept for older generations"),
+        ("lengths", f"{norms.min:.6f} to {norms.max:.6f}; "
+                    f"{norms.not_unit + norms.not_finite:,} are not unit vectors"),
     )  # fmt: skip
-    console.print(Text(found["project"], style="bold"))
+    console.print(Text(found.project, style="bold"))
     console.print(_columns([(name, printable(value)) for name, value in facts]))
     console.print(Text("tokens a chunk", style="bold"))
-    console.print(_bars([(f"{b['low']:,}-{b['high']:,}", b["count"]) for b in tokens["histogram"]]))
+    console.print(_bars([(f"{b.low:,}-{b.high:,}", b.count) for b in tokens.histogram]))
     console.print(Text("largest files", style="bold"))
-    console.print(_bars([(printable(path), n) for path, n in found["largest"].items()]))
-    for finding in found["findings"]:
-        said = f"{finding['check']}: {printable(finding['message'])}\n  next: {finding['run']}"
+    console.print(_bars([(printable(path), n) for path, n in found.largest.items()]))
+    for finding in found.findings:
+        said = f"{finding.check}: {printable(finding.message)}\n  next: {finding.run}"
         console.print(Text(said, style="red"))
-    if not found["findings"]:
+    if not found.findings:
         console.print(Text("vectors and metadata agree", style="green"))
 
 
@@ -160,12 +154,12 @@ def _bars(rows: Sequence[tuple[str, int]]) -> Table:
     return table
 
 
-def _where(row: Mapping[str, Any]) -> str:
-    return printable(f"{row['source']}#{row['chunk_id'].rpartition('::')[2]}")
+def _where(row: Anchor | Neighbour) -> str:
+    return printable(f"{row.source}#{row.chunk_id.rpartition('::')[2]}")
 
 
-def _words(row: Mapping[str, Any]) -> str:
-    return shortened(str(row["text"]), SNIPPET_CHARS)
+def _words(row: Anchor | Neighbour) -> str:
+    return shortened(row.text, SNIPPET_CHARS)
 
 
 WIDTH = 70

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ragstream_app.cli.doctor import Check
     from ragstream_app.prompt_runner import PromptOutcome
     from ragstream_core.answers.answer import Answer
+    from ragstream_core.evaluation.judges import GateMeasurement
+    from ragstream_core.evaluation.retrieval import EvaluationResult
+    from ragstream_core.evaluation.sweep import Point
     from ragstream_core.ingestion.stats import IngestionStats
     from ragstream_core.services.eval_gold import GoldReport
 
@@ -87,7 +90,8 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
             typer.echo(f"{printable(row['project'])}: {forecast_text(row['forecast'])}")
         if UNREADABLE in row["reason"]:
             typer.echo(f"{printable(row['project'])}: {printable(row['reason'])}")
-        if standing := collection_text(row["collection"]):
+        made = row["collection"]
+        if standing := collection_text(made["problem"], made["self_recall"], made["rows"]):
             typer.echo(f"{printable(row['project'])}: {printable(standing)}")
             if row["collection"]["next"]:
                 typer.echo(f"  next: {row['collection']['next']}")
@@ -102,19 +106,20 @@ def print_status(rows: Sequence[Mapping[str, Any]], prompts: Sequence[Mapping[st
         typer.echo(f"next: ragstream explain {prompts[0]['prompt_key'][:KEY_DIGITS]}")
 
 
-def collection_text(state: Mapping[str, Any]) -> str:
-    """Return what to know of a Chroma collection; empty where it is whole and finds all its rows.
+def collection_text(problem: str, recall: float | None, rows: int) -> str:
+    """Return what to know of a Chroma collection; empty if it is whole and finds all its rows.
 
     Args:
-        state: As `ragstream_core.wiring.chroma_collections.state`; empty for none.
+        problem: Why it could not be made, or "".
+        recall: Share of a sample of rows that its graph finds; None: not measured.
+        rows: How many it has.
     """
-    if state.get("problem"):
-        return f"the Chroma collection was left as it was: {state['problem']}"
-    recall = state.get("self_recall")
+    if problem:
+        return f"the Chroma collection was left as it was: {problem}"
     if recall is None or recall >= 1:
         return ""
     return (
-        f"the Chroma collection holds all {state['rows']:,} rows; its graph finds "
+        f"the Chroma collection holds all {rows:,} rows; its graph finds "
         f"{recall:.1%} of a sample by their own vectors"
     )
 
@@ -244,12 +249,12 @@ def print_settings(rows: Iterable[tuple[str, Any, str]], *, origin: bool) -> Non
         typer.echo(f"{shown:<60}  {where}" if origin else shown)
 
 
-def print_metrics(report: Mapping[str, Any]) -> None:
+def print_metrics(result: EvaluationResult) -> None:
     """Print the metrics of a retrieval evaluation."""
-    _aligned([(name, f"{value:.4f}") for name, value in report["metrics"].items()])
+    _aligned([(name, f"{value:.4f}") for name, value in result.metrics.items()])
     typer.echo(
-        f"{report['queries']:,} queries · settings {str(report['fingerprint'])[:KEY_DIGITS]} "
-        f"· {report['seconds']:.1f} s"
+        f"{result.queries:,} queries · settings {result.fingerprint[:KEY_DIGITS]} "
+        f"· {result.seconds:.1f} s"
     )
 
 
@@ -275,36 +280,35 @@ def print_gold(report: GoldReport) -> None:
     )
 
 
-def print_sweep(points: Sequence[Mapping[str, Any]]) -> None:
+def print_sweep(points: Sequence[Point]) -> None:
     """Print a line a point of a threshold sweep."""
     head = ("theta", "relative", "kept", "shown", "candidates", "tokens")
     rows = [
         (
-            f"{p['theta']:g}",
-            f"{p['relative']:g}",
-            f"{p['kept_relevant']:.3f}",
-            f"{p['shown']:.3f}",
-            f"{p['candidates']:.1f}",
-            f"{p['tokens']:,.0f}",
+            f"{p.theta:g}",
+            f"{p.relative:g}",
+            f"{p.kept_relevant:.3f}",
+            f"{p.shown:.3f}",
+            f"{p.candidates:.1f}",
+            f"{p.tokens:,.0f}",
         )
         for p in points
     ]
     _aligned([head, *rows], right=tuple(range(len(head))))
-    asked, found = points[0]["questions"], points[0]["found"]
-    typer.echo(f"{asked:,} questions · {found:,} expected items found")
+    typer.echo(f"{points[0].questions:,} questions · {points[0].found:,} expected items found")
 
 
-def print_gate(found: Mapping[str, Any]) -> None:
+def print_gate(found: GateMeasurement) -> None:
     """Print what both gates came to, and which one `gate.backend: auto` takes."""
     rows = [
         (name, f"{row['kept_relevant']:.3f}", f"{row['candidates']:.1f}")
-        for name, row in ((found["model"], found["nli"]), ("similarity", found["similarity"]))
+        for name, row in ((found.model, found.nli), ("similarity", found.similarity))
     ]
     _aligned([("gate", "kept", "candidates"), *rows], right=(1, 2))
-    chosen = found["model"] if found["is_better"] else "similarity"
-    asked, items = found["nli"]["questions"], found["nli"]["found"]
+    chosen = found.model if found.is_better else "similarity"
+    asked, items = found.nli["questions"], found.nli["found"]
     typer.echo(f"{asked:,.0f} questions · {items:,.0f} expected items found")
-    typer.echo(f"gate.backend=auto takes {chosen} at gate.nli_theta={found['nli_theta']:g}")
+    typer.echo(f"gate.backend=auto takes {chosen} at gate.nli_theta={found.nli_theta:g}")
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: tuple[int, ...] = ()) -> None:

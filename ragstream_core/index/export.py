@@ -14,7 +14,7 @@ import sqlite3
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RunCommand
 from ragstream_core.index import catalog_read, commit, generations
@@ -164,16 +164,37 @@ COLUMNS = (
 """The columns that the digest covers row by row; text by its hash, and the vector by its bytes."""
 
 
-def encode(view: IndexView) -> tuple[memoryview, dict[str, Any]]:
+class ExportMeta(NamedTuple):
+    """What an exported file says of itself.
+
+    Attributes:
+        version: Of the format.
+        project: Its name.
+        generation: Its number.
+        digest: Of the generation.
+        rows: How many.
+        dimension: Of the vectors.
+        embed_fp: Fingerprint of the model that made them.
+        lexical: Version of the term arrays.
+        content: Digest of all rows.
+    """
+
+    version: int
+    project: str
+    generation: int
+    digest: str
+    rows: int
+    dimension: int
+    embed_fp: str
+    lexical: str
+    content: str
+
+
+def encode(view: IndexView) -> tuple[memoryview, ExportMeta]:
     """Return the bytes of the file, and what it says of itself.
 
     Args:
         view: The generation; at least one row.
-
-    Returns:
-        The metadata holds ``version, project, generation, digest`` (of the generation), ``rows,
-        dimension, embed_fp, lexical`` (version of the term arrays) and ``content`` (digest of all
-        rows).
 
     Raises:
         IntegrityError: A stored text does not have its hash.
@@ -182,18 +203,18 @@ def encode(view: IndexView) -> tuple[memoryview, dict[str, Any]]:
     import pyarrow as pa
 
     table = _table(view)
-    meta = {
-        "version": VERSION,
-        "project": view.project,
-        "generation": view.generation,
-        "digest": view.digest,
-        "rows": table.num_rows,
-        "dimension": int(view.vectors.shape[1]),
-        "embed_fp": view.embed_fp,
-        "lexical": LEXICAL_VERSION,
-        "content": content_digest(table),
-    }
-    table = table.replace_schema_metadata({KEY: canonical_json(meta).encode()})
+    meta = ExportMeta(
+        version=VERSION,
+        project=view.project,
+        generation=view.generation,
+        digest=view.digest,
+        rows=table.num_rows,
+        dimension=int(view.vectors.shape[1]),
+        embed_fp=view.embed_fp,
+        lexical=LEXICAL_VERSION,
+        content=content_digest(table),
+    )
+    table = table.replace_schema_metadata({KEY: canonical_json(meta._asdict()).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ragstream_core.ports import F32
@@ -12,31 +13,62 @@ if TYPE_CHECKING:
 BINS = 12
 
 
-def norms(vectors: F32) -> dict[str, Any]:
+class Norms(NamedTuple):
+    """How long vectors are.
+
+    Attributes:
+        min: Of the finite ones; 0 if there is none.
+        mean: Likewise.
+        max: Likewise.
+        not_finite: How many are not.
+        not_unit: How many finite ones have a length that is off 1 by more than 1e-3.
+    """
+
+    min: float
+    mean: float
+    max: float
+    not_finite: int
+    not_unit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """How many numbers lie in a range, both ends included."""
+
+    low: int
+    high: int
+    count: int
+
+
+class Repeats(NamedTuple):
+    """Texts that stand in several chunks, the chunks that they fill, and the most of one text."""
+
+    texts: int
+    chunks: int
+    most: int
+
+
+def norms(vectors: F32) -> Norms:
     """Return how long the vectors are; those of a sound index have length 1.
 
     Args:
         vectors: Shape (n, d).
-
-    Returns:
-        ``min, mean, max`` of the finite ones (0 if there is none), ``not_finite``, ``not_unit``
-        (finite ones whose length is off by more than 1e-3).
     """
     import numpy as np
 
     lengths = np.sqrt(np.square(np.asarray(vectors, dtype=np.float64)).sum(axis=1))
     finite = lengths[np.isfinite(lengths)]
     some = finite if len(finite) else np.zeros(1)
-    return {
-        "min": round(float(some.min()), 6),
-        "mean": round(float(some.mean()), 6),
-        "max": round(float(some.max()), 6),
-        "not_finite": len(lengths) - len(finite),
-        "not_unit": int((np.abs(finite - 1) > 1e-3).sum()),
-    }
+    return Norms(
+        min=round(float(some.min()), 6),
+        mean=round(float(some.mean()), 6),
+        max=round(float(some.max()), 6),
+        not_finite=len(lengths) - len(finite),
+        not_unit=int((np.abs(finite - 1) > 1e-3).sum()),
+    )
 
 
-def histogram(values: Sequence[int], bins: int = BINS) -> list[dict[str, int]]:
+def histogram(values: Sequence[int], bins: int = BINS) -> list[Bucket]:
     """Count whole numbers in equal ranges.
 
     Args:
@@ -44,8 +76,7 @@ def histogram(values: Sequence[int], bins: int = BINS) -> list[dict[str, int]]:
         bins: How many ranges at most, ≥ 1.
 
     Returns:
-        ``low, high`` (both included) and ``count`` of each range, in order; their counts add up to
-        the number of values. Empty for no value.
+        The ranges in order; their counts add up to the number of values. Empty for no value.
     """
     if not values:
         return []
@@ -53,19 +84,16 @@ def histogram(values: Sequence[int], bins: int = BINS) -> list[dict[str, int]]:
     width = -(-(high - low + 1) // bins)
     counts = Counter((value - low) // width for value in values)
     return [
-        {"low": low + i * width, "high": low + (i + 1) * width - 1, "count": counts[i]}
+        Bucket(low + i * width, low + (i + 1) * width - 1, counts[i])
         for i in range(max(counts) + 1)
     ]
 
 
-def repeated(hashes: Sequence[str]) -> dict[str, int]:
+def repeated(hashes: Sequence[str]) -> Repeats:
     """Return how many texts stand in several chunks.
 
     Args:
         hashes: The text hash of each chunk.
-
-    Returns:
-        ``texts`` that repeat, ``chunks`` that they fill, ``most`` chunks of one of them.
     """
     often = [count for count in Counter(hashes).values() if count > 1]
-    return {"texts": len(often), "chunks": sum(often), "most": max(often, default=1)}
+    return Repeats(len(often), sum(often), max(often, default=1))

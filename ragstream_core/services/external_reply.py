@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import AddOption, UsageError
 from ragstream_core.prompts.citations import check_markers, parse_markers
@@ -12,21 +12,31 @@ from ragstream_core.wiring.journal import append_turn, require_persist
 
 if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Entry, Turn
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 
-def append_external(
-    workspace: Workspace, turn: Turn, *, answers: str = ""
-) -> tuple[Entry, list[str]]:
+class CheckedReply(NamedTuple):
+    """A reply from outside, and the markers in it that its prompt did not issue, as written."""
+
+    turn: Turn
+    unknown: list[str]
+
+
+class KeptReply(NamedTuple):
+    """A reply from outside that is in the journal; ``unknown`` as of `CheckedReply`."""
+
+    entry: Entry
+    unknown: list[str]
+
+
+def append_external(workspace: Workspace, turn: Turn, *, answers: str = "") -> KeptReply:
     """Append a reply from outside, its citations checked before it enters (R-191, R-215).
 
     Args:
         workspace: The data root.
         turn: As for `external_turn`, which completes it.
         answers: As there.
-
-    Returns:
-        The entry, and the markers that the prompt did not issue, as written.
 
     Raises:
         UsageError: No question, no reply, or a field that is not valid.
@@ -37,10 +47,10 @@ def append_external(
     """
     require_persist(workspace)
     whole, unknown = external_turn(workspace, turn, answers=answers)
-    return append_turn(workspace, whole), unknown
+    return KeptReply(append_turn(workspace, whole), unknown)
 
 
-def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tuple[Turn, list[str]]:
+def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> CheckedReply:
     """Complete a reply from outside by what its prompt knows, and check it; nothing is written.
 
     Args:
@@ -48,9 +58,6 @@ def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tup
         turn: With the reply; without a question the text of the prompt is taken, without
             versions those of the files that it injected.
         answers: Key of the prompt that it answers, or its first 6 digits; "": none.
-
-    Returns:
-        The turn, and the markers that the prompt did not issue, as written.
 
     Raises:
         UsageError: No question, or no reply.
@@ -78,7 +85,7 @@ def external_turn(workspace: Workspace, turn: Turn, *, answers: str = "") -> tup
     versions = turn.versions or (prompt_versions(workspace, key) if key else ())
     whole = replace(turn, user_text=question, source="external", versions=versions)
     unknown = [f"[source: {c['source']}, chunk: {c['id']}]" for c in citations if not c["known"]]
-    return replace(whole, prompt_key=key, citations=citations), unknown
+    return CheckedReply(replace(whole, prompt_key=key, citations=citations), unknown)
 
 
 def prompt_text(workspace: Workspace, key: str) -> str:
@@ -107,7 +114,7 @@ def prompt_session(workspace: Workspace, key: str) -> str:
     ).history.session
 
 
-def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Any], ...]:
+def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Json], ...]:
     """Return the files that a recorded prompt injected, as they were: ``{"path", "sha256"}``.
 
     Raises:
@@ -119,7 +126,7 @@ def prompt_versions(workspace: Workspace, key: str) -> tuple[dict[str, Any], ...
     return tuple({"path": path, "sha256": sha256} for path, sha256 in rows)
 
 
-def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict[str, Any], ...]:
+def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict[str, Json], ...]:
     """Return the citations of an answer, each with whether the prompt issued it.
 
     Args:
@@ -141,6 +148,7 @@ def checked_citations(workspace: Workspace, key: str, answer: str) -> tuple[dict
     issued = issued_ids(workspace, key) if key else set()
     known, unknown = check_markers(answer, issued)
     ordered = sorted([*known, *unknown], key=lambda marker: marker.span)
-    rows = {(m.id, m.source): {"id": m.id, "source": m.source, "known": m.id in issued}
-            for m in ordered}  # fmt: skip
+    rows: dict[tuple[str, str], dict[str, Json]] = {
+        (m.id, m.source): {"id": m.id, "source": m.source, "known": m.id in issued} for m in ordered
+    }
     return tuple(rows.values())

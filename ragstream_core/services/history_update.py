@@ -77,15 +77,14 @@ def behind(workspace: Workspace) -> bool:
     from ragstream_core.wiring.history_embedding import history_status
 
     now = history_status(workspace)
-    published = now["snapshot"]["generation"] if now["snapshot"] else 0
-    return bool(now["pending"] or now["damaged"] or published != now["generation"])
+    return bool(now.pending or now.damaged or now.published != now.generation)
 
 
 def waits_for_model(workspace: Workspace) -> bool:
     """Say whether the settings name another model than the one that embedded the history."""
     from ragstream_core.wiring.history_embedding import history_status
 
-    return bool(history_status(workspace)["other_model"])
+    return history_status(workspace).other_model
 
 
 def catch_up(

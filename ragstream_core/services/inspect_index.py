@@ -8,8 +8,10 @@ The check is that of `ragstream index check` with every text hashed; nothing is 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.errors import AddOption, GenerationGone, Refused, RunCommand
 from ragstream_core.index.schema import LIVE
@@ -18,16 +20,105 @@ from ragstream_core.maps import figures
 from ragstream_core.maps.chunk_map import largest
 from ragstream_core.platform.disk import disk_failure, require_space
 from ragstream_core.platform.files import create_bytes, replace_bytes
+from ragstream_core.records.json_form import fields_of
 
 if TYPE_CHECKING:
+    from ragstream_core.index.export import ExportMeta
     from ragstream_core.index.rows import Generation
     from ragstream_core.ports import F32
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
+
+
+class Exported(NamedTuple):
+    """A file with one generation: its path, its size, and what it says of itself."""
+
+    path: str
+    bytes: int
+    meta: ExportMeta
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream index export --json` prints."""
+        return {"path": self.path, "bytes": self.bytes, **self.meta._asdict()}
+
+
+class TokenLengths(NamedTuple):
+    """How many tokens a chunk has."""
+
+    min: int
+    mean: float
+    max: int
+    histogram: Sequence[figures.Bucket]
+
+
+class VectorCounts(NamedTuple):
+    """How many vectors the index has: of live texts, of older generations, and too few."""
+
+    live: int
+    older: int
+    missing: int
+
+
+class IndexFinding(NamedTuple):
+    """What is wrong with an index, and the command to run."""
+
+    check: str
+    message: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """A project's newest generation.
+
+    Attributes:
+        project: Its name.
+        generation: Number of the generation.
+        created: When it was made, ISO 8601.
+        digest: Of its rows.
+        model: Name of the model if the settings' model made it.
+        embed_fp: Fingerprint of the model.
+        index_fp: Fingerprint of parsing and chunking.
+        dimension: Of the vectors.
+        files: Type → how many.
+        skipped: How many files were left out.
+        chunks: How many chunks.
+        texts: How many different texts they have.
+        tokens: Their lengths.
+        repeated: Texts that stand in several chunks.
+        vectors: How many there are.
+        norms: How long they are.
+        largest: Path → chunks.
+        findings: What is wrong.
+    """
+
+    project: str
+    generation: int
+    created: str
+    digest: str
+    model: str
+    embed_fp: str
+    index_fp: str
+    dimension: int
+    files: Mapping[str, int]
+    skipped: int
+    chunks: int
+    texts: int
+    tokens: TokenLengths
+    repeated: figures.Repeats
+    vectors: VectorCounts
+    norms: figures.Norms
+    largest: Mapping[str, int]
+    findings: Sequence[IndexFinding]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream index inspect --json` prints."""
+        return fields_of(self)
 
 
 def export(
     workspace: Workspace, project: str, out: Path, *, generation: int = 0, force: bool = False
-) -> dict[str, Any]:
+) -> Exported:
     """Write an export, whole or not at all; what is written was read back first.
 
     Args:
@@ -36,9 +127,6 @@ def export(
         out: The file.
         generation: Its number; 0 for the newest.
         force: Replace a file that is there.
-
-    Returns:
-        ``path, bytes``, and what the file says of itself; see `export.encode`.
 
     Raises:
         GenerationGone: That generation is not kept, or holds no chunk.
@@ -65,7 +153,7 @@ def export(
         raise _there(out) from None
     except OSError as error:
         raise disk_failure(target, error, needed=len(data)) from error
-    return {"path": str(out), "bytes": len(data), **meta}
+    return Exported(str(out), len(data), meta)
 
 
 def require_new(out: Path, *, force: bool) -> None:
@@ -98,18 +186,12 @@ class _Rows(NamedTuple):
     shape: tuple[int, int, int]
 
 
-def report(workspace: Workspace, project: str) -> dict[str, Any]:
+def report(workspace: Workspace, project: str) -> IndexReport:
     """Describe a project's newest generation.
 
     Args:
         workspace: The data root.
         project: Its name.
-
-    Returns:
-        ``project, generation, created, digest, model`` (name where the settings' model made it),
-        ``embed_fp, index_fp, dimension, files`` (by type), ``skipped, chunks, texts, tokens``
-        (``min, mean, max, histogram``), ``repeated``, ``vectors`` (``live, older, missing``),
-        ``norms, largest`` (path → chunks), ``findings`` (check, message, run).
 
     Raises:
         UnknownProject: There is no such folder.
@@ -123,35 +205,31 @@ def report(workspace: Workspace, project: str) -> dict[str, Any]:
     rows = read(index_dir, _rows)
     texts, tokens = {h for _, h, _ in rows.chunks}, [t for _, _, t in rows.chunks]
     newest = rows.generation
-    return {
-        "project": project,
-        "generation": newest.n,
-        "created": newest.created,
-        "digest": newest.digest,
-        "model": _model(workspace, newest.embed_fp),
-        "embed_fp": newest.embed_fp,
-        "index_fp": newest.index_fp,
-        "dimension": rows.shape[2],
-        "files": rows.types,
-        "skipped": rows.skipped,
-        "chunks": len(rows.chunks),
-        "texts": len(texts),
-        "tokens": {
-            "min": min(tokens, default=0),
-            "mean": round(sum(tokens) / max(len(tokens), 1), 1),
-            "max": max(tokens, default=0),
-            "histogram": figures.histogram(tokens),
-        },
-        "repeated": figures.repeated([h for _, h, _ in rows.chunks]),
-        "vectors": {
-            "live": len(texts) - rows.missing,
-            "older": rows.older,
-            "missing": rows.missing,
-        },
-        "norms": figures.norms(_vectors(index_dir, rows)),
-        "largest": largest((path for path, _, _ in rows.chunks), FILES),
-        "findings": _findings(index_dir, project),
-    }
+    return IndexReport(
+        project=project,
+        generation=newest.n,
+        created=newest.created,
+        digest=newest.digest,
+        model=_model(workspace, newest.embed_fp),
+        embed_fp=newest.embed_fp,
+        index_fp=newest.index_fp,
+        dimension=rows.shape[2],
+        files=rows.types,
+        skipped=rows.skipped,
+        chunks=len(rows.chunks),
+        texts=len(texts),
+        tokens=TokenLengths(
+            min(tokens, default=0),
+            round(sum(tokens) / max(len(tokens), 1), 1),
+            max(tokens, default=0),
+            figures.histogram(tokens),
+        ),
+        repeated=figures.repeated([h for _, h, _ in rows.chunks]),
+        vectors=VectorCounts(len(texts) - rows.missing, rows.older, rows.missing),
+        norms=figures.norms(_vectors(index_dir, rows)),
+        largest=largest((path for path, _, _ in rows.chunks), FILES),
+        findings=_findings(index_dir, project),
+    )
 
 
 def _rows(db: sqlite3.Connection) -> _Rows:
@@ -166,7 +244,7 @@ def _rows(db: sqlite3.Connection) -> _Rows:
     newest = catalog_read.latest(db)
     if newest is None:
         raise GenerationGone("the index has no generation yet", hint=RunCommand("ingest"))
-    at = {"n": newest.n, "fp": newest.embed_fp}
+    at: dict[str, int | str] = {"n": newest.n, "fp": newest.embed_fp}
     types = dict(
         db.execute(
             f"SELECT type, count(*) FROM files WHERE {LIVE} AND decision = 'ingested' "
@@ -194,7 +272,7 @@ def _rows(db: sqlite3.Connection) -> _Rows:
     )
 
 
-def _number(db: sqlite3.Connection, query: str, values: dict[str, Any]) -> int:
+def _number(db: sqlite3.Connection, query: str, values: Mapping[str, int | str]) -> int:
     return int(db.execute(query, values).fetchone()[0])
 
 
@@ -220,12 +298,12 @@ def _vectors(index_dir: Path, rows: _Rows) -> F32:
     return np.asarray(mapped[at])
 
 
-def _findings(index_dir: Path, project: str) -> list[dict[str, str]]:
+def _findings(index_dir: Path, project: str) -> list[IndexFinding]:
     from ragstream_core.index.verify import verify_structure
 
     found = dict.fromkeys(verify_structure(index_dir, read_texts=True))
     run = f"ragstream index check {project}"
-    return [{"check": kind, "message": message, "run": run} for kind, message in found]
+    return [IndexFinding(kind, message, run) for kind, message in found]
 
 
 def _model(workspace: Workspace, embed_fp: str) -> str:

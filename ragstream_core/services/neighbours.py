@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.maps.chunk_map import CONVERSATION
@@ -11,6 +11,24 @@ from ragstream_core.wiring.index_views import hidden_ids, open_views
 
 if TYPE_CHECKING:
     from ragstream_core.wiring.workspace import Workspace
+
+
+class Neighbour(NamedTuple):
+    """A chunk near another one, and the cosine of both."""
+
+    chunk_id: str
+    source: str
+    text: str
+    score: float
+
+
+class Anchor(NamedTuple):
+    """A chunk, and what lies nearest to it, the best first."""
+
+    chunk_id: str
+    source: str
+    text: str
+    neighbours: Sequence[Neighbour]
 
 
 def nearest(
@@ -22,7 +40,7 @@ def nearest(
     anchors: int = 5,
     k: int = 5,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[Anchor]:
     """Return some chunks and what lies nearest to each; no model is needed.
 
     Args:
@@ -33,10 +51,6 @@ def nearest(
         anchors: How many to start from at most, ≥ 1.
         k: Neighbours of each at most, ≥ 1.
         seed: Of the choice, ≥ 0.
-
-    Returns:
-        ``chunk_id, source, text`` of each anchor, and its ``neighbours`` likewise with ``score``,
-        the best first.
 
     Raises:
         UsageError: Nothing is called so, or no project is given.
@@ -58,18 +72,11 @@ def nearest(
     ids = list(dict.fromkeys([*start, *(n.chunk_id for row in found for n in row)]))
     several = len(views) > 1
     shown = {
-        c.id: {
-            "chunk_id": c.id,
-            "source": _source(c.source, str(c.meta["project"]), several=several),
-            "text": c.snippet,
-        }
+        c.id: (c.id, _source(c.source, str(c.meta["project"]), several=several), c.snippet)
         for c in load(views, ids)
     }
     return [
-        {
-            **shown[anchor],
-            "neighbours": [{**shown[n.chunk_id], "score": n.score} for n in row],
-        }
+        Anchor(*shown[anchor], [Neighbour(*shown[n.chunk_id], n.score) for n in row])
         for anchor, row in zip(start, found, strict=True)
     ]
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import GenerationGone, IntegrityError, RagstreamError, RunCommand
 from ragstream_core.index.generations import kept_generations
@@ -24,14 +24,60 @@ from ragstream_core.platform.disk import size_of
 from ragstream_core.platform.files import move_aside, remove_path, replace_text
 from ragstream_core.prompts.recorded import POINTERS, pointed
 from ragstream_core.prompts.store import KEPT_NAME, PARENT_PREFIX, RECORD_NAME
+from ragstream_core.records.json_form import fields_of
+from ragstream_core.records.prompt_inputs import PromptInputs
 
 if TYPE_CHECKING:
+    from ragstream_core.records.identity import Json
+    from ragstream_core.records.prompt_inputs import Pin
     from ragstream_core.wiring.workspace import Workspace
 
 DAY_S = 86_400.0
 RETIRED_NAME = "record.expired"
 """A record on its way out; keeping the prompt before its folder went brings it back."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPrompt:
+    """A prompt that was marked as kept, or is so no longer.
+
+    Attributes:
+        prompt_key: Its key.
+        kept: Whether it is.
+        pins: Project and generation of what it was made from; empty if it is not kept.
+    """
+
+    prompt_key: str
+    kept: bool
+    pins: tuple[tuple[str, int], ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream keep --json` prints."""
+        return fields_of(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPrompts:
+    """What a retention of prompts dropped, or would drop.
+
+    Attributes:
+        dry_run: Whether it only looked.
+        prompts: Their keys, oldest first.
+        runs: How many folders of stage JSON.
+        files: How many injected bytes and requests.
+        bytes: That they take.
+    """
+
+    dry_run: bool
+    prompts: tuple[str, ...]
+    runs: int
+    files: int
+    bytes: int
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what `ragstream prompts gc --json` prints."""
+        return fields_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +104,12 @@ class _Needs:
     text: str
 
 
-def keep(workspace: Workspace, key: str) -> dict[str, Any]:
+def keep(workspace: Workspace, key: str) -> KeptPrompt:
     """Mark a prompt as kept; from now on its generations stay.
 
     Args:
         workspace: The data root.
         key: Its key or the first digits.
-
-    Returns:
-        ``prompt_key``, ``kept``, ``pins`` (project, generation).
 
     Raises:
         UnknownPrompt: No prompt under that key.
@@ -75,23 +118,23 @@ def keep(workspace: Workspace, key: str) -> dict[str, Any]:
     """
     full_key = workspace.store.find(key)
     record = workspace.store.record(full_key)
-    pins = [(pin["project"], pin["generation"]) for pin in record.inputs["pins"]]
+    pins = PromptInputs.from_json(record.inputs).pins
     marker = workspace.store.root / full_key / KEPT_NAME
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     replace_text(marker, f"{now}\n")  # first: from here on no ingest drops what is still there
     try:
         workspace.store.record(full_key)  # it may have expired at this very moment
-        for pin in record.inputs["pins"]:
+        for pin in pins:
             _require(workspace, pin)
     except RagstreamError:
         marker.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             marker.parent.rmdir()  # where nothing but the marker was left
         raise
-    return {"prompt_key": full_key, "kept": True, "pins": [list(pin) for pin in pins]}
+    return KeptPrompt(full_key, True, tuple((pin.project, pin.generation) for pin in pins))
 
 
-def unkeep(workspace: Workspace, key: str) -> dict[str, Any]:
+def unkeep(workspace: Workspace, key: str) -> KeptPrompt:
     """Take the mark away; the next retention may drop its generations.
 
     Raises:
@@ -100,20 +143,16 @@ def unkeep(workspace: Workspace, key: str) -> dict[str, Any]:
     """
     full_key = workspace.store.find(key)
     (workspace.store.root / full_key / KEPT_NAME).unlink(missing_ok=True)
-    return {"prompt_key": full_key, "kept": False, "pins": []}
+    return KeptPrompt(full_key, False, ())
 
 
-def gc(workspace: Workspace, *, now: float | None = None, dry_run: bool = False) -> dict[str, Any]:
+def gc(workspace: Workspace, *, now: float | None = None, dry_run: bool = False) -> DroppedPrompts:
     """Drop the prompts that are neither kept nor recent, with what only they need.
 
     Args:
         workspace: The data root.
         now: Seconds since the epoch; default: the present moment.
         dry_run: Only show what would be removed.
-
-    Returns:
-        ``dry_run``, ``prompts`` (keys, oldest first), ``runs`` (folders of stage JSON), ``files``
-        (injected bytes, requests), ``bytes`` (that they take).
 
     Raises:
         OSError: Something cannot be removed; what went is gone, run it again.
@@ -130,13 +169,8 @@ def gc(workspace: Workspace, *, now: float | None = None, dry_run: bool = False)
     bytes_ = sum(size_of(path) for path in paths)
     for path in () if dry_run else paths:
         _discard(path)
-    return {
-        "dry_run": dry_run,
-        "prompts": [path.name for path in found.prompts],
-        "runs": len(found.runs),
-        "files": len(found.files),
-        "bytes": bytes_,
-    }
+    keys = tuple(path.name for path in found.prompts)
+    return DroppedPrompts(dry_run, keys, len(found.runs), len(found.files), bytes_)
 
 
 def expired(root: Path, *, now: float, days: int, count: int) -> Expired:
@@ -284,15 +318,15 @@ def _text_of(request: Path) -> str:
         return ""
 
 
-def _require(workspace: Workspace, pin: dict[str, Any]) -> None:
-    project, n = pin["project"], pin["generation"]
+def _require(workspace: Workspace, pin: Pin) -> None:
+    project, n = pin.project, pin.generation
     try:
         digests = {g.n: g.digest for g in kept_generations(workspace.index_dir(project))}
     except GenerationGone:
         digests = {}
     except RagstreamError as error:
         raise IntegrityError(error.message, hint=error.advice) from error
-    if digests.get(n) != pin["digest"]:
+    if digests.get(n) != pin.digest:
         raise GenerationGone(
             f"generation {n} of {project}, which the prompt was made from, is no longer there",
             hint=(

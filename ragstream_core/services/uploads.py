@@ -11,7 +11,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragstream_core.errors import Refused, RunProgram, UsageError
 from ragstream_core.ingestion.file_types import TYPES, denied, file_type, kind_of
@@ -180,7 +180,7 @@ def _labels_path(workspace: Workspace, project: str) -> Path:
     return workspace.data_dir / "projects" / projects.checked(project) / LABELS
 
 
-def _remember(workspace: Workspace, project: str, path: str, row: dict[str, Any]) -> None:
+def _remember(workspace: Workspace, project: str, path: str, row: dict[str, str]) -> None:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     known = {**labels(workspace, project), path: {**row, "at": now}}
     replace_text(_labels_path(workspace, project), json.dumps(known, indent=1, sort_keys=True))

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import RagstreamError
@@ -21,7 +21,10 @@ from ragstream_core.wiring.journal import holds_journal, journal
 if TYPE_CHECKING:
     from ragstream_core.index.rows import Generation
     from ragstream_core.index.verify import Part
+    from ragstream_core.records.identity import Json
     from ragstream_core.vector_stores.chroma.publisher import CollectionReport
+    from ragstream_core.wiring.chroma_collections import CollectionState
+    from ragstream_core.wiring.history_embedding import HistoryStatus
     from ragstream_core.wiring.workspace import Workspace
 
 
@@ -43,7 +46,7 @@ _HISTORY_COMMANDS = {
 _REBUILD = "ragstream history backfill --rebuild"
 
 
-class FindingRow(TypedDict):
+class FindingRow(NamedTuple):
     """A finding for people: what is wrong, where, and the command to run."""
 
     check: str
@@ -51,26 +54,42 @@ class FindingRow(TypedDict):
     run: str
 
 
-class VerifyReport(TypedDict):
-    """What was found in one project or in the conversations, as `index check --json` writes it.
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was found in one project or in the conversations.
 
     Attributes:
         project: Its name.
         findings: What is not as it should be and was not repaired.
         healed: What was made again.
         generation: The newest; 0 if there is none or it cannot be read.
-        collection: How the Chroma collection stands; of projects only.
-        finished: Whether an interrupted clearing was finished; of conversations only.
+        collection: How the Chroma collection stands; None if nothing is ingested, and of
+            conversations.
+        finished: Whether an interrupted clearing was finished; None of projects.
         suspicious: Counts of passages that look like commands to a model, if asked for.
     """
 
     project: str
-    findings: list[FindingRow]
-    healed: list[str]
-    generation: int
-    collection: NotRequired[dict[str, Any]]
-    finished: NotRequired[bool]
-    suspicious: NotRequired[dict[str, Any]]
+    findings: Sequence[FindingRow] = ()
+    healed: Sequence[str] = ()
+    generation: int = 0
+    collection: CollectionState | None = None
+    finished: bool | None = None
+    suspicious: Tally | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as `ragstream index check --json` writes it."""
+        row: dict[str, Json] = {
+            "project": self.project,
+            "findings": [finding._asdict() for finding in self.findings],
+            "healed": list(self.healed),
+            "generation": self.generation,
+        }
+        if self.finished is None:
+            row["collection"] = self.collection._asdict() if self.collection else {}
+        else:
+            row["finished"] = self.finished
+        return row | ({"suspicious": self.suspicious.to_json()} if self.suspicious else {})
 
 
 def verify_project(workspace: Workspace, project: str, *, part: Part | None = None) -> VerifyReport:
@@ -80,15 +99,12 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
         workspace: The data root.
         project: Its name.
         part: Also read all data of this part of the texts.
-
-    Returns:
-        With ``collection``, as `chroma_collections.state`.
     """
     from ragstream_core.index.verify import verify_data, verify_structure
 
     index_dir = workspace.index_dir(project)
     if not (index_dir / CATALOG_NAME).exists() and not any(index_dir.glob("vectors-*.f32")):
-        return VerifyReport(project=project, findings=[], healed=[], generation=0, collection={})
+        return VerifyReport(project)
     repaired: list[str] = []
     findings = list(verify_structure(index_dir, read_texts=False))
     if part is not None:
@@ -102,8 +118,7 @@ def verify_project(workspace: Workspace, project: str, *, part: Part | None = No
     return VerifyReport(
         project=project,
         findings=[
-            FindingRow(check=f.check, message=f.message, run=_command(project, f))
-            for f in dict.fromkeys(findings)
+            FindingRow(f.check, f.message, _command(project, f)) for f in dict.fromkeys(findings)
         ],
         healed=repaired,
         generation=newest.n if newest else 0,
@@ -179,11 +194,11 @@ class HistoryReport:
 
     Attributes:
         findings: Part → what is not as it should be; every part is there.
-        status: As `history_embedding.history_status`.
+        status: What is embedded.
     """
 
     findings: Mapping[str, Sequence[Finding]]
-    status: Mapping[str, Any]
+    status: HistoryStatus
 
 
 def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
@@ -210,25 +225,25 @@ def history_report(workspace: Workspace, now: dt.datetime) -> HistoryReport:
     return HistoryReport(found, status)
 
 
-def waiting(status: Mapping[str, Any], now: dt.datetime) -> list[Finding]:
+def waiting(status: HistoryStatus, now: dt.datetime) -> list[Finding]:
     """Return a finding if turns have waited for more than a day; a wrong clock is no reason."""
-    since = _time(status["oldest_pending"])
-    if not status["pending"] or (since is not None and now - since <= LONGEST_WAIT):
+    since = _time(status.oldest_pending)
+    if not status.pending or (since is not None and now - since <= LONGEST_WAIT):
         return []
-    return [Finding(WAITING, f"{status['pending']} turns wait since {status['oldest_pending']}")]
+    return [Finding(WAITING, f"{status.pending} turns wait since {status.oldest_pending}")]
 
 
-def aged(status: Mapping[str, Any]) -> list[Finding]:
+def aged(status: HistoryStatus) -> list[Finding]:
     """Return a finding if prompts read a selection of more than a day ago while turns wait."""
-    snapshot = status["snapshot"]
-    if not status["pending"]:
+    snapshot = status.snapshot
+    if not status.pending:
         return []
     if snapshot is None:
         return [Finding(AGE, "nothing is published")]
-    if snapshot["age_s"] <= LONGEST_WAIT.total_seconds():
+    if snapshot.age_s <= LONGEST_WAIT.total_seconds():
         return []
-    hours = snapshot["age_s"] / 3600
-    return [Finding(AGE, f"published {hours:.0f} hours ago, {status['pending']} turns wait")]
+    hours = snapshot.age_s / 3600
+    return [Finding(AGE, f"published {hours:.0f} hours ago, {status.pending} turns wait")]
 
 
 def _time(text: str) -> dt.datetime | None:
@@ -263,9 +278,7 @@ def verify_history(workspace: Workspace, *, part: Part | None = None) -> VerifyR
     return VerifyReport(
         project=HISTORY,
         findings=[
-            FindingRow(
-                check=f.check, message=f.message, run=_HISTORY_COMMANDS.get(f.check, _REBUILD)
-            )
+            FindingRow(f.check, f.message, _HISTORY_COMMANDS.get(f.check, _REBUILD))
             for f in dict.fromkeys(findings)
         ],
         healed=[what for what in repaired if what != CLEARING],
@@ -298,8 +311,7 @@ def repair_history(workspace: Workspace) -> tuple[list[str], list[Finding]]:
         if finished:
             repaired.append(CLEARING)
         now = history_status(workspace)
-        published = now["snapshot"]["generation"] if now["snapshot"] else 0
-        if now["generation"] != published and publish(workspace) is not None:
+        if now.generation != now.published and publish(workspace) is not None:
             repaired.append(SELECTION)
     except (RagstreamError, OSError) as error:
         return repaired, [Finding("clearing" if not repaired else "snapshot", str(error))]

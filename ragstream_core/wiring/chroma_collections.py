@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragstream_core.conversations.journal.records import HISTORY
 from ragstream_core.errors import GenerationGone, RagstreamError
@@ -184,32 +184,49 @@ def _failed(workspace: Workspace, project: str, newest: Generation | None) -> Fa
     return collection_of(workspace, project).failed(newest)
 
 
-def state(workspace: Workspace, project: str, newest: Generation | None) -> dict[str, Any]:
+class CollectionState(NamedTuple):
+    """How a project's Chroma collection stands.
+
+    Attributes:
+        kept: Whether the settings ask for one.
+        generation: That it was made of; 0: there is none.
+        rows: How many it has.
+        self_recall: Share of a sample of rows that the graph finds by their own vectors; None: not
+            measured.
+        graph: Parameters of the graph.
+        problem: Why it could not be made; empty if it could.
+        next: What makes it good.
+    """
+
+    kept: bool
+    generation: int
+    rows: int
+    self_recall: float | None
+    graph: str
+    problem: str
+    next: str
+
+
+def state(workspace: Workspace, project: str, newest: Generation | None) -> CollectionState:
     """Return how a project's collection stands; reads two small files.
 
     Args:
         workspace: The data root.
         project: Its name.
         newest: The newest generation, None if nothing is ingested.
-
-    Returns:
-        ``kept`` (whether the settings ask for one), ``generation`` and ``rows`` (0: there is none),
-        ``self_recall`` (share of a sample of rows that the graph finds by their own vectors; None:
-        not measured), ``graph``, ``problem`` (why it could not be made; empty if it could),
-        ``next`` (what makes it good).
     """
     receipt = seal.current_receipt(_chroma_dir(workspace, project))
     failed = _failed(workspace, project, newest)
     measured = receipt is not None and receipt.self_recall >= 0
-    return {
-        "kept": _is_kept(workspace),
-        "generation": receipt.generation if receipt else 0,
-        "rows": receipt.rows if receipt else 0,
-        "self_recall": receipt.self_recall if receipt and measured else None,
-        "graph": receipt.graph if receipt else "",
-        "problem": failed.message if failed else "",
-        "next": failed.hint if failed else "",
-    }
+    return CollectionState(
+        kept=_is_kept(workspace),
+        generation=receipt.generation if receipt else 0,
+        rows=receipt.rows if receipt else 0,
+        self_recall=receipt.self_recall if receipt and measured else None,
+        graph=receipt.graph if receipt else "",
+        problem=failed.message if failed else "",
+        next=failed.hint if failed else "",
+    )
 
 
 def compare(workspace: Workspace, project: str) -> list[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from ragstream_core.conversations.journal.records import Record, TagEdit, Turn
 from ragstream_core.errors import IntegrityError, RagstreamError, RunCommand, UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragstream_core.conversations.journal.records import Position
     from ragstream_core.ingestion.history_worker import HistoryIngestionWorker
     from ragstream_core.ingestion.staging import PhaseProgress
+    from ragstream_core.records.identity import Json
     from ragstream_core.wiring.workspace import Workspace
 
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
@@ -200,16 +201,73 @@ def _promoted(workspace: Workspace) -> list[str]:
         return [f"no summary was promoted: {error}"]
 
 
-def history_status(workspace: Workspace) -> dict[str, Any]:
-    """Return what is embedded and what a run would do; loads no model, writes nothing.
+@dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """The selection that prompts read.
 
-    Returns:
-        ``records`` (newest number of the journal), ``seq`` (every turn up to here is embedded),
-        ``generation, digest, created, model, turns, chunks``, ``pending`` (whole turns behind
-        ``seq``), ``oldest_pending`` (time of the first of them), ``other_model``, ``snapshot``
-        (``seq, generation, digest, rows, evicted, age_s``; None where there is none),
-        ``damaged`` (what cannot be read).
+    Attributes:
+        seq: Up to which record it was made.
+        generation: Of the catalog that it was made from.
+        digest: Of its rows.
+        rows: How many it has.
+        evicted: How many were left out for newer ones.
+        age_s: Seconds since it was published.
     """
+
+    seq: int
+    generation: int
+    digest: str
+    rows: int
+    evicted: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStatus:
+    """What is embedded of the conversations, and what a run would do.
+
+    Attributes:
+        records: Newest number of the journal.
+        seq: Every turn up to here is embedded.
+        generation: Of the catalog; 0 if there is none.
+        digest: Of it.
+        created: When it was made, ISO 8601.
+        model: Fingerprint of the model that embedded it.
+        turns: How many it holds.
+        chunks: Likewise.
+        pending: How many whole turns lie behind ``seq``.
+        oldest_pending: Time of the first of them, or "".
+        other_model: Whether the settings name another model.
+        snapshot: What prompts read; None if there is none.
+        damaged: What cannot be read, one sentence each.
+    """
+
+    records: int
+    seq: int
+    generation: int
+    digest: str
+    created: str
+    model: str
+    turns: int
+    chunks: int
+    pending: int
+    oldest_pending: str
+    other_model: bool
+    snapshot: SnapshotStatus | None
+    damaged: Sequence[str]
+
+    @property
+    def published(self) -> int:
+        """The generation that prompts read; 0 if there is none."""
+        return self.snapshot.generation if self.snapshot else 0
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as `ragstream history check --json` writes it."""
+        return asdict(self)
+
+
+def history_status(workspace: Workspace) -> HistoryStatus:
+    """Return what is embedded and what a run would do; loads no model, writes nothing."""
     damaged: list[str] = []
     log = journal(workspace)
     try:
@@ -220,21 +278,21 @@ def history_status(workspace: Workspace) -> dict[str, Any]:
     mark, made = found if found is not None else (None, None)
     position = mark.position if mark is not None else None
     pending = _pending(log, position)
-    return {
-        "records": log.newest().seq,
-        "seq": position.seq if position else 0,
-        "generation": made.n if made else 0,
-        "digest": made.digest if made else "",
-        "created": made.created if made else "",
-        "model": made.embed_fp if made else "",
-        "turns": made.counts.get("files", 0) if made else 0,
-        "chunks": made.counts.get("chunks", 0) if made else 0,
-        "pending": len(pending),
-        "oldest_pending": pending[0] if pending else "",
-        "other_model": bool(made and made.embed_fp != models.fingerprint(workspace.config)),
-        "snapshot": _snapshot_status(workspace, damaged),
-        "damaged": damaged,
-    }
+    return HistoryStatus(
+        records=log.newest().seq,
+        seq=position.seq if position else 0,
+        generation=made.n if made else 0,
+        digest=made.digest if made else "",
+        created=made.created if made else "",
+        model=made.embed_fp if made else "",
+        turns=made.counts.get("files", 0) if made else 0,
+        chunks=made.counts.get("chunks", 0) if made else 0,
+        pending=len(pending),
+        oldest_pending=pending[0] if pending else "",
+        other_model=bool(made and made.embed_fp != models.fingerprint(workspace.config)),
+        snapshot=_snapshot_status(workspace, damaged),
+        damaged=damaged,
+    )
 
 
 def _pending(log: Journal, mark: Position | None) -> list[str]:
@@ -247,7 +305,7 @@ def _pending(log: Journal, mark: Position | None) -> list[str]:
     return [turn.timestamp for _, turn, _ in turns if turn.status == "complete"]
 
 
-def _snapshot_status(workspace: Workspace, damaged: list[str]) -> dict[str, Any] | None:
+def _snapshot_status(workspace: Workspace, damaged: list[str]) -> SnapshotStatus | None:
     from ragstream_core.index.snapshot import SNAPSHOT_NAME, open_snapshot
 
     path = history_dir(workspace) / "vectors" / SNAPSHOT_NAME
@@ -258,11 +316,11 @@ def _snapshot_status(workspace: Workspace, damaged: list[str]) -> dict[str, Any]
         return None
     if view is None:
         return None
-    return {
-        "seq": view.mark.position.seq,
-        "generation": view.generation,
-        "digest": view.digest,
-        "rows": len(view.chunk_ids),
-        "evicted": int(view.meta["evicted"]),
-        "age_s": max(0.0, time.time() - path.stat().st_mtime),
-    }
+    return SnapshotStatus(
+        seq=view.mark.position.seq,
+        generation=view.generation,
+        digest=view.digest,
+        rows=len(view.chunk_ids),
+        evicted=int(view.meta["evicted"]),
+        age_s=max(0.0, time.time() - path.stat().st_mtime),
+    )

@@ -134,7 +134,7 @@ def status(workspace: Workspace, project: str) -> dict[str, Any]:
         "forecast": forecast(waiting, found.found, likely, profile=profile_of(workspace))._asdict(),
         "skipped": _left_out(found, past),
         "bytes": _size(index_dir),
-        "collection": chroma_collections.state(workspace, project, newest),
+        "collection": chroma_collections.state(workspace, project, newest)._asdict(),
     }
 
 

@@ -106,8 +106,8 @@ def test_months_of_the_history_from_the_ui_and_again_as_a_no_op(web, space, home
     assert first.status is BulkActionStatus.COMPLETED_SUCCESS
     assert home.get_materialized_partitions(embeddings) == set(months)
     status = history_status(space)
-    assert (status["pending"], status["turns"], status["generation"]) == (0, 3, 1)
-    assert status["snapshot"]["rows"] == 3
+    assert (status.pending, status.turns, status.generation) == (0, 3, 1)
+    assert status.snapshot.rows == 3
     assert len(home.fetch_materializations(snapshot, limit=10).records) == 1
 
     again = _carry_out(web, home, _backfill(web, "history", assets, months))
@@ -116,7 +116,7 @@ def test_months_of_the_history_from_the_ui_and_again_as_a_no_op(web, space, home
     shown = [record.asset_materialization.metadata for record in events]
     found = sorted((row["embedded"].value, row["turns"].value) for row in shown)
     assert found == [(0, 1), (0, 2)]  # a month each: they are no neighbours
-    assert history_status(space)["digest"] == status["digest"]
+    assert history_status(space).digest == status.digest
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def test_a_kept_prompt_keeps_every_run_it_was_made_from(ingested, home, request_
     runs = {step.run_id for step in steps}
     prompt_retention.keep(ingested, steps[-1].record.prompt_key)
     done = prompt_retention.gc(ingested, now=time.time() + YEAR)
-    assert (done["prompts"], done["runs"]) == ([], 0)
+    assert (done.prompts, done.runs) == ((), 0)
     assert {path.name for path in (ingested.store.root / "runs").iterdir()} == runs
     again = record_stage(ingested, steps[-1], OPS[OPS.index("reranker") :])
     assert again.warnings == () and again.record.output_sha256 == steps[-1].record.output_sha256
@@ -35,7 +35,7 @@ def test_a_kept_prompt_keeps_every_run_it_was_made_from(ingested, home, request_
 def test_without_keeping_all_of_it_goes(ingested, home, request_):
     steps = _stage_by_stage(ingested, request_)
     done = prompt_retention.gc(ingested, now=time.time() + YEAR)
-    assert done["prompts"] == [steps[-1].record.prompt_key] and done["runs"] == len(steps)
+    assert done.prompts == (steps[-1].record.prompt_key,) and done.runs == len(steps)
     assert not [path for path in ingested.store.root.rglob("*") if path.is_file()]
     resumed = record_stage(ingested, steps[-2], ops_of(chain.BUTTONS[-1]))
     assert resumed.run_id and resumed.warnings == ()  # its stage files are gone, not its prompt

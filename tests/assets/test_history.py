@@ -63,7 +63,7 @@ def test_one_delta_run_reports_every_month_it_touched(told, home, embed):
     assert shown(result, history_assets.SESSION_LOGS)["sessions"] == 2
     (seen,) = result.get_asset_observation_events()
     assert seen.asset_observation_data.asset_observation.metadata["records"].value == 3
-    assert history_status(told)["pending"] == 0
+    assert history_status(told).pending == 0
 
 
 def test_only_the_tail_is_embedded_and_nothing_new_is_nothing(told, home, say, embed):
@@ -115,7 +115,7 @@ def test_what_was_embedded_without_dagster_is_reported_by_the_next_run(told, hom
 
 def test_a_run_stops_where_it_was_told_to(told, home, embed):
     assert shown(embed(told, home, config={"upto": 2}))["up_to_record"] == 2
-    assert history_status(told)["pending"] == 1
+    assert history_status(told).pending == 1
 
 
 def test_a_new_tag_reaches_the_catalog_without_embedding(told, home, embed):
@@ -185,10 +185,10 @@ def test_another_model_is_refused_and_followed_where_asked(told, home, other_mod
     embed(told, home)
     space, embedder = other_model
     assert not embed(space, home).success
-    assert not embedder.seen and history_status(told)["generation"] == 1
+    assert not embedder.seen and history_status(told).generation == 1
     made = shown(embed(space, home, config={"follow_model": True}))
     assert (made["embedded"], made["generation"]) == (3, 2)
-    assert history_status(space)["other_model"] is False
+    assert history_status(space).other_model is False
 
 
 def backfill(space, home, first, last=""):
@@ -209,14 +209,14 @@ def test_a_month_again_embeds_nothing_that_is_there_and_leaves_the_mark(told, ho
     again = events(result, history_assets.HISTORY_EMBEDDINGS)["2026-10"]
     assert (again["turns"], again["embedded"], again["reused"]) == (2, 0, 2)
     assert again["turns_in_month"] == 2
-    assert history_status(told)["seq"] == before["seq"]
-    assert history_status(told)["digest"] == before["digest"]
+    assert history_status(told).seq == before.seq
+    assert history_status(told).digest == before.digest
 
 
 def test_a_month_before_anything_else_embeds_all_and_reports_all(told, home):
     result = backfill(told, home, "2026-10")
     assert events(result, history_assets.HISTORY_EMBEDDINGS).keys() == {"2026-08", "2026-10"}
-    assert history_status(told)["pending"] == 0
+    assert history_status(told).pending == 0
 
 
 def test_another_model_takes_over_with_the_last_month(told, home, other_model, embed):
@@ -227,13 +227,13 @@ def test_another_model_takes_over_with_the_last_month(told, home, other_model, e
         events(first, history_assets.HISTORY_EMBEDDINGS)["2026-10"]["missing_for_the_new_model"]
         == 1
     )
-    assert history_status(space)["other_model"] is True
+    assert history_status(space).other_model is True
     assert len(embedder.seen) == 2
     last = backfill(space, home, "2026-08", "2026-09")
     assert (
         events(last, history_assets.HISTORY_EMBEDDINGS)["2026-08"]["missing_for_the_new_model"] == 0
     )
-    assert history_status(space)["other_model"] is False
+    assert history_status(space).other_model is False
     assert len(embedder.seen) == 3
 
 

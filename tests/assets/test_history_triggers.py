@@ -88,7 +88,7 @@ def test_garbled_cursors_cost_a_look_and_embed_nothing(space, home, embedded):
         result = tick(space, home, cursor)
         assert not result.run_requests
         assert result.cursor == embedded  # what it should be, from now on
-    assert history_status(space)["generation"] == 1
+    assert history_status(space).generation == 1
 
 
 def test_records_that_are_no_whole_turn_are_no_reason(space, home, embedded, say):
@@ -165,7 +165,7 @@ def test_every_night_what_is_pending_is_embedded_and_all_is_verified(space, home
     config = request.run_config["ops"]["publish_snapshot"]["config"]
     assert config == {"follow_model": True}
     result = embed(space, home, job=history_assets.RECONCILE_JOB, config=config)
-    assert result.success and history_status(space)["pending"] == 0
+    assert result.success and history_status(space).pending == 0
     found = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
     assert len(found) == 7 and all(found.values())
 

@@ -63,10 +63,10 @@ def test_laws(archive, rows, days, count):
     stays = {name(n) for n in wanted([(age + 1e-9, *rest) for age, *rest in rows], days, count)}
     assert archive.runs() == stays and archive.files() == (stays, stays, stays)
     assert archive.tags() <= stays
-    assert said["runs"] == done["runs"] == sorted(every - stays)
-    assert done["bytes"] >= 5_000 * len(done["runs"]) and said["bytes"] <= done["bytes"]
+    assert said.runs == done.runs == tuple(sorted(every - stays))
+    assert done.bytes >= 5_000 * len(done.runs) and said.bytes <= done.bytes
     again = run_retention.gc(space, instance=archive.home, now=NOW + 1e-3)
-    assert (again["runs"], again["bytes"]) == ([], 0)
+    assert (again.runs, again.bytes) == ((), 0)
 
 
 @given(rows=histories(), stop=st.integers(0, 40))
@@ -100,7 +100,7 @@ def test_with_a_damaged_record_of_a_kept_prompt_all_runs_stay(archive):
     (record,) = archive.space.store.root.glob("*/record.json")
     record.write_text("{")
     done = run_retention.gc(with_rules(archive, 1, 1), instance=archive.home, now=NOW)
-    assert done["runs"] == [] and done["note"] == run_retention.DAMAGED
+    assert done.runs == () and done.note == run_retention.DAMAGED
     assert len(archive.runs()) == 3
 
 
@@ -110,7 +110,7 @@ def test_event_files_without_a_run_go_after_a_day_and_others_are_not_ours(archiv
     for number, age in ((70, 2), (71, 0.5)):
         archive.write(shards / f"{name(number)}.db", "x", age)
     done = run_retention.gc(with_rules(archive, 9, 9), instance=archive.home, now=NOW)
-    assert done["orphans"] == 1
+    assert done.orphans == 1
     assert archive.files()[0] == {name(0), name(71)}
     assert (shards / "index.db").exists()
 
@@ -138,9 +138,9 @@ def test_old_debug_logs_go(tmp_path):
         path = tmp_path / "logs" / file
         path.write_text("x" * 9)
         os.utime(path, (NOW - age * DAY_S,) * 2)
-    assert run_retention.gc(space, now=NOW, dry_run=True)["bytes"] == 18
+    assert run_retention.gc(space, now=NOW, dry_run=True).bytes == 18
     done = run_retention.gc(space, now=NOW)
-    assert (done["logs"], done["bytes"]) == (2, 18)
+    assert (done.logs, done.bytes) == (2, 18)
     assert {p.name for p in (tmp_path / "logs").iterdir()} == {"debug_trace_2.log", "page.log"}
     assert not (tmp_path / "dagster_home").exists()  # nothing is made in order to clean it
 
@@ -169,8 +169,8 @@ def test_real_runs_after_a_year(space, home, request_):
     newest = _recorded(space, request_)[0]
     before = size_of(space.data_dir)
     done = run_retention.gc(space, instance=home, now=time.time() + YEAR)
-    assert set(done["runs"]) == {each.run_id for each in forgotten}
-    assert done["bytes"] >= 0.9 * (before - size_of(space.data_dir)) > 100_000
+    assert set(done.runs) == {each.run_id for each in forgotten}
+    assert done.bytes >= 0.9 * (before - size_of(space.data_dir)) > 100_000
     left = {run.run_id for run in home.get_runs()}
     assert left == {ingest_run, newest.run_id, *(step.run_id for step in steps)}
     # what stays still works: the latest state of the asset, and going on from any step
@@ -178,10 +178,10 @@ def test_real_runs_after_a_year(space, home, request_):
     assert event is not None and event.run_id == ingest_run
     again = recorder.record_stage(space, steps[-1], OPS[OPS.index("reranker") :])
     assert writer.flush(60) and again.warnings == ()
-    assert not [run_id for run_id in done["runs"] if home.get_run_by_id(run_id)]
+    assert not [run_id for run_id in done.runs if home.get_run_by_id(run_id)]
     with run_retention._index(home) as db:
         rows = db.exec_driver_sql("SELECT DISTINCT run_id FROM event_logs").fetchall()
-    assert not set(done["runs"]) & {run_id for (run_id,) in rows}
+    assert not set(done.runs) & {run_id for (run_id,) in rows}
 
 
 def test_the_job_says_what_went_and_a_dry_run_only_what_would(ingested, home, request_, open_root):
@@ -220,5 +220,5 @@ def test_recorded_prompts_take_what_the_handbook_says(ingested, home, request_, 
     assert grown < COUNT * PER_PROMPT
     space = open_root(ingested.data_dir, **{"retention.run_count": "1"})
     done = run_retention.gc(space, instance=home)
-    assert len(done["runs"]) == COUNT
-    assert size_of(ingested.data_dir) - before < grown - 0.9 * done["bytes"]
+    assert len(done.runs) == COUNT
+    assert size_of(ingested.data_dir) - before < grown - 0.9 * done.bytes

@@ -69,12 +69,12 @@ def copies(template, tmp_path):
 
 def require_sound(space):
     forget_views()
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 def finish_forget(space):
     forget_views()
-    still = verify.verify_project(space, "demo")["findings"]
+    still = verify.verify_project(space, "demo").findings
     if still or holders(space.data_dir, CANARY):
         forget(space, "demo", "secret.md")
     assert holders(space.data_dir, CANARY) == []

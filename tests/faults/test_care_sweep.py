@@ -63,7 +63,7 @@ def origin(tmp_path_factory):
 
 def digest(space):
     forget_views()
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
     return open_view(space.index_dir("demo")).digest
 
 

@@ -129,7 +129,7 @@ def test_locked_storage_delays_no_commit(space, held_s):
 
 def require_sound(space):
     forget_views()
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 @pytest.mark.parametrize("name", ["runs.db", "index.db", "schedules.db", "dagster.yaml"])

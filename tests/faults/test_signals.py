@@ -63,7 +63,7 @@ class Place:
         assert end.returncode == 0, (out, err)
         forget_views()
         space = open_workspace(self.root / "data", explicit={"embeddings.backend": "hashed"})
-        assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+        assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
         view = open_view(space.index_dir("demo"))
         text = "\n".join(chunk.snippet for chunk in view.chunks(view.chunk_ids))
         assert all(path.read_text().split()[-1] in text for path in self.docs.iterdir())

@@ -160,13 +160,13 @@ def keep(
     change = prompt_retention.unkeep if undo else prompt_retention.keep
     done = change(workspace, key)
     if as_json:
-        emit_json(done)
+        emit_json(done.to_json())
         return
     if undo:
-        typer.echo(f"{done['prompt_key'][:12]} is no longer kept")
+        typer.echo(f"{done.prompt_key[:12]} is no longer kept")
         return
-    pins = ", ".join(f"generation {n} of {project}" for project, n in done["pins"])
-    typer.echo(f"{done['prompt_key'][:12]} is kept, and with it {pins}")
+    pins = ", ".join(f"generation {n} of {project}" for project, n in done.pins)
+    typer.echo(f"{done.prompt_key[:12]} is kept, and with it {pins}")
 
 
 def prompts_gc(
@@ -185,12 +185,12 @@ def prompts_gc(
 
     done = prompt_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
     if as_json:
-        emit_json(done)
+        emit_json(done.to_json())
         return
     verb = "would free" if dry_run else "freed"
     typer.echo(
-        f"{len(done['prompts']):,} prompts, stage files of {done['runs']:,} runs, "
-        f"{done['files']:,} other files; {verb} {size(done['bytes'])}"
+        f"{len(done.prompts):,} prompts, stage files of {done.runs:,} runs, "
+        f"{done.files:,} other files; {verb} {size(done.bytes)}"
     )
 
 
@@ -211,12 +211,12 @@ def runs_gc(
 
     done = run_retention.gc(session_of(ctx).workspace(), dry_run=dry_run)
     if as_json:
-        emit_json(done)
+        emit_json(done.to_json())
         return
     verb = "would free" if dry_run else "freed"
     typer.echo(
-        f"{len(done['runs']):,} runs, {done['orphans']:,} event files without a run, "
-        f"{done['logs']:,} debug logs; {verb} {size(done['bytes'])}"
+        f"{len(done.runs):,} runs, {done.orphans:,} event files without a run, "
+        f"{done.logs:,} debug logs; {verb} {size(done.bytes)}"
     )
-    if done["note"]:
-        note(done["note"])
+    if done.note:
+        note(done.note)

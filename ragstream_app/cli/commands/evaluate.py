@@ -129,7 +129,7 @@ def sweep(
         return
     from ragstream_app.output.tables import print_sweep
 
-    print_sweep([point.to_json() for point in points])
+    print_sweep(points)
 
 
 def gate(
@@ -163,7 +163,7 @@ def gate(
         return
     from ragstream_app.output.tables import print_gate
 
-    print_gate(found.to_json())
+    print_gate(found)
 
 
 def faithfulness(

@@ -182,13 +182,12 @@ def eval_retrieval(
         )
     if run is not None:
         write_run(run, result.run)
-    report = result.to_json()
     if as_json:
-        emit_json(report)
+        emit_json(result.to_json())
         return
     from ragstream_app.output.tables import print_metrics
 
-    print_metrics(report)
+    print_metrics(result)
 
 
 def _values(config: AppConfig) -> list[tuple[str, Any, str]]:

@@ -92,15 +92,15 @@ def check(
     status = history_status(workspace)
     if as_json:
         rows = [{"check": f.check, "message": f.message} for f in findings]
-        emit_json({"findings": rows, "status": status})
+        emit_json({"findings": rows, "status": status.to_json()})
     else:
         for what in repaired:
             note(f"repaired: {what}")
         for finding in findings:
             typer.echo(f"{finding.check}: {finding.message}")
         typer.echo(
-            f"{status['records']:,} records, embedded up to {status['seq']:,}, "
-            f"{status['pending']:,} turns pending; "
+            f"{status.records:,} records, embedded up to {status.seq:,}, "
+            f"{status.pending:,} turns pending; "
             f"{len(findings)} findings" + ("" if findings else ", all is sound")
         )
     if findings:

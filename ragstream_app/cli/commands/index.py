@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from ragstream_app.session import emit_json, note, session_of
 from ragstream_core.errors import UnknownProject
 
 if TYPE_CHECKING:
+    from ragstream_core.prompts.suspicion import Tally
     from ragstream_core.services.verify import VerifyReport
     from ragstream_core.wiring.workspace import Workspace
 
@@ -133,17 +134,20 @@ def check(
     if suspicious:
         from ragstream_core.services.verify import suspicious_passages
 
-        for result in (r for r in results if r["generation"] and not r["findings"]):
-            found = suspicious_passages(workspace, result["project"])
-            result["suspicious"] = found.to_json()
+        results = [
+            replace(result, suspicious=suspicious_passages(workspace, result.project))
+            if result.generation and not result.findings
+            else result
+            for result in results
+        ]
     if not projects and verify.has_history(workspace):
         results.append(verify.verify_history(workspace, part=part))
     if as_json:
-        emit_json(results)
+        emit_json([result.to_json() for result in results])
     else:
         for result in results:
             _print_check(result)
-    if any(result["findings"] for result in results):
+    if any(result.findings for result in results):
         raise typer.Exit(REFUSED)
 
 
@@ -244,11 +248,11 @@ def export(
         force=force,
     )
     if as_json:
-        emit_json(done)
+        emit_json(done.to_json())
         return
     typer.echo(
-        f"{done['path']}: {done['rows']:,} chunks of generation {done['generation']}, "
-        f"{size(done['bytes'])}; `ragstream forget` cannot reach it"
+        f"{done.path}: {done.meta.rows:,} chunks of generation {done.meta.generation}, "
+        f"{size(done.bytes)}; `ragstream forget` cannot reach it"
     )
 
 
@@ -257,37 +261,40 @@ def _print_check(result: VerifyReport) -> None:
     from ragstream_app.output.words import printable
     from ragstream_core.conversations.journal.records import HISTORY
 
-    history = result["project"] == HISTORY
-    name = "conversations" if history else result["project"]
-    for path in result["healed"]:
+    history = result.project == HISTORY
+    name = "conversations" if history else result.project
+    for path in result.healed:
         note(f"{name}: {path} was not what the catalog says and was made again")
-    if result.get("finished"):
+    if result.finished:
         note(f"{name}: an interrupted clearing is now finished")
-    if not result["findings"]:
+    if not result.findings:
         none = "the journal is sound, nothing is embedded" if history else "no index"
-        what = f"generation {result['generation']} is sound" if result["generation"] else none
+        what = f"generation {result.generation} is sound" if result.generation else none
         typer.echo(f"{name}: {what}")
-        if standing := collection_text(result.get("collection", {})):
+        made = result.collection
+        if made and (standing := collection_text(made.problem, made.self_recall, made.rows)):
             typer.echo(f"{name}: {standing}")
-    if "suspicious" in result:
-        _print_suspicious(name, result["suspicious"])
-    for finding in result["findings"]:
-        typer.echo(f"{name}: {finding['check']}: {printable(finding['message'])}")
-    for command in dict.fromkeys(finding["run"] for finding in result["findings"]):
+    if result.suspicious:
+        _print_suspicious(name, result.suspicious)
+    for finding in result.findings:
+        typer.echo(f"{name}: {finding.check}: {printable(finding.message)}")
+    for command in dict.fromkeys(finding.run for finding in result.findings):
         note(f"  next: {command}")
 
 
-def _print_suspicious(name: str, found: dict[str, Any]) -> None:
+def _print_suspicious(name: str, found: Tally) -> None:
     """Print what looks like commands to a model; it is quoted in prompts all the same."""
     from ragstream_app.output.words import printable
+    from ragstream_core.prompts.suspicion import KINDS
 
-    kinds = ", ".join(f"{kind} {count:,}" for kind, count in found["kinds"].items())
+    counted = ((kind, found.kinds[kind]) for kind in KINDS)
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in counted if count)
     typer.echo(
-        f"{name}: {found['suspicious']:,} of {found['texts']:,} passages look suspicious"
+        f"{name}: {found.suspicious:,} of {found.texts:,} passages look suspicious"
         + (f" ({kinds})" if kinds else "")
     )
-    for place in found["places"][:SHOWN]:
-        typer.echo(f"  {printable(place['place'])}: {', '.join(place['kinds'])}")
+    for place, shown in found.places[:SHOWN]:
+        typer.echo(f"  {printable(place)}: {', '.join(shown)}")
 
 
 def _wanted(workspace: Workspace, projects: list[str] | None) -> list[str]:

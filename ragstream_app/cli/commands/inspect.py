@@ -54,12 +54,12 @@ def inspect(
 
     found = report(session_of(ctx).workspace(), project)
     if as_json:
-        emit_json(found)
+        emit_json(found.to_json())
     else:
         from ragstream_app.output.inspect import print_report
 
         print_report(found)
-    if found["findings"]:
+    if found.findings:
         raise typer.Exit(FINDINGS)
 
 
@@ -81,6 +81,7 @@ def neighbors(
         UsageError: No project, or nothing is called so.
         RagstreamError: Nothing is embedded, or an index is damaged.
     """
+    from ragstream_core.records.json_form import json_of
     from ragstream_core.services.neighbours import nearest
 
     found = nearest(
@@ -93,7 +94,7 @@ def neighbors(
         seed=seed,
     )
     if as_json:
-        emit_json(found)
+        emit_json([json_of(row) for row in found])
         return
     from ragstream_app.output.inspect import print_neighbours
 

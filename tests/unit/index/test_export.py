@@ -19,8 +19,8 @@ def view(bench):
 def test_it_reads_back_as_the_generation(view):
     data, meta = encode(view)
     table, told = decode(data)
-    assert told == meta and (meta["rows"], meta["dimension"]) == (3, view.vectors.shape[1])
-    assert (meta["project"], meta["generation"], meta["digest"]) == ("demo", 1, view.digest)
+    assert told == meta._asdict() and (meta.rows, meta.dimension) == (3, view.vectors.shape[1])
+    assert (meta.project, meta.generation, meta.digest) == ("demo", 1, view.digest)
     assert table["chunk_id"].to_pylist() == list(view.chunk_ids)
     vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(3, -1)
     assert np.array_equal(vectors, view.vectors)

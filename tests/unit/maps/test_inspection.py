@@ -259,25 +259,25 @@ def test_any_file_name_can_be_drawn(path):
 @given(st.lists(st.integers(0, 5000), max_size=80), st.integers(1, 20))
 def test_a_histogram_counts_each_value_once(values, bins):
     rows = histogram(values, bins)
-    assert sum(row["count"] for row in rows) == len(values) and len(rows) <= bins
+    assert sum(row.count for row in rows) == len(values) and len(rows) <= bins
     for row in rows:
-        assert row["count"] == sum(row["low"] <= value <= row["high"] for value in values)
-    assert all(a["high"] + 1 == b["low"] for a, b in zip(rows, rows[1:], strict=False))
+        assert row.count == sum(row.low <= value <= row.high for value in values)
+    assert all(a.high + 1 == b.low for a, b in zip(rows, rows[1:], strict=False))
 
 
 def test_norms_tell_sound_vectors_from_others():
     rows = unit(np.random.default_rng(0), 6)
-    assert norms(rows)["not_unit"] == norms(rows)["not_finite"] == 0
-    assert norms(rows * np.float32(1.002))["not_unit"] == 6
+    assert norms(rows).not_unit == norms(rows).not_finite == 0
+    assert norms(rows * np.float32(1.002)).not_unit == 6
     rows[1] *= 2
     rows[2, 0] = np.nan
     found = norms(rows)
-    assert (found["not_unit"], found["not_finite"], found["max"]) == (1, 1, 2.0)
-    assert norms(np.zeros((0, 4), dtype=np.float32))["mean"] == 0
+    assert (found.not_unit, found.not_finite, found.max) == (1, 1, 2.0)
+    assert norms(np.zeros((0, 4), dtype=np.float32)).mean == 0
 
 
 @given(st.lists(st.sampled_from("abcde"), max_size=40))
 def test_repetitions_are_counted(hashes):
     found, counts = repeated(hashes), Counter(hashes)
-    assert found["chunks"] - found["texts"] == len(hashes) - len(counts)
-    assert found["most"] == max(counts.values(), default=1)
+    assert found.chunks - found.texts == len(hashes) - len(counts)
+    assert found.most == max(counts.values(), default=1)

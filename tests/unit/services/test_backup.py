@@ -68,7 +68,7 @@ def test_what_comes_back_has_the_same_digest_and_replays(space, tmp_path):
     assert replay_prompt(new, key).verdict == "identical"
     assert generations.generations(new, "demo")[0].kept_by == ("newest", key)
     for name in ("demo", "other"):
-        assert verify.verify_project(new, name, part=Part(1, 1))["findings"] == []
+        assert verify.verify_project(new, name, part=Part(1, 1)).findings == []
     assert not ingest_project(new, "demo").committed
 
 
@@ -113,7 +113,7 @@ def test_an_older_state_replaces_a_newer_one_only_by_force(space, tmp_path):
     rules = space.data_dir / "projects" / "demo" / "hard_rules.md"
     assert rules.read_text() == "Cite everything.\n"
     assert ingest_project(space, "demo").generation == 2
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
     assert not [p for p in space.config.index_dir.iterdir() if p.name.startswith(".")]
 
 

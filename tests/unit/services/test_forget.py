@@ -115,7 +115,7 @@ def test_nothing_of_it_is_left_anywhere(space):
     forget_views()
     verdict = replay_prompt(space, other)  # its generation says something else now, and it says so
     assert verdict.verdict != "identical" and "generation 1" in verdict.reason
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
     assert all(path != "secret.md" for path in open_view(space.index_dir("demo")).paths)
     assert (
         ingestion.unchanged(space, "demo") is not None
@@ -166,7 +166,7 @@ def test_texts_that_another_file_has_too_stay(space):
     assert (report.texts, report.shared) == (0, 1)
     forget_views()
     assert "b.md" in open_view(space.index_dir("demo")).paths
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 def test_your_own_copies_are_named_and_not_touched(space):
@@ -208,14 +208,12 @@ def test_killed_at_any_step_it_is_resumed(space, monkeypatch, step, after):
     forget_views()
     assert "secret.md" not in open_view(space.index_dir("demo")).paths
     finished = step == "left" or (step == "purge_texts" and after)
-    findings = verify.verify_project(space, "demo")["findings"]
-    assert [f["run"] for f in findings] == (
-        [] if finished else ["ragstream forget secret.md -p demo"]
-    )
+    findings = verify.verify_project(space, "demo").findings
+    assert [f.run for f in findings] == ([] if finished else ["ragstream forget secret.md -p demo"])
     if not finished:
         forget(space, "demo", "secret.md")
     assert grep(space.data_dir) == []
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 def test_a_tombstone_keeps_its_format(space, monkeypatch):

@@ -12,7 +12,12 @@ from ragstream_core.errors import ProjectLocked
 from ragstream_core.index.history_turns import first_texts, turn_counts
 from ragstream_core.index.lock import project_lock
 from ragstream_core.services import history_update, verify
-from ragstream_core.wiring.history_embedding import embed, history_status
+from ragstream_core.wiring.history_embedding import (
+    HistoryStatus,
+    SnapshotStatus,
+    embed,
+    history_status,
+)
 from ragstream_core.wiring.journal import append_records, history_index_dir, snapshot_path
 from ragstream_core.wiring.workspace import open_workspace
 
@@ -90,26 +95,34 @@ def test_only_what_broke_off_leaves_nothing_to_show(space):
     assert not history_update.behind(space)
 
 
+def status_of(pending, oldest="", snapshot=None):
+    known = {"seq": 1, "generation": 1, "digest": "", "created": "", "model": "", "turns": 1}
+    return HistoryStatus(
+        records=1, chunks=1, other_model=False, damaged=[], **known,
+        pending=pending, oldest_pending=oldest, snapshot=snapshot,
+    )  # fmt: skip
+
+
 @given(minutes=st.integers(-600_000, 600_000), pending=st.integers(0, 5))
 def test_waiting_is_found_after_a_day_and_a_clock_that_goes_back_is_no_reason(minutes, pending):
     since = (NOW - dt.timedelta(minutes=minutes)).isoformat()
-    status = {"pending": pending, "oldest_pending": since if pending else ""}
+    status = status_of(pending, since if pending else "")
     found = verify.waiting(status, NOW)
     assert bool(found) == (pending > 0 and minutes > 24 * 60)
 
 
 def test_a_turn_without_a_time_waits_at_once():
-    assert verify.waiting({"pending": 1, "oldest_pending": "yesterday"}, NOW)
+    assert verify.waiting(status_of(1, "yesterday"), NOW)
 
 
 def test_the_age_of_a_selection_matters_only_while_turns_wait():
-    old, new = {"age_s": 100_000.0}, {"age_s": 100.0}
+    old, new = (SnapshotStatus(1, 1, "", 1, 0, age_s) for age_s in (100_000.0, 100.0))
     for pending, snapshot, wrong in ((0, old, 0), (1, new, 0), (1, old, 1), (1, None, 1)):
-        found = verify.aged({"pending": pending, "snapshot": snapshot})
+        found = verify.aged(status_of(pending, snapshot=snapshot))
         assert len(found) == wrong
 
 
 def test_nothing_at_all(space):
     assert "no conversation" in history_update.catch_up(space).idle
     assert not history_update.behind(space)
-    assert history_status(space)["records"] == 0
+    assert history_status(space).records == 0

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -95,13 +96,13 @@ def test_laws(folder, rows, days, count):
     said = prompt_retention.gc(space_of(folder, days, count), now=NOW, dry_run=True)
     assert shelf.prompts() == {f"k{i}" for i in range(len(rows))}  # a dry run changes nothing
     done = prompt_retention.gc(space_of(folder, days, count), now=NOW)
-    assert {**said, "dry_run": False} == done
+    assert replace(said, dry_run=False) == done
     left = shelf.prompts()
     # kept ones stay; of the others exactly the newest that are young enough
     kept = {f"k{i}" for i, row in enumerate(rows) if row[1]}
     others = [(row[0] * DAY + i / 10, f"k{i}") for i, row in enumerate(rows) if not row[1]]
     assert left == kept | {key for age, key in sorted(others)[:count] if age <= days * DAY}
-    assert set(done["prompts"]) == {f"k{i}" for i in range(len(rows))} - left
+    assert set(done.prompts) == {f"k{i}" for i in range(len(rows))} - left
     # a prompt that stays has its bytes, its request and every run behind it
     for i, (_, _, blob, parents) in enumerate(rows):
         runs = {f"r{i}-{n}" for n in range(parents + 1)}
@@ -110,7 +111,7 @@ def test_laws(folder, rows, days, count):
         if stays:
             assert blob * 64 in shelf.names("blobs/*") and f"k{i}.json" in shelf.names("inbox/*")
     assert not shelf.names(".*") and not shelf.names("*/.*")
-    assert prompt_retention.gc(space_of(folder, days, count), now=NOW)["bytes"] == 0
+    assert prompt_retention.gc(space_of(folder, days, count), now=NOW).bytes == 0
 
 
 @given(rows=shelves, stop=st.integers(0, 25))
@@ -142,9 +143,9 @@ def test_runs_that_led_nowhere_count_as_prompts_and_young_ones_stay(tmp_path):
     for name, age, parent in (("one", 9, ""), ("two", 8, "one"), ("old", 20, ""), ("now", 0.5, "")):
         shelf.run(name, age * DAY, parent)
     shelf.prompt("k", 3 * DAY)
-    assert prompt_retention.gc(space_of(tmp_path, count=2), now=NOW)["runs"] == 1
+    assert prompt_retention.gc(space_of(tmp_path, count=2), now=NOW).runs == 1
     assert shelf.names("runs/*") == {"one", "two", "now"}
-    assert prompt_retention.gc(space_of(tmp_path, count=1), now=NOW)["runs"] == 2
+    assert prompt_retention.gc(space_of(tmp_path, count=1), now=NOW).runs == 2
     assert shelf.names("runs/*") == {"now"} and shelf.prompts() == {"k"}
 
 
@@ -154,7 +155,7 @@ def test_a_damaged_record_that_stays_holds_on_to_all_that_is_shared(tmp_path):
     shelf.prompt("old", 90 * DAY, run="r", blobs=["a"])
     shelf.prompt("new", 2 * DAY)
     shelf.file(shelf.root / "new" / "record.json", "{", 2 * DAY)
-    assert prompt_retention.gc(space_of(tmp_path), now=NOW)["prompts"] == ["old"]
+    assert prompt_retention.gc(space_of(tmp_path), now=NOW).prompts == ("old",)
     assert shelf.names("runs/*") == {"r"} and shelf.names("blobs/*") == {"a" * 64}
 
 
@@ -164,7 +165,7 @@ def test_what_was_torn_before_its_record_goes_after_a_day(tmp_path):
     shelf.file(shelf.root / torn / "super_prompt.md", "text", 2 * DAY)
     shelf.file(shelf.root / going_on / "super_prompt.md", "text", DAY / 2)
     shelf.file(shelf.root / "yours" / "notes.md", "no prompt", 99 * DAY)
-    assert prompt_retention.gc(space_of(tmp_path), now=NOW)["files"] == 1
+    assert prompt_retention.gc(space_of(tmp_path), now=NOW).files == 1
     assert shelf.names("*") == {"runs", going_on, "yours"}
 
 
@@ -187,11 +188,11 @@ def later(days):
 def test_a_kept_prompt_replays_after_a_year_and_another_does_not(asked):
     space, key = asked
     prompt_retention.keep(space, key)
-    assert prompt_retention.gc(space, now=later(365))["files"] == 0
+    assert prompt_retention.gc(space, now=later(365)).files == 0
     assert replay_prompt(space, key).verdict == "identical"
     prompt_retention.unkeep(space, key)
     done = prompt_retention.gc(space, now=later(365))
-    assert done["prompts"] == [key] and done["files"] == 2  # the injected file, the request
+    assert done.prompts == (key,) and done.files == 2  # the injected file, the request
     with pytest.raises(UnknownPrompt):
         replay_prompt(space, key)
     assert not [path for path in space.store.root.rglob("*") if path.is_file()]
@@ -207,7 +208,7 @@ def test_keeping_wins_over_an_expiry_that_is_under_way(asked, monkeypatch):
         real(path, to)
 
     monkeypatch.setattr(prompt_retention, "move_aside", keep_first)
-    assert prompt_retention.gc(space, now=later(99))["prompts"] == []
+    assert prompt_retention.gc(space, now=later(99)).prompts == ()
     assert replay_prompt(space, key).verdict == "identical"
 
 

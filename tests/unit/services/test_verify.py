@@ -32,7 +32,7 @@ def numbers(space):
 
 def test_a_kept_prompt_replays_after_its_generation_would_have_gone(space):
     kept, lost = ask_and_keep(space), ask_and_keep(space, "How are long questions scored?")
-    assert prompt_retention.keep(space, kept[:12])["pins"] == [["demo", 1]]
+    assert prompt_retention.keep(space, kept[:12]).pins == (("demo", 1),)
     grow(space, 4)
     assert numbers(space) == [5, 4, 1]
     assert generations.generations(space, "demo")[-1].kept_by == (kept,)
@@ -84,7 +84,7 @@ def test_gc_frees_what_its_dry_run_says(space):
     assert (again.generations, again.texts, again.vectors) == ([], 0, 0)
     forget_views()
     assert open_view(space.index_dir("demo")).digest == before
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 def test_gc_takes_texts_of_an_ingest_that_was_never_committed(space):
@@ -97,30 +97,30 @@ def test_gc_takes_texts_of_an_ingest_that_was_never_committed(space):
         catalog.db.execute("ROLLBACK")
         catalog.db.execute("INSERT INTO texts VALUES('00', 1, x'', 0, 'left by a kill')")
     assert generations.gc(space, "demo").texts == 1
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 def test_gc_and_check_respect_the_lock(space):
     with project_lock(space.index_dir("demo")):
         with pytest.raises(ProjectLocked):
             generations.gc(space, "demo")
-        assert verify.verify_project(space, "demo")["findings"] == []  # a check only reads
+        assert verify.verify_project(space, "demo").findings == []  # a check only reads
 
 
 def test_verifying_repairs_what_is_derived_and_names_what_to_run(space):
     index = space.index_dir("demo")
     (index / "lexical-latest" / "arrays.bin").write_bytes(b"{}\n")
     result = verify.verify_project(space, "demo")
-    assert (result["findings"], result["healed"]) == ([], ["lexical-latest/arrays.bin"])
+    assert (result.findings, result.healed) == ([], ["lexical-latest/arrays.bin"])
     (vectors,) = index.glob("*.f32")
     raw = bytearray(vectors.read_bytes())
     raw[100] ^= 4
     vectors.write_bytes(raw)
     forget_views()
     result = verify.verify_project(space, "demo", part=Part(1, 1))
-    assert {f["run"] for f in result["findings"]} == {"ragstream ingest demo --rebuild"}
+    assert {f.run for f in result.findings} == {"ragstream ingest demo --rebuild"}
     assert ingest_project(space, "demo", rebuild=True).chunks["embedded"] == 1
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 def test_what_cannot_be_repaired_is_a_finding(space, monkeypatch):
@@ -132,24 +132,24 @@ def test_what_cannot_be_repaired_is_a_finding(space, monkeypatch):
     (space.index_dir("demo") / "file_manifest.json").unlink()
     with monkeypatch.context() as patch:
         patch.setattr(derived, "replace_bytes", full)
-        (finding,) = verify.verify_project(space, "demo")["findings"]
-    assert (finding["check"], finding["run"]) == ("derived", "ragstream ingest demo")
-    assert verify.verify_project(space, "demo")["healed"] == ["file_manifest.json"]
+        (finding,) = verify.verify_project(space, "demo").findings
+    assert (finding.check, finding.run) == ("derived", "ragstream ingest demo")
+    assert verify.verify_project(space, "demo").healed == ["file_manifest.json"]
 
 
 def test_a_lost_catalog_beside_its_vectors_is_damage(space):
     (space.index_dir("demo") / "catalog.sqlite").unlink()
     forget_views()
-    (finding,) = verify.verify_project(space, "demo")["findings"]
-    assert finding["run"] == "ragstream ingest demo --rebuild"
+    (finding,) = verify.verify_project(space, "demo").findings
+    assert finding.run == "ragstream ingest demo --rebuild"
     ingest_project(space, "demo", rebuild=True)
-    assert verify.verify_project(space, "demo", part=Part(1, 1))["findings"] == []
+    assert verify.verify_project(space, "demo", part=Part(1, 1)).findings == []
 
 
 def test_a_project_that_was_never_ingested_is_not_damaged(space):
     (space.data_dir / "doc_raw" / "other").mkdir()
     result = verify.verify_project(space, "other")
-    assert result["findings"] == [] and result["generation"] == 0
+    assert not result.findings and result.generation == 0
     with pytest.raises(GenerationGone):
         generations.gc(space, "other")
 

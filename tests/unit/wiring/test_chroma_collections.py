@@ -174,6 +174,6 @@ def test_a_collection_that_cannot_be_made_is_a_warning(root, monkeypatch):
     assert (state["kept"], state["generation"], state["self_recall"]) == (True, 0, None)
     assert "no space left" in state["problem"] and "index check demo" in state["next"]
     checked = verify.verify_project(kept, "demo")
-    assert checked["healed"] == ["the Chroma collection"] and not checked["findings"]
-    assert checked["collection"]["self_recall"] == 1.0 and not checked["collection"]["problem"]
+    assert checked.healed == ["the Chroma collection"] and not checked.findings
+    assert checked.collection.self_recall == 1.0 and not checked.collection.problem
     assert ingestion.unchanged(kept, "demo").warnings == ()

@@ -50,7 +50,7 @@ def kinds(space, part=WHOLE):
 def test_nothing_there_is_sound_and_nothing_to_do(space):
     assert embed(space).generation == 0
     status = history_status(space)
-    assert (status["records"], status["pending"], status["snapshot"]) == (0, 0, None)
+    assert (status.records, status.pending, status.snapshot) == (0, 0, None)
     assert history_findings(space, WHOLE) == [] and not (space.data_dir / "history").exists()
 
 
@@ -59,21 +59,21 @@ def test_what_is_no_month_is_refused(space, month):
     say(space, "first")
     with pytest.raises(UsageError, match="not a month"):
         embed(space, months=["2026-10", month])
-    assert history_status(space)["pending"] == 1
+    assert history_status(space).pending == 1
 
 
 def test_turns_are_embedded_and_published(space):
     say(space, "first", "second")
-    assert history_status(space)["pending"] == 2
+    assert history_status(space).pending == 2
     stats = embed(space)
     assert (stats.committed, stats.turns, stats.warnings) == (True, 2, ())
     view = open_snapshot(snapshot_path(space))
     assert len(view.chunk_ids) == 2 and view.mark.position.seq == 2
     assert (space.data_dir / "history" / "logs" / "session-s1.log").exists()
     status = history_status(space)
-    assert (status["seq"], status["records"], status["pending"], status["turns"]) == (2, 2, 0, 2)
-    assert status["snapshot"]["rows"] == 2 and status["snapshot"]["generation"] == 1
-    assert status["damaged"] == [] and not status["other_model"]
+    assert (status.seq, status.records, status.pending, status.turns) == (2, 2, 0, 2)
+    assert status.snapshot.rows == 2 and status.snapshot.generation == 1
+    assert status.damaged == [] and not status.other_model
     assert history_findings(space, WHOLE) == []
 
 
@@ -174,13 +174,13 @@ def test_another_model_is_refused_then_taken_over_month_by_month(space, tmp_path
             return getattr(real, name)
 
     monkeypatch.setattr(models, "embedder", lambda config: Other())
-    assert history_status(space)["other_model"]
+    assert history_status(space).other_model
     with pytest.raises(ModelMismatch):
         embed(space)
     assert embed(space, months=["2026-08"]).missing == 1
-    assert history_status(space)["other_model"]
+    assert history_status(space).other_model
     assert embed(space, months=["2026-10"]).missing == 0
-    assert not history_status(space)["other_model"]
+    assert not history_status(space).other_model
     forget_snapshots()
     assert open_snapshot(snapshot_path(space)).embed_fp == "other"
     assert kinds(space) == set()
@@ -214,9 +214,9 @@ def test_a_damaged_catalog_is_named_with_the_command(space):
     with pytest.raises(IntegrityError) as caught:
         embed(space)
     assert caught.value.hint == "ragstream history backfill --rebuild"
-    assert history_status(space)["damaged"]
+    assert history_status(space).damaged
     embed(space, rebuild=True)
-    assert kinds(space) == set() and history_status(space)["seq"] == 2
+    assert kinds(space) == set() and history_status(space).seq == 2
 
 
 def test_a_journal_that_is_not_the_embedded_one_is_found(space, tmp_path):
@@ -241,7 +241,7 @@ def test_damage_in_the_journal_is_found_and_the_rest_stays_embedded(space):
     flip(log, log.read_bytes().index(b"second"))
     assert "journal" in kinds(space, None)
     assert embed(space).turns == 0
-    assert history_status(space)["turns"] == 3
+    assert history_status(space).turns == 3
 
 
 def test_a_snapshot_that_is_ahead_or_behind_is_found(space):

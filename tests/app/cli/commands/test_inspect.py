@@ -15,6 +15,7 @@ from ragstream_core.errors import GenerationGone
 from ragstream_core.index.view import forget_views, open_view
 from ragstream_core.services import chunk_maps
 from ragstream_core.services.clear_history import clear
+from ragstream_core.services.neighbours import Anchor, Neighbour
 from ragstream_core.wiring.history_embedding import embed
 from ragstream_core.wiring.journal import append_turn, journal
 from ragstream_core.wiring.workspace import open_workspace
@@ -125,15 +126,14 @@ def test_neighbors_are_seeded_and_best_first(indexed, run):
 
 
 def test_foreign_text_cannot_steer_the_terminal(capsys):
-    row = {"chunk_id": "a\x1b[2J.md::x::0", "source": "a\x1b[2J.md", "text": "[red]x\x1b]0;t\x07"}
-    print_neighbours([{**row, "neighbours": [{**row, "score": 0.5}]}])
+    row = ("a\x1b[2J.md::x::0", "a\x1b[2J.md", "[red]x\x1b]0;t\x07")
+    print_neighbours([Anchor(*row, [Neighbour(*row, 0.5)])])
     out = capsys.readouterr().out
     assert "\x1b" not in out and "\x07" not in out and "[red]x" in out
 
 
 def test_a_text_that_is_cut_says_so(capsys):
-    row = {"chunk_id": "a.md::x::0", "source": "a.md", "text": "word " * 99, "neighbours": []}
-    print_neighbours([row])
+    print_neighbours([Anchor("a.md::x::0", "a.md", "word " * 99, [])])
     assert "word …" in " ".join(capsys.readouterr().out.split())
 
 
