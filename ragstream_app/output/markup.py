@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ragstream_core.text.markup import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ragstream_core.services.passages import Line
+
 
 def literal(text: str) -> str:
     """Return Markdown that shows a text as it is: inline code with a fence longer than any in it.
@@ -13,3 +22,30 @@ def literal(text: str) -> str:
     fence = "`" * (max(map(len, runs), default=0) + 1)
     pad = " " if flat.startswith("`") or flat.endswith("`") else ""
     return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+def passage_html(lines: Sequence[Line], marked: Sequence[tuple[int, int]]) -> str:
+    """Return a passage as a table of numbered lines; the cited ones stand out.
+
+    Args:
+        lines: Of the passage.
+        marked: (start, end) of the marked words, ascending, in the cited lines as one text.
+    """
+    rows, at = [], 0
+    for line in lines:
+        words, kind = visible(line.shown), ""
+        if line.cited:
+            near = [(max(0, a - at), min(len(line.text), b - at)) for a, b in marked]
+            words, kind = _marked(line.text, near), ' class="cited"'
+            at += len(line.text) + 1
+        rows.append(f"<tr{kind}><th>{line.number or ''}</th><td>{words}</td></tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _marked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    parts, at = [], 0
+    for start, end in spans:
+        if at <= start < end:
+            parts += [visible(text[at:start]), f"<mark>{visible(text[start:end])}</mark>"]
+            at = end
+    return "".join([*parts, visible(text[at:])])

@@ -20,6 +20,7 @@ from ragstream_app.page.panels import (
     preview,
     projects,
     prompt,
+    rendered,
     retrieval,
     shaper,
     shared,
@@ -50,7 +51,9 @@ def show_prompt() -> None:
     """Draw Prompt and Super-Prompt side by side, and the tabs below them."""
     left, right = st.columns(2, gap="small")
     with left:
-        prompt.show()
+        with st.container(key="prompt_side"):  # the style sheet hides it behind a passage
+            prompt.show()
+        rendered.show_passage()
     with right:
         preview.show()
     in_tabs(

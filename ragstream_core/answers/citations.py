@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -80,7 +81,9 @@ _FRAME_SOURCE = re.compile(r'source="([^"]{1,200})"')
 _BARE = re.compile(r"[0-9a-f]{8,24}", re.IGNORECASE)
 _QUOTED = re.compile('["“„«]([^"“”„«»\n]{0,400})["”“»]')
 _WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _LEAST_WORDS = 3
+_LEAST_RUN = 4
 _BEFORE = 600
 
 NOT_ISSUED = "the prompt did not issue this id"
@@ -119,11 +122,12 @@ class Citation:
 
 
 class _Claim(NamedTuple):
-    """One id of one marker, and the words that the answer quotes before it."""
+    """One id of one marker, the words that the answer quotes before it, and all words there."""
 
     id: str
     source: str
     quotes: tuple[str, ...]
+    said: str
 
 
 def citations_of(answer: str, issued: Mapping[str, Issued]) -> list[Citation]:
@@ -137,6 +141,49 @@ def citations_of(answer: str, issued: Mapping[str, Issued]) -> list[Citation]:
     return list(dict.fromkeys(found))
 
 
+def words_of(answer: str, issued: Mapping[str, Issued]) -> dict[str, tuple[str, ...]]:
+    """Return citation id → what an answer says it found there: its quotes, else its sentences.
+
+    Args:
+        answer: The answer with its markers.
+        issued: Citation id → what the prompt showed under it.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for claim in _claims(answer, issued):
+        words = claim.quotes or tuple(part for part in _SENTENCE_END.split(claim.said) if part)
+        found[claim.id.lower()] = (*found.get(claim.id.lower(), ()), *words)
+    return found
+
+
+def spans_of(text: str, wanted: Iterable[str]) -> list[tuple[int, int]]:
+    """Return where words stand in a text, but for punctuation, markup, case and gaps.
+
+    Of words that do not all stand there in this order, the longest run of at least four is found.
+
+    Args:
+        text: The passage.
+        wanted: Sentences or quotes.
+
+    Returns:
+        (start, end) in characters, in the order of the text; overlapping ones are one.
+    """
+    places = [(m[0].casefold(), m.start(), m.end()) for m in _WORD.finditer(text)]
+    words = [word for word, _, _ in places]
+    runs = []
+    for sentence in wanted:
+        said = [word.casefold() for word in _WORD.findall(sentence)]
+        match = SequenceMatcher(None, words, said, autojunk=False).find_longest_match()
+        if match.size >= min(_LEAST_RUN, max(len(said), _LEAST_WORDS)):
+            runs.append((places[match.a][1], places[match.a + match.size - 1][2]))
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(runs):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
 def journal_rows(citations: Iterable[Citation]) -> tuple[dict[str, Any], ...]:
     """Return citations as a turn of the conversation keeps them, each once."""
     rows = {(c.id, c.source): {"id": c.id, "source": c.source, "known": c.known} for c in citations}
@@ -144,14 +191,14 @@ def journal_rows(citations: Iterable[Citation]) -> tuple[dict[str, Any], ...]:
 
 
 def _claims(answer: str, issued: Mapping[str, Issued]) -> Iterator[_Claim]:
-    end, quotes = 0, ()  # type: tuple[int, tuple[str, ...]]
+    end, quotes, said = 0, (), ""  # type: tuple[int, tuple[str, ...], str]
     for marker in markers(answer, issued):
         between = answer[max(end, marker.start - _BEFORE) : marker.start]
         if _WORD.search(between):
-            quotes = tuple(_QUOTED.findall(between))
+            quotes, said = tuple(_QUOTED.findall(between)), between
         end = marker.end
         for identifier, source in _named(marker):
-            yield _Claim(identifier, source, quotes)
+            yield _Claim(identifier, source, quotes, said)
 
 
 def _named(marker: FoundMarker) -> list[tuple[str, str]]:

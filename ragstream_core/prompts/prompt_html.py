@@ -13,7 +13,6 @@ from urllib.parse import unquote
 from ragstream_core.prompts.citations import shown_name
 from ragstream_core.prompts.reparse import BEFORE, sections_of
 from ragstream_core.records import SuperPrompt
-from ragstream_core.records.stage_results import TokenTree
 from ragstream_core.text.markup import fold_html, pre_html, table_html, visible
 
 _COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#9c755f", "#76b7b2", "#bab0ac")
@@ -39,22 +38,29 @@ def prompt_html(prompt: SuperPrompt, *, key: str = "", warnings: Sequence[str] =
         return f"<div><b>Prompt</b>{named}{after}{told}{_candidates(prompt)}</div>"
     tree, most = extras.token_tree, extras.enforced.budget_tokens
     size = f"{tree.total:,} of {most:,} tokens" if most else f"{tree.total:,} tokens"
-    head = f"<div><b>Super-Prompt</b>{named} · {size}</div>{_bar(tree, most)}{told}"
+    bar = budget_bar([(block.name, block.tokens) for block in tree.blocks], most)
+    head = f"<div><b>Super-Prompt</b>{named} · {size}</div>{bar}{told}"
     return f"<div>{head}{''.join(_sections(prompt))}</div>"
 
 
-def _bar(tree: TokenTree, budget: int) -> str:
-    """Return the budget as a bar: one part a section, and what is left."""
-    whole = max(tree.total, budget, 1)
+def budget_bar(blocks: Sequence[tuple[str, int]], budget: int) -> str:
+    """Return the budget as a bar: one part a section, and what is left.
+
+    Args:
+        blocks: Name and tokens of each section, in the order of the prompt.
+        budget: Most tokens that the prompt may have; 0: there is no such number.
+    """
+    whole = max(sum(tokens for _, tokens in blocks), budget, 1)
     parts = "".join(
-        f'<span title="{visible(block.name)}: {block.tokens:,} tokens" '
-        f'style="width:{100 * block.tokens / whole:.2f}%;background:{_colour(number)}"></span>'
-        for number, block in enumerate(tree.blocks)
+        f'<span title="{visible(name)}: {tokens:,} tokens" '
+        f'style="width:{100 * tokens / whole:.2f}%;background:{block_colour(number)}"></span>'
+        for number, (name, tokens) in enumerate(blocks)
     )
     return f'<div style="{_BAR}">{parts}</div>'
 
 
-def _colour(number: int) -> str:
+def block_colour(number: int) -> str:
+    """Return the colour of a section by its place, from 0; it holds on light and dark."""
     return _COLOURS[number % len(_COLOURS)]
 
 
@@ -66,7 +72,7 @@ def _sections(prompt: SuperPrompt) -> Iterator[str]:
     for section in sections_of(extras.super_prompt, extras.fence.nonce):
         number, tokens = blocks.get(section.name, (len(_COLOURS) - 1, 0))
         count = f" · {tokens:,} tokens" if tokens else ""
-        swatch = f'<span style="{_SWATCH};background:{_colour(number)}"></span>'
+        swatch = f'<span style="{_SWATCH};background:{block_colour(number)}"></span>'
         summary = f"{swatch}<b>{visible(section.name or BEFORE)}</b>{count}"
         text = section.text.partition("\n")[2] if section.name else section.text
         body = "".join(_parts(text, frames, told))

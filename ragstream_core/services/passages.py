@@ -6,7 +6,7 @@ in the file. Of everything else the pinned generation has the piece and its neig
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,12 @@ class Line:
     text: str
     cited: bool
 
+    @property
+    def shown(self) -> str:
+        """The text; of a line around the cited ones the beginning, if it is long."""
+        whole = self.cited or len(self.text) <= WIDE
+        return self.text if whole else f"{self.text[: WIDE - 1]}…"
+
 
 def passage(workspace: Workspace, found: Trace) -> list[Line]:
     """Return the lines of a citation with those around it; empty where there are none any more.
@@ -63,27 +69,45 @@ def as_text(lines: list[Line]) -> str:
     """
     width = max((len(str(line.number)) for line in lines), default=0)
     return "\n".join(
-        f"{'>' if line.cited else ' '} {line.number or '':>{width}}  {_shown(line)}".rstrip()
+        f"{'>' if line.cited else ' '} {line.number or '':>{width}}  {line.shown}".rstrip()
         for line in lines
     )
 
 
-def _shown(line: Line) -> str:
-    return line.text if line.cited or len(line.text) <= WIDE else f"{line.text[: WIDE - 1]}…"
+def lines_of(
+    workspace: Workspace, project: str, path: str, *, sha256: str, span: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the first and the last line of a chunk in its file, from 1; (0, 0) if not known.
+
+    Args:
+        workspace: The data root.
+        project: The file's project.
+        path: Relative to the project, as in the index.
+        sha256: Of the bytes that were indexed; other bytes have no such lines.
+        span: Characters of the chunk.
+    """
+    rows, first, last = _cited_rows(workspace, (project, path, sha256), span)
+    return (first + 1, last + 1) if rows else (0, 0)
+
+
+def _cited_rows(
+    workspace: Workspace, where: tuple[str, str, str], span: Sequence[int]
+) -> tuple[list[str], int, int]:
+    """Return the lines of a file, and the first and the last one of a chunk; none for no text."""
+    if kind_of(file_type(where[1])) in ("pdf", "office"):  # parsing takes its time
+        return [], 0, 0
+    text = indexed_text(workspace, *where)
+    start, end = span
+    if not 0 <= start < end <= len(text):
+        return [], 0, 0
+    return text.split("\n"), text.count("\n", 0, start), text.count("\n", 0, end - 1)
 
 
 def _in_file(workspace: Workspace, found: TracedChunk) -> list[Line]:
     if found.now != CURRENT or found.span is None:
         return []
-    if kind_of(file_type(found.path)) in ("pdf", "office"):  # parsing takes its time
-        return []
-    text = indexed_text(workspace, found.project, found.path, found.sha256)
-    start, end = found.span
-    if not 0 <= start < end <= len(text):
-        return []
-    first = text.count("\n", 0, start)
-    last = text.count("\n", 0, end - 1)
-    rows = text.split("\n")
+    where = found.project, found.path, found.sha256
+    rows, first, last = _cited_rows(workspace, where, found.span)
     near = range(max(0, first - AROUND), min(len(rows), last + AROUND + 1))
     return [Line(n + 1, rows[n], first <= n <= last) for n in near]
 

@@ -7,7 +7,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from ragstream_app.page.prompt_session import PromptSession
-from tests.app.hostile_answers import read
+from tests.app.hostile_answers import Drawn, read
 from tests.app.model_answers import QUESTION
 from tests.model_server import LIMIT_S
 from tests.workspaces import ROOT
@@ -91,6 +91,33 @@ def drawn(page: AppTest) -> str:
     """Return the answers as a reader sees them; their HTML is checked on the way."""
     bodies = [element.proto.body for element in page.get("html")]
     return "\n".join(read(body) for body in bodies if body.startswith("<div>"))
+
+
+def passage(page: AppTest) -> list[str]:
+    """Return the lines of the passages in sight, those that are cited with ``>`` before them.
+
+    Words that are marked stand between ``«`` and ``»``.
+    """
+    found = []
+    for element in page.get("html"):
+        if element.proto.body.startswith("<table>"):
+            read(element.proto.body, Drawn)
+            shown = element.proto.body.replace("<mark>", "«").replace("</mark>", "»")
+            for row in shown.split("<tr")[1:]:
+                cited = ">" if row.startswith(' class="cited"') else ""
+                number, text = read("<table><tr" + row.partition("</tr>")[0] + "</tr></table>",
+                                    Numbered).split("\t")  # fmt: skip
+                found.append(f"{cited}{number} {text}".rstrip())
+    return found
+
+
+class Numbered(Drawn):
+    """Sets the number of a line apart from its text."""
+
+    def handle_endtag(self, tag):
+        super().handle_endtag(tag)
+        if tag == "th":
+            self.text.append("\t")
 
 
 def until(page: AppTest, met: Callable[[], bool]) -> AppTest:

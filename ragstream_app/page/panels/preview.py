@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ragstream_app.output.markup import literal
-from ragstream_app.page.panels import prompt
+from ragstream_app.page.panels import prompt, rendered
 from ragstream_app.page.panels.conversation.choice import home
 from ragstream_app.page.panels.shared import (
     desk,
@@ -87,7 +87,13 @@ def table(what: str, rows: list[tuple[str, int]], total: int) -> None:
 
 
 SUPER_PROMPT_HEIGHT = 382  # ends where the second row of buttons ends
+PLACEHOLDER = """Each button shows here what its stage made of the prompt.
+
+Once it is built you may edit it: what stands here is what is sent. Rendered shows the same text \
+in blocks, with its evidence and its budget."""
 BUILDER = BUTTONS[-1]
+VIEW_KEY = "prompt_view"
+RAW, RENDERED = "Raw", "Rendered"
 POPOVER_HEIGHT = 250
 
 
@@ -95,15 +101,18 @@ def show() -> None:
     """Show the evolving Super-Prompt, what is known about it, and what to do with it."""
     step = desk().last
     finished = step is not None and bool(step.prompt.extras.super_prompt)
-    st.text_area(
+    is_rendered = _choose_view(finished=finished)
+    st.text_area(  # drawn in both views: what is not drawn loses what was typed
         "Super-Prompt",
         key=super_prompt_key(),
         height=SUPER_PROMPT_HEIGHT,
-        placeholder="Each button shows here what its stage made of the prompt.",
-        help="Once it is built you may edit it: what stands here is what is sent.",
+        placeholder=PLACEHOLDER,
         disabled=not finished or prompt.is_busy(),
         on_change=on_edit,
+        label_visibility="collapsed",
     )
+    if step is not None and is_rendered:
+        rendered.show(step)
     if step is None:
         st.text("stage: raw")
         return
@@ -121,6 +130,23 @@ def show() -> None:
         with place:
             offer(step)
     _doubts(step)
+
+
+def _choose_view(*, finished: bool) -> bool:
+    """Draw the title and the choice of the view; return whether it is the rendered one."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", key="view_of_prompt"):
+        st.text("Super-Prompt", width="content")
+        view = st.segmented_control(
+            "View of the Super-Prompt",
+            [RAW, RENDERED],
+            key=VIEW_KEY,
+            default=RAW,
+            required=True,
+            disabled=not finished,
+            label_visibility="collapsed",
+            on_change=rendered.close,
+        )
+    return finished and view == RENDERED
 
 
 def on_edit() -> None:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from ragstream_app.output.stages import call_text, last_score, usage_text
 from ragstream_app.page.jobs.presses import RUN_ALL
-from ragstream_app.page.panels import citations
+from ragstream_app.page.panels import passage as passages
 from ragstream_app.page.panels.shared import desk, pick_row, run_url, workspace
 from ragstream_core.prompts.chain import BUTTONS
 from ragstream_core.prompts.edits import COUNTER
@@ -92,10 +92,10 @@ def _candidate(prompt: SuperPrompt, chunk_id: str) -> None:
     st.code(passage(prompt, chunk_id), language=None, wrap_lines=True)
     meta = next((c.meta for c in prompt.base_context_chunks if c.id == chunk_id), {})
     if "path" in meta:
-        place = citations.PageOf(
+        place = passages.PageOf(
             meta["project"], meta["path"], meta["sha256"], int(meta["page_number"] or 0)
         )
-        citations.offer(place, key="page of candidate")
+        passages.offer(place, key="page of candidate")
 
 
 def passage(prompt: SuperPrompt, chunk_id: str) -> str:

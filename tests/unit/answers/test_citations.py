@@ -1,6 +1,8 @@
 """Citations of an answer: only what the prompt issued, showed and really says."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstream_core.answers.citations import (
     NO_ID,
@@ -10,6 +12,8 @@ from ragstream_core.answers.citations import (
     Issued,
     citations_of,
     journal_rows,
+    spans_of,
+    words_of,
 )
 from ragstream_core.prompts.citations import answer_marker, context_header
 from ragstream_core.prompts.fences import Source, frame
@@ -104,3 +108,48 @@ def test_nothing_is_cited_where_nothing_was_issued():
     assert citations_of("Commit [1a2b3c4d] of list[0].", {}) == []
     (found,) = citations_of(f"It is so {MARKER}.", {})
     assert not found.known and not found.verified
+
+
+def test_the_words_of_a_citation_are_its_quotes_else_the_sentences_before_it():
+    answer = f"It is so. They say “restricts a prompt” {MARKER} [0badcafe]. One.\nTwo {MARKER}."
+    found = words_of(answer, ISSUED)
+    assert found["0badcafe"] == ("restricts a prompt",)
+    assert {"One.", "Two "} <= set(found["1a2b3c4d"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "marked"),
+    [
+        ("exact file lock", ["Exact File Lock"]),
+        ("restricts a prompt to THE files", ["restricts a prompt\nto the files"]),
+        ("one lock restricts a prompt to those", ["Lock** restricts a prompt\nto"]),
+        ("two words", []),
+        ("to the", []),
+        ("", []),
+    ],
+)
+def test_words_are_found_but_for_markup_case_and_gaps(wanted, marked):
+    text = TEXT[:66]
+    assert [text[a:b] for a, b in spans_of(text, [wanted])] == marked
+
+
+def test_overlapping_words_are_one_span():
+    text = "One two three four five six seven."
+    assert spans_of(text, ["two three four five", "four five six seven"]) == [(4, 33)]
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=40), max_size=3))
+def test_spans_lie_in_the_text_in_order_and_apart(text, wanted):
+    found = spans_of(text, wanted)
+    ends = [0, *(place for span in found for place in span)]
+    assert ends == sorted(ends) and ends[-1] <= len(text)
+    assert all(a < b for a, b in found)
+
+
+@given(st.lists(st.from_regex(r"\w{1,8}", fullmatch=True), min_size=3, max_size=30), st.data())
+def test_words_of_a_text_are_always_found_in_it(words, data):
+    start = data.draw(st.integers(0, len(words) - 3))
+    end = data.draw(st.integers(start + 3, len(words)))
+    text = " ".join(words)
+    (span,) = spans_of(text, [" ".join(words[start:end])])
+    assert text[slice(*span)].split() == words[start:end]

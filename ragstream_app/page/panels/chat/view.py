@@ -8,7 +8,7 @@ import streamlit as st
 
 from ragstream_app.output.markup import literal
 from ragstream_app.page.jobs.answers import ChatJob
-from ragstream_app.page.panels import answer, citations, model_choice
+from ragstream_app.page.panels import answer, model_choice, passage
 from ragstream_app.page.panels.chat import ask
 from ragstream_app.page.panels.chat.ask import Entry
 from ragstream_app.page.panels.conversation import choice
@@ -21,6 +21,7 @@ from ragstream_app.page.panels.shared import (
     show_error,
     shown_errors,
 )
+from ragstream_core.answers.citations import words_of
 
 if TYPE_CHECKING:
     from ragstream_core.ports import ChatModel
@@ -64,10 +65,9 @@ def _cited(entry: Entry) -> None:
             name = f"{citation.source.rpartition('/')[2] or 'no source'}{page}"
             mark = "✓" if citation.verified else "unverified:"
             st.button(
-                f"{mark} {literal(name)}",
+                f"{mark} {literal(name)}{' ▸' * _is_open(entry, number)}",
                 key=f"chat cites {entry.id} {number}",
                 help=literal(f"{citation.source} [{citation.id}] {_words(entry, number)}"),
-                type="primary" if _is_open(entry, number) else "secondary",
                 disabled=not citation.known,
                 on_click=_open,
                 args=(entry.id, number),
@@ -333,7 +333,10 @@ def _passage(entry: Entry, number: int) -> None:
     head, close = st.columns([5, 1], gap="small", vertical_alignment="center")
     head.text(citation.source)
     close.button("Close", key="chat close", on_click=_close, width="stretch")
-    citations.passage(citation, entry.issued, entry.prompt_key, keys="chat citation")
+    words = words_of(entry.marked, entry.issued).get(citation.id, ())
+    passage.show(
+        citation, entry.issued[citation.id], entry.prompt_key, words=words, keys="chat citation"
+    )
 
 
 def _close() -> None:

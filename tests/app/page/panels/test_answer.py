@@ -16,7 +16,7 @@ from ragstream_core.wiring import answering
 from ragstream_core.wiring.workspace import open_workspace
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.model_answers import FIRST, QUESTION, SECRET, turns
-from tests.app.page_driver import AppTest, button, click, drawn, open_page, until
+from tests.app.page_driver import AppTest, button, click, drawn, open_page, passage, until
 from tests.model_server import KEY, LIMIT_S, event, events, held, model_names, status, streamed
 
 
@@ -261,20 +261,20 @@ def test_a_citation_opens_its_passage_by_line_and_says_what_became_of_the_file(a
     path = indexed / "doc_raw" / "manual" / "guide" / "locks.md"
     lines = path.read_text().split("\n")
 
-    def opened_text() -> str:
+    def opened_text() -> list[str]:
         click(answered, citation_buttons(answered)[0].label)
-        (found,) = [c.value for c in answered.code if "Exact File Lock restricts" in c.value]
-        return found
+        return passage(answered)
 
-    shown = opened_text().split("\n")
-    cited = [line for line in shown if line.startswith(">")]
-    assert cited and all(lines[int(line.split()[1]) - 1] in line for line in cited)
+    cited = [line for line in opened_text() if line.startswith(">")]
+    assert cited and any("Exact File Lock restricts" in line for line in cited)
+    assert all(lines[int(line.split()[0][1:]) - 1] in line for line in cited)
     assert "manual/guide/locks.md: current" in texts(answered)
     assert "generation 1" in texts(answered)
     click(answered, citation_buttons(answered)[0].label)
-    assert not [c for c in answered.code if c.value.startswith(">")]
+    assert not passage(answered)
     path.write_text("# Something else\n")
-    assert ">" in opened_text() and "manual/guide/locks.md: changed" in texts(answered)
+    assert any("Exact File Lock restricts" in line for line in opened_text())
+    assert "manual/guide/locks.md: changed" in texts(answered)
     path.unlink()
     answered.run()
     assert "manual/guide/locks.md: deleted" in texts(answered)
@@ -285,8 +285,18 @@ def test_a_citation_of_a_prompt_that_is_not_kept_shows_the_words_of_the_prompt(o
     server.answers = [streamed(f"Yes [source: guide/locks.md, chunk: {short_id(page)}].")]
     finished(click(page, "Send"))
     click(page, citation_buttons(page)[0].label)
-    assert any("Exact File Lock restricts" in c.value for c in page.code)
+    assert any("Exact File Lock restricts" in line for line in passage(page))
     assert "The prompt is not kept" in texts(page)
+
+
+def test_the_words_that_an_answer_quotes_are_marked_in_the_passage(opened, server):
+    page = opened()
+    name = f"[source: guide/locks.md, chunk: {short_id(page)}]"
+    server.answers = [streamed(f"It says “restricts a prompt to the files you inject” {name}.")]
+    finished(click(page, "Send"))
+    click(page, citation_buttons(page)[0].label)
+    (marked,) = [line for line in passage(page) if "«" in line]
+    assert "Lock «restricts a prompt to the files you inject». Retrieval" in marked
 
 
 # --- what a model writes stays text

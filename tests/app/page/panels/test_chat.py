@@ -5,7 +5,17 @@ import threading
 from ragstream_app.answer_stream import STOPPED
 from tests.app.hostile_answers import PAYLOADS
 from tests.app.model_answers import FIRST, QUESTION, SECRET, cites, turns
-from tests.app.page_driver import area, click, control, drawn, open_page, run, said, until
+from tests.app.page_driver import (
+    area,
+    click,
+    control,
+    drawn,
+    open_page,
+    passage,
+    run,
+    said,
+    until,
+)
 from tests.model_server import KEY, LIMIT_S, held, model_names, status, streamed
 
 
@@ -70,10 +80,10 @@ def test_citations_are_checked_and_open_their_passage(indexed, server):
     assert "[source" not in drawn(page)
     good.click()
     run(page)
-    assert any("Exact File Lock restricts" in c.value for c in page.code)
+    assert any("Exact File Lock restricts" in line for line in passage(page))
     assert "manual/guide/locks.md: current" in said(page)
     click(page, "Close")
-    assert not any("Exact File Lock restricts" in c.value for c in page.code)
+    assert not any("Exact File Lock restricts" in line for line in passage(page))
 
 
 def test_markers_are_shown_only_where_somebody_wants_them(indexed, server):
@@ -96,7 +106,7 @@ def test_another_tab_shows_the_conversation_from_the_journal(indexed, server):
     assert "[source" not in drawn(other)
     cited(other)[0].click()
     run(other)
-    assert any("Exact File Lock restricts" in c.value for c in other.code)
+    assert any("Exact File Lock restricts" in line for line in passage(other))
 
 
 def test_the_next_question_stands_in_the_same_conversation(indexed, server, run):
@@ -178,7 +188,7 @@ def test_persist_off_writes_nothing_and_the_tab_shows_it_all_the_same(indexed, s
     assert drawn(page).count("Only injected files count") == 2
     cited(page)[0].click()
     run(page)
-    assert any("Exact File Lock restricts" in c.value for c in page.code)
+    assert any("Exact File Lock restricts" in line for line in passage(page))
     assert {p: p.read_bytes() for p in indexed.rglob("*") if p.is_file()} == before
 
 
