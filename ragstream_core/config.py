@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,11 @@ def child_environment(config: AppConfig) -> dict[str, str]:
         "RAGSTREAM_DATA_DIR": str(config.data_dir),
         "DAGSTER_HOME": str(config.data_dir / "dagster_home"),
     }
+
+
+def chosen_environment(names: Iterable[str]) -> dict[str, str]:
+    """Return the variables of these names that are set, for a program that may see no others."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def blas_core_type() -> str:

@@ -49,7 +49,7 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """Whether what is sent stays on this machine."""
-        return _is_loopback(self.host.rpartition(":")[0].strip("[]"))
+        return is_loopback(self.host.rpartition(":")[0].strip("[]"))
 
 
 def endpoint_at(
@@ -89,7 +89,7 @@ def host_of(base_url: str) -> str:
         raise _refused("it is not an http(s) address")
     if "@" in parts.netloc or parts.query or parts.fragment or "?" in base_url:
         raise _refused("it holds credentials or a query")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise _refused(f"plain http is for this machine only, not for {host}")
     return f"{_bracketed(host)}:{_port(parts)}"
 
@@ -113,7 +113,8 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or IP address is this machine."""
     if host == "localhost":
         return True
     try:

@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 PRIVATE_DIR = 0o700
@@ -87,6 +88,30 @@ def replace_text(path: Path, text: str, *, durable: bool = True) -> None:
         OSError: Disk full, permission denied; the old file is untouched.
     """
     replace_bytes(path, text.encode("utf-8"), durable=durable)
+
+
+def write_blocks(path: Path, blocks: Iterable[bytes]) -> int:
+    """Write a new private file of blocks as they come and sync it; return its bytes.
+
+    Args:
+        path: In a folder that is there; what lies there is replaced, not atomically: it is a part
+            that gets its name afterwards.
+        blocks: What it holds; what they raise leaves no file.
+
+    Raises:
+        OSError: Disk full, I/O error.
+    """
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+        with os.fdopen(fd, "wb") as handle:
+            for block in blocks:
+                handle.write(block)
+            handle.flush()
+            os.fsync(handle.fileno())
+            return handle.tell()
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def create_bytes(path: Path, data: bytes) -> None:

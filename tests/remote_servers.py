@@ -1,0 +1,295 @@
+"""Places that documents can be mirrored from, on loopback: S3, SFTP, a web server, git."""
+
+import contextlib
+import hashlib
+import os
+import posixpath
+import socket
+import stat
+import subprocess
+import threading
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+import paramiko
+
+IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+USER, PASSWORD = "reader", "correct horse"
+
+
+class WebServer(ThreadingHTTPServer):
+    """Serves files from memory, well or badly, as a test tells it to.
+
+    Attributes:
+        files: URL path → bytes.
+        times: URL path → seconds since 1970 that the server states.
+        redirect: URL path → where it is sent to.
+        status: URL path → status instead of an answer.
+        cut: URL path → bytes after which the answer breaks off.
+        changing: URL paths whose etag is another one each time.
+        seen: (method, path) of every request.
+        login: User and password that it wants; None: nobody is asked.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, files=()):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files = dict(files)
+        self.times, self.redirect, self.status, self.cut = {}, {}, {}, {}
+        self.changing, self.seen, self.login = set(), [], None
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request, client_address):
+        pass  # a client that went away is part of the test
+
+    def put(self, files, folder="/docs", listing="SHA256SUMS"):
+        """Serve files below a folder with a listing of them; return the listing's address."""
+        self.files = {f"{folder}/{path}": data for path, data in files.items()}
+        rows = (f"{hashlib.sha256(d).hexdigest()}  {path}\n" for path, d in sorted(files.items()))
+        links = (f"- [{path}]({quote(path)})\n" for path in sorted(files))
+        text = "".join(rows if listing == "SHA256SUMS" else ["# Docs\n\n", *links])
+        self.files[f"{folder}/{listing}"] = text.encode()
+        return f"{self.url}{folder}/{listing}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: WebServer
+
+    def log_message(self, *words):
+        pass
+
+    def do_HEAD(self):
+        self._answer(body=False)
+
+    def do_GET(self):
+        self._answer(body=True)
+
+    def _answer(self, body):
+        server, path = self.server, unquote(urlsplit(self.path).path)
+        server.seen.append((self.command, path))
+        self.close_connection = True
+        if server.login and self.headers.get("authorization") != server.login:
+            self._empty(401)
+        elif path in server.status:
+            self._empty(server.status[path])
+        elif path in server.redirect:
+            self._empty(302, location=server.redirect[path])
+        elif path not in server.files:
+            self._empty(404)
+        else:
+            self._file(path, server.files[path], body)
+
+    def _file(self, path, data, body):
+        server = self.server
+        etag = hashlib.sha256(data).hexdigest()[:16]
+        if path in server.changing:
+            etag += str(len(server.seen))
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.send_header("connection", "close")
+        self.send_header("etag", f'"{etag}"')
+        if path in server.times:
+            self.send_header("last-modified", formatdate(server.times[path], usegmt=True))
+        self.end_headers()
+        if body:
+            self.wfile.write(data[: server.cut.get(path, len(data))])
+
+    def _empty(self, status, **headers):
+        self.send_response(status)
+        self.send_header("content-length", "0")
+        self.send_header("connection", "close")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+
+@contextlib.contextmanager
+def s3_server():
+    """Yield the address of an S3 server; it forgets everything at the end."""
+    import logging
+
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+class SftpServer:
+    """An SSH server that shows a folder of this machine, read-only, over SFTP.
+
+    Attributes:
+        root: The folder.
+        host_key: Its key.
+        refused: Paths that nobody may read.
+        reads: Calls of ``read`` so far; after ``most_reads`` the connection is cut.
+    """
+
+    def __init__(self, root):
+        self.root, self.host_key = Path(root), paramiko.ECDSAKey.generate()
+        self.refused, self.reads, self.most_reads = set(), 0, None
+        self.password, self.opened = PASSWORD, []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._transports = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"sftp://{USER}@127.0.0.1:{self.port}"
+
+    def known_hosts(self):
+        """Return the line that makes a client know this server."""
+        name, key = self.host_key.get_name(), self.host_key.get_base64()
+        return f"[127.0.0.1]:{self.port} {name} {key}\n"
+
+    def close(self):
+        self._socket.close()
+        self.cut()
+
+    def cut(self):
+        for transport in self._transports:
+            transport.close()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                transport = paramiko.Transport(client)
+                transport.add_server_key(self.host_key)
+                transport.set_subsystem_handler("sftp", paramiko.SFTPServer, _Files, self)
+                self._transports.append(transport)
+                with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
+                    transport.start_server(server=_Door(self))
+
+
+class _Door(paramiko.ServerInterface):
+    def __init__(self, server):
+        self.server = server
+
+    def check_auth_password(self, username, password):
+        right = username == USER and password == self.server.password
+        return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
+
+    def get_allowed_auths(self, username):
+        return "password"
+
+    def check_channel_request(self, kind, chanid):
+        return paramiko.OPEN_SUCCEEDED
+
+
+class _Files(paramiko.SFTPServerInterface):
+    def __init__(self, server, files, *args, **kwargs):
+        super().__init__(server, *args, **kwargs)
+        self.shown = files
+
+    def _path(self, path):
+        return self.shown.root / posixpath.normpath(f"/{path}").lstrip("/")
+
+    def list_folder(self, path):
+        if path in self.shown.refused:
+            return paramiko.SFTP_PERMISSION_DENIED
+        folder, rows = self._path(path), []
+        if not folder.is_dir():
+            return paramiko.SFTP_NO_SUCH_FILE
+        for name in sorted(os.listdir(folder)):
+            row = paramiko.SFTPAttributes.from_stat(os.lstat(folder / name))
+            row.filename = name
+            rows.append(row)
+        return rows
+
+    def stat(self, path):
+        try:
+            return paramiko.SFTPAttributes.from_stat(os.stat(self._path(path)))
+        except OSError:
+            return paramiko.SFTP_NO_SUCH_FILE
+
+    lstat = stat
+
+    def open(self, path, flags, attr):
+        if path in self.shown.refused:
+            return paramiko.SFTP_PERMISSION_DENIED
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            return paramiko.SFTP_PERMISSION_DENIED
+        try:
+            handle = _Handle(flags)
+            handle.readfile = open(self._path(path), "rb")  # noqa: SIM115
+        except OSError:
+            return paramiko.SFTP_NO_SUCH_FILE
+        handle.shown, handle.path = self.shown, self._path(path)
+        self.shown.opened.append(path)
+        return handle
+
+
+class _Handle(paramiko.SFTPHandle):
+    def stat(self):
+        return paramiko.SFTPAttributes.from_stat(os.stat(self.path))
+
+    def read(self, offset, length):
+        self.shown.reads += 1
+        if self.shown.most_reads is not None and self.shown.reads > self.shown.most_reads:
+            self.shown.cut()
+            return paramiko.SFTP_FAILURE
+        return super().read(offset, length)
+
+
+class Repository:
+    """A bare git repository, and the work tree that commits are made in."""
+
+    def __init__(self, folder):
+        self.work, self.bare = folder / "work", folder / "docs.git"
+        self.work.mkdir(parents=True)
+        self.git("init", "--quiet")
+        subprocess.run(["git", "init", "--quiet", "--bare", "-b", "main", str(self.bare)],
+                       check=True, capture_output=True)  # fmt: skip
+
+    def git(self, *words):
+        done = subprocess.run(["git", *IDENTITY, *words], cwd=self.work, check=True,
+                              capture_output=True, text=True)  # fmt: skip
+        return done.stdout.strip()
+
+    def commit(self, message="change"):
+        self.git("add", "--all", "--force")
+        self.git("commit", "--quiet", "--allow-empty", "-m", message)
+        self.git("push", "--quiet", "--force", str(self.bare), "HEAD:refs/heads/main")
+
+
+def write_tree(root, files):
+    """Make a folder hold these files and no others, each with a time of its own."""
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_symlink() or not path.is_dir():
+            if path.relative_to(root).as_posix() not in files:
+                path.unlink()
+        elif not any(path.iterdir()):
+            path.rmdir()
+    for number, (name, data) in enumerate(sorted(files.items())):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != data:
+            path.write_bytes(data)
+            when = 1_700_000_000 + number + sum(data) + 7 * len(data)
+            os.utime(path, (when, when))
+
+
+def tree_of(root):
+    """Return the regular files below a folder, path → bytes; nothing else may be there."""
+    found = {}
+    for path in root.rglob("*"):
+        mode = path.lstat().st_mode
+        assert stat.S_ISREG(mode) or stat.S_ISDIR(mode), path
+        if stat.S_ISREG(mode):
+            found[path.relative_to(root).as_posix()] = path.read_bytes()
+    return found
