@@ -18,7 +18,6 @@ from pydantic import (
 
 MOST_MESSAGES = 2_000
 MOST_INPUTS = 2_048
-MOST_INPUT_CHARS = 1_000_000
 REASONS = {
     "tools": "tools are not called here: answers come from the documents",
     "functions": "functions are not called here: answers come from the documents",
@@ -108,12 +107,17 @@ class StreamOptions(Form):
 class ChatForm(Form):
     """The body of ``POST /v1/chat/completions``."""
 
-    model: str = Field(min_length=1, description="`ragstream/PROJECT` or with `:PROFILE`.")
+    model: str = Field(
+        min_length=1,
+        description="`ragstream/PROJECT` or `ragstream/PROJECT:PROFILE`.",
+        examples=["ragstream/handbook"],
+    )
     messages: list[Message] = Field(
         min_length=1,
         max_length=MOST_MESSAGES,
         description="The last one is the user's and is the question; those before it are the "
         "conversation.",
+        examples=[[{"role": "user", "content": "How do I lock the prompt to one file?"}]],
     )
     stream: bool | None = Field(None, description="Send the answer as it comes.")
     stream_options: StreamOptions | None = None
@@ -149,15 +153,20 @@ class ChatForm(Form):
         return sorted(self.model_extra or {})
 
 
-Text = Annotated[str, Field(min_length=1, max_length=MOST_INPUT_CHARS)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class EmbeddingForm(Form):
     """The body of ``POST /v1/embeddings``."""
 
-    model: str = Field(min_length=1, description="A model of the project whose embedder is used.")
+    model: str = Field(
+        min_length=1,
+        description="A model of the project whose embedder is used.",
+        examples=["ragstream/handbook"],
+    )
     input: Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_INPUTS)] = Field(
-        description="A text, or a list of texts; no tokens."
+        description="A text, or a list of texts; no tokens.",
+        examples=["What is a Super-Prompt?", ["one text", "another one"]],
     )
     encoding_format: Literal["float", "base64"] | None = Field(
         None, description="`base64`: little-endian 32-bit floats."

@@ -121,9 +121,16 @@ def description() -> Json:
 def _paths() -> Json:
     posting = tuple(STATUSES)
     models = _object({"object": {"const": "list"}, "data": _list(_ref("Model"))})
-    name = {"name": "model", "in": "path", "required": True, "schema": {**_TEXT, "minLength": 1}}
+    name = {
+        "name": "model",
+        "in": "path",
+        "required": True,
+        "schema": {**_TEXT, "minLength": 1},
+        "example": "ragstream/handbook",
+    }
     header = {PROMPT_HEADER: {"description": "Key of the recorded prompt.", "schema": _TEXT}}
-    stream = {"text/event-stream": {"schema": _TEXT}}
+    event = _object({"data": {**_TEXT, "description": "A chunk in JSON, or `[DONE]`."}}, more=True)
+    stream = {"text/event-stream": {"schema": event}}
     chat = _answer(_ref("Completion"), posting, headers=header, more=stream)
     return {
         "/v1/models": {"get": _call("listModels", _answer(models, READING))},
